@@ -1,0 +1,74 @@
+# Everything runs in .venv; `make setup` makes it and may be run again at any time.
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell \
+	command -v $(name) >/dev/null && $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $(name))))
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+KAFKA := 3.9.1
+UV := build/uv
+
+.PHONY: setup check test lab-test ci-lab demo wheel lock clean prerequisites
+
+setup: prerequisites $(STAMPS)/project $(STAMPS)/kafka-$(KAFKA)
+
+# Named first and made anew each time: a missing Java or Python is told before anything is downloaded.
+prerequisites:
+	@test -n "$(PYTHON)" || { echo "setup: no Python 3.11 or later on PATH; install one, or set PYTHON" >&2; exit 1; }
+	@$(PYTHON) tools/setup/java.py >/dev/null
+
+$(BIN)/python: | prerequisites
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMPS)/build: requirements/build.lock | $(BIN)/python
+	$(BIN)/pip install --require-hashes --requirement requirements/build.lock
+	@mkdir -p $(STAMPS) && touch $@
+
+# Source-only dependencies are built by the pinned tools of build.lock, not by what pip would fetch.
+$(STAMPS)/dependencies: requirements/dev.lock $(STAMPS)/build
+	$(BIN)/pip install --require-hashes --no-build-isolation --requirement requirements/dev.lock
+	@touch $@
+
+$(STAMPS)/project: pyproject.toml $(STAMPS)/dependencies
+	$(BIN)/pip install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(STAMPS)/kafka-$(KAFKA): tools/lab/jars/kafka-$(KAFKA).sha256 $(STAMPS)/dependencies
+	$(BIN)/python -m tools.lab fetch $(KAFKA)
+	@touch $@
+
+check: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/test_tidy.py
+
+test: setup
+	$(BIN)/pytest -m "not lab"
+
+lab-test: setup
+	$(BIN)/pytest -m lab
+
+ci-lab: setup
+	$(BIN)/pytest -m "lab and ci"
+
+demo: setup
+	$(BIN)/python -m tools.demo
+
+wheel: setup
+	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .
+
+# Pins every dependency anew, for all platforms and Python versions from 3.11 on.
+lock: setup
+	$(PYTHON) -m venv $(UV)
+	$(UV)/bin/pip install uv
+	$(UV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --output-file requirements/build.lock requirements/build.in
+	$(UV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --all-extras --constraint requirements/build.lock \
+		--output-file requirements/dev.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

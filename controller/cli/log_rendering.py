@@ -1,0 +1,121 @@
+"""Records of a log as people and scripts read them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from eventstore.records import CommandRecord, EventRecord
+
+TEXT_CHARACTERS_MAX = 1000
+"""A line for people is cut here; JSON never is."""
+
+
+def event_object(record: EventRecord) -> dict[str, Any]:
+    """An event as a JSON object; its payload decoded if this version knows it."""
+    return {
+        "seq": record.seq,
+        "time": iso_time(record.wall_ns),
+        "wall_ns": record.wall_ns,
+        "mono_ns": record.mono_ns,
+        "term": record.term,
+        "kind": record.kind,
+        "schema": record.schema,
+        "channel": record.channel,
+        "origin": record.origin,
+        "cause": record.cause,
+        "event": _event_payload(record.payload),
+    }
+
+
+def command_object(record: CommandRecord) -> dict[str, Any]:
+    """A command as a JSON object; its body is null where it was too large to be stored."""
+    return {
+        "cause": record.cause,
+        "ordinal": record.ordinal,
+        "term": record.term,
+        "kind": record.kind,
+        "target": record.target,
+        "reason": _reason(record.reason),
+        "digest": record.digest.hex(),
+        "body": None if record.body is None else _command_body(record.body),
+    }
+
+
+def event_line(record: EventRecord) -> str:
+    """An event on one line."""
+    cause = f" <- {record.cause}" if record.cause is not None else ""
+    head = (
+        f"{record.seq:>8}  {iso_time(record.wall_ns)}  term {record.term}  "
+        f"{record.kind}  {record.channel}{cause}  "
+    )
+    return _cut(head + json_text(_event_payload(record.payload)))
+
+
+def command_line(record: CommandRecord) -> str:
+    """A command on one line, set off below its event."""
+    head = f"{record.cause:>10}.{record.ordinal}  {record.kind}  {record.target}  "
+    return _cut(head + json_text(_reason(record.reason)))
+
+
+def json_text(value: Any) -> str:
+    """A value on one line of JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def iso_time(wall_ns: int) -> str:
+    """A wall-clock time as ISO 8601 in UTC, to the microsecond."""
+    moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns % 1_000_000_000 // 1000:06d}Z"
+
+
+def plain(value: Any) -> Any:
+    """A decoded value with the names of its fields, and its bytes as text, or in hex as 0x..."""
+    match value:
+        case msgspec.Struct():
+            kind = value.__struct_config__.tag
+            fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+            return {"kind": kind, **fields} if kind else fields
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return f"0x{value.hex()}"
+        case dict():
+            return {str(plain(key)): plain(one) for key, one in value.items()}
+        case list() | tuple():
+            return [plain(one) for one in value]
+        case _:
+            return value
+
+
+def _event_payload(payload: bytes) -> Any:
+    from controller.core.events import Event
+
+    return _decoded(payload, Event)
+
+
+def _command_body(body: bytes) -> Any:
+    from controller.core.commands import Command
+
+    return _decoded(body, Command)
+
+
+def _reason(reason: bytes) -> Any:
+    from controller.core.commands import Reason
+
+    return _decoded(reason, Reason)
+
+
+def _decoded(content: bytes, model: Any) -> Any:
+    """The content as `model`, or else as untyped msgpack, or else as it is."""
+    for wanted in (model, Any):
+        try:
+            return plain(msgspec.msgpack.decode(content, type=wanted))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return plain(content)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[:TEXT_CHARACTERS_MAX]}..."

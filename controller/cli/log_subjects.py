@@ -1,0 +1,100 @@
+"""What an event is about: "t" and "t-0" for a topic and its partition, "broker 3", or a timer."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from controller.core import commands, events
+from controller.core.znodes import BROKER_IDS, TOPIC_CONFIGS, TOPICS
+from eventstore.reader import LogReader
+from eventstore.records import CommandRecord, EventRecord
+
+_COMMANDS_REMEMBERED: Final = 100_000
+
+
+class Subjects:
+    """Names the subjects of a log's events, asked in the order of the log.
+
+    An outcome is about what its command was about, so the commands are read alongside. Where a
+    command's body was too large to be stored the outcome's subjects are not known.
+    """
+
+    def __init__(self) -> None:
+        """`reader` is to be set before the first event."""
+        self.reader: LogReader | None = None
+        self._first_cause: int | None = None
+        self._commands: Iterator[CommandRecord] = iter(())
+        self._next: CommandRecord | None = None
+        self._subjects: dict[tuple[int, int], list[str]] = {}
+
+    def __call__(self, record: EventRecord) -> Iterable[str]:
+        """The subjects of an event; none where this version does not know its kind."""
+        try:
+            event = msgspec.msgpack.decode(record.payload, type=events.Event)
+        except msgspec.DecodeError:
+            return []
+        match event:
+            case events.WatchFired(path=path):
+                return _subjects_of_path(path)
+            case events.BrokerAnswered(broker=broker, partition_errors=errors):
+                partitions = (f"{topic}-{partition}" for topic, partition, _ in errors)
+                return chain([f"broker {broker}"], partitions)
+            case events.ChannelFault(broker=broker):
+                return [f"broker {broker}"]
+            case events.TimerFired(timer=timer):
+                return [timer]
+            case events.ZnodesRead() | events.ChildrenRead() | events.ZnodesWritten():
+                return self._subjects_of_command(event.command, record.seq)
+            case _:
+                return []
+
+    def _subjects_of_command(self, command: commands.CommandId, seq: int) -> list[str]:
+        assert self.reader is not None
+        if self._first_cause is None or command.cause < self._first_cause:
+            self._first_cause = command.cause
+            self._commands = self.reader.commands(command.cause)
+            self._next = next(self._commands, None)
+        while self._next and self._next.cause < seq:
+            self._remember(self._next)
+            self._next = next(self._commands, None)
+        return self._subjects.get((command.cause, command.ordinal), [])
+
+    def _remember(self, record: CommandRecord) -> None:
+        found = _paths_of_command(record)
+        if not found:
+            return
+        subjects = dict.fromkeys(chain.from_iterable(map(_subjects_of_path, found)))
+        self._subjects[record.cause, record.ordinal] = list(subjects)
+        if len(self._subjects) > _COMMANDS_REMEMBERED:
+            del self._subjects[next(iter(self._subjects))]
+
+
+def _paths_of_command(record: CommandRecord) -> list[str]:
+    try:
+        command = msgspec.msgpack.decode(record.body or b"", type=commands.Command)
+    except msgspec.DecodeError:
+        return []
+    match command:
+        case commands.ReadZnodes(paths=paths) | commands.ReadStats(paths=paths):
+            return list(paths)
+        case commands.ReadChildren(path=path):
+            return [path]
+        case commands.WriteZnodes(operations=operations) | commands.WriteAtomically(
+            operations=operations
+        ):
+            return [operation.path for operation in operations]
+        case _:
+            return []
+
+
+def _subjects_of_path(path: str) -> list[str]:
+    if path.startswith(f"{BROKER_IDS}/"):
+        return [f"broker {path.removeprefix(f'{BROKER_IDS}/')}"]
+    for parent in (TOPICS, TOPIC_CONFIGS):
+        if path.startswith(f"{parent}/"):
+            topic, *rest = path.removeprefix(f"{parent}/").split("/")
+            partition = [f"{topic}-{rest[1]}"] if len(rest) > 1 else []
+            return [topic, *partition]
+    return []

@@ -1,0 +1,95 @@
+"""The `refold` command. A sub-command's module is imported only when that sub-command runs."""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+
+class SubCommand(NamedTuple):
+    """Where a sub-command's typer app lies, as "module:name", and its line in the help."""
+
+    app: str
+    help: str
+
+
+SUB_COMMANDS: Final = {
+    "run": SubCommand("controller.cli.run:app", "Run the controller of a Kafka cluster."),
+    "check": SubCommand("controller.cli.check:app", "Say whether a take-over would go well."),
+    "log": SubCommand("controller.cli.log:app", "Verify, show, count, follow and copy event logs."),
+    "replay": SubCommand(
+        "controller.cli.replay:app", "Fold a log again and compare every command."
+    ),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Shows its sub-commands without importing them, and imports the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The real command in the place of the one that stands for it in the help."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in SUB_COMMANDS:
+            command = _load(name)
+        return name, command, rest
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help="An event-sourced controller for Kafka clusters in ZooKeeper mode.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """The entry point of the `refold` script."""
+    app(prog_name="refold")
+
+
+def _load(name: str) -> Any:
+    module_name, _, attribute = SUB_COMMANDS[name].app.partition(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name:
+            raise
+        typer.echo(f"refold {name} is not part of this installation ({error})", err=True)
+        raise typer.Exit(2) from None
+    return typer.main.get_command(getattr(module, attribute))
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        typer.echo(f"refold {version('refold')}")
+    except PackageNotFoundError:
+        typer.echo("refold, not installed (run from its source folder)")
+    raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+def _placeholder() -> None:
+    """Stands for a sub-command in the help; `LazyGroup` puts the real one in its place."""
+
+
+for _name, _sub_command in SUB_COMMANDS.items():
+    app.command(_name, help=_sub_command.help)(_placeholder)
+
+
+if __name__ == "__main__":
+    main()

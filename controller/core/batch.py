@@ -1,0 +1,181 @@
+"""One batch of broker requests (Kafka's ControllerBrokerRequestBatch, KB 12.2).
+
+What is added is a snapshot: the last one of a partition wins. `requests` gives all LeaderAndIsr,
+then all UpdateMetadata, then all StopReplica requests, each by broker id.
+"""
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+
+from controller.core.commands import (
+    BrokerRequest,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from controller.core.protocol_versions import ProtocolVersion
+from controller.core.state import ControllerContext, Partition
+from controller.core.values import LEADER_DURING_DELETE, LeaderAndIsr
+
+_by_name = attrgetter("topic", "partition")
+_FIRST_MIXED_STOP_REPLICA = 3
+
+
+class RequestBatch:
+    """Collects what brokers must be told, then turns it into requests."""
+
+    def __init__(
+        self, context: ControllerContext, protocol: ProtocolVersion, controller_id: int, rule: str
+    ) -> None:
+        self.rule = rule
+        self._context = context
+        self._protocol = protocol
+        self._controller_id = controller_id
+        self._leader_and_isr: dict[int, dict[Partition, LeaderAndIsrPartition]] = {}
+        self._entries: dict[Partition, LeaderAndIsrPartition] = {}
+        self._update_metadata_to: dict[int, None] = {}
+        self._update_metadata: dict[Partition, UpdateMetadataPartition] = {}
+        self._stop_replica: dict[int, dict[Partition, StopReplicaPartition]] = {}
+
+    def add_leader_and_isr(
+        self, brokers: Iterable[int], partition: Partition, *, is_new: bool
+    ) -> None:
+        """Tell these brokers who leads; and everybody through UpdateMetadata (KB 5.1.3).
+
+        isNew sticks once it is true for a broker and partition (KB 12.2.3).
+        """
+        entry = self._entry(partition, is_new)
+        for broker in brokers:
+            if broker < 0:
+                continue
+            of_broker = self._leader_and_isr.setdefault(broker, {})
+            before = of_broker.get(partition)
+            if before is not None and before.is_new and not is_new:
+                of_broker[partition] = self._entry(partition, True)
+            else:
+                of_broker[partition] = entry
+        self.add_update_metadata(self._context.brokers, (partition,))
+
+    def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[Partition]) -> None:
+        """Tell these brokers, and all others of the batch, about these partitions (KB 12.2.6)."""
+        self._update_metadata_to.update(dict.fromkeys(brokers))
+        for partition in partitions:
+            leadership = partition.leadership
+            if leadership is None:
+                continue
+            before = self._update_metadata.get(partition)
+            if (
+                before is None
+                or before.leadership is not leadership
+                or before.replicas is not partition.assignment.replicas
+            ):
+                self._update_metadata[partition] = self._metadata(partition, leadership)
+
+    def add_stop_replica(
+        self, brokers: Iterable[int], partition: Partition, *, delete: bool
+    ) -> None:
+        """Tell these brokers to stop a replica; delete sticks once it is true (KB 12.2.4)."""
+        epoch = self._context.stop_replica_epoch(partition)
+        for broker in brokers:
+            of_broker = self._stop_replica.setdefault(broker, {})
+            before = of_broker.get(partition)
+            of_broker[partition] = StopReplicaPartition(
+                partition.topic.name,
+                partition.number,
+                epoch,
+                delete or (before is not None and before.delete),
+            )
+
+    def requests(self) -> Iterator[BrokerRequest]:
+        """The requests; brokers that are not registered are left out (KB 12.2.5)."""
+        for broker in sorted(self._leader_and_isr):
+            if broker in self._context.brokers:
+                yield self._leader_and_isr_request(broker)
+        yield from self._update_metadata_requests()
+        for broker in sorted(self._stop_replica):
+            if broker in self._context.brokers:
+                yield from self._stop_replica_requests(broker)
+
+    def _entry(self, partition: Partition, is_new: bool) -> LeaderAndIsrPartition:
+        leadership = partition.leadership
+        assert leadership is not None, f"{partition} has no leadership to tell of"
+        entry = self._entries.get(partition)
+        if (
+            entry is None
+            or entry.leadership is not leadership
+            or entry.assignment is not partition.assignment
+            or entry.is_new is not is_new
+        ):
+            topic = partition.topic
+            entry = self._entries[partition] = LeaderAndIsrPartition(
+                topic.name, topic.id, partition.number, leadership, partition.assignment, is_new
+            )
+        return entry
+
+    def _metadata(self, partition: Partition, state: LeaderAndIsr) -> UpdateMetadataPartition:
+        context, topic = self._context, partition.topic
+        if context.is_queued(partition):
+            state = LeaderAndIsr(
+                LEADER_DURING_DELETE, 0, state.isr, 0, state.controller_epoch, state.recovery_state
+            )
+        replicas = partition.assignment.replicas
+        offline = tuple([one for one in replicas if not context.is_online(one, partition)])
+        return UpdateMetadataPartition(
+            topic.name, topic.id, partition.number, state, replicas, offline
+        )
+
+    def _leader_and_isr_request(self, broker: int) -> LeaderAndIsrRequest:
+        context = self._context
+        entries = sorted(self._leader_and_isr[broker].values(), key=_by_name)
+        leaders = {entry.leadership.leader for entry in entries}
+        return LeaderAndIsrRequest(
+            broker,
+            context.brokers[broker].epoch,
+            self._protocol.leader_and_isr,
+            self._controller_id,
+            context.epoch,
+            tuple(entries),
+            tuple(one for id in sorted(leaders) if (one := self._live_leader(id)) is not None),
+        )
+
+    def _live_leader(self, broker: int) -> tuple[int, str, int] | None:
+        registered = self._context.brokers.get(broker)
+        endpoint = registered and registered.endpoint(self._context.inter_broker_listener)
+        return (broker, endpoint.host, endpoint.port) if endpoint else None
+
+    def _update_metadata_requests(self) -> Iterator[UpdateMetadataRequest]:
+        context = self._context
+        partitions = tuple(sorted(self._update_metadata.values(), key=_by_name))
+        live = tuple(context.brokers[broker] for broker in sorted(context.brokers))
+        for broker in sorted(self._update_metadata_to):
+            if broker in context.brokers:
+                yield UpdateMetadataRequest(
+                    broker,
+                    context.brokers[broker].epoch,
+                    self._protocol.update_metadata,
+                    self._controller_id,
+                    context.epoch,
+                    partitions,
+                    live,
+                )
+
+    def _stop_replica_requests(self, broker: int) -> Iterator[StopReplicaRequest]:
+        version = self._protocol.stop_replica
+        entries = sorted(self._stop_replica[broker].values(), key=_by_name)
+        if version >= _FIRST_MIXED_STOP_REPLICA:
+            groups = [entries]
+        else:
+            groups = [[e for e in entries if e.delete], [e for e in entries if not e.delete]]
+        for group in groups:
+            if group:
+                yield StopReplicaRequest(
+                    broker,
+                    self._context.brokers[broker].epoch,
+                    version,
+                    self._controller_id,
+                    self._context.epoch,
+                    tuple(group),
+                )

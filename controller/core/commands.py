@@ -1,0 +1,273 @@
+"""What the controller wants done: one tagged union of immutable values.
+
+The fold issues them, the shell carries them out; what comes of one is an event that names it by
+its `CommandId`. A command is stored by kind, target, reason and a digest of its canonical body:
+msgpack in field order, collections in the order that the fold gives them (always sorted).
+"""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from controller.core.operations import WriteOperation
+from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
+
+
+class CommandId(NamedTuple):
+    """Names a command for ever: the event that caused it, and its place among that event's."""
+
+    cause: int
+    ordinal: int
+
+
+# ZooKeeper ------------------------------------------------------------------------------------
+
+
+class ReadZnodes(Struct, frozen=True, array_like=True, tag="read_znodes"):
+    """Read data and stat of many znodes. Outcome: `ZnodesRead`, one or more, in order.
+
+    With `watch` the next change of each existing one is wanted as a `WatchFired`.
+    """
+
+    paths: tuple[str, ...]
+    watch: bool = False
+
+
+class ReadStats(Struct, frozen=True, array_like=True, tag="read_stats"):
+    """Read only the stats (ZooKeeper's exists); `watch` also covers creation. Outcome: `ZnodesRead`."""
+
+    paths: tuple[str, ...]
+    watch: bool = False
+
+
+class ReadChildren(Struct, frozen=True, array_like=True, tag="read_children"):
+    """List the children of a znode, sorted. Outcome: one `ChildrenRead`."""
+
+    path: str
+    watch: bool = False
+
+
+class WriteZnodes(Struct, frozen=True, array_like=True, tag="write_znodes"):
+    """Independent writes, each with an outcome of its own (KB 1.3.1). Outcome: `ZnodesWritten`.
+
+    With `epoch_version` every one of them happens only while /controller_epoch has that version.
+    The session may send many in one multi, and sends them apart again when one of them fails.
+    """
+
+    operations: tuple[WriteOperation, ...]
+    epoch_version: int | None
+
+
+class WriteAtomically(Struct, frozen=True, array_like=True, tag="write_atomically"):
+    """One multi: all or nothing. Outcome: one `ZnodesWritten` with a result for each operation."""
+
+    operations: tuple[WriteOperation, ...]
+
+
+class SyncZnodes(Struct, frozen=True, array_like=True, tag="sync_znodes"):
+    """Bring the server that we are connected to up to date. Outcome: `ZnodesWritten` of one."""
+
+    path: str
+
+
+# Brokers --------------------------------------------------------------------------------------
+
+
+class OpenChannel(Struct, frozen=True, array_like=True, tag="open_channel"):
+    """Start the channel to a broker: a queue of its own, in order, one request in flight."""
+
+    broker: int
+    broker_epoch: int
+    endpoint: Endpoint
+
+
+class CloseChannel(Struct, frozen=True, array_like=True, tag="close_channel"):
+    """End the channel to a broker; what is still queued is dropped (KB 12.1.4)."""
+
+    broker: int
+    broker_epoch: int
+
+
+class LeaderAndIsrPartition(Struct, frozen=True, array_like=True):
+    """One partition of a LeaderAndIsr request (KB 12.3.1). Shared between brokers."""
+
+    topic: str
+    topic_id: bytes | None
+    partition: int
+    leadership: LeaderAndIsr
+    assignment: Assignment
+    is_new: bool
+
+
+class LeaderAndIsrRequest(Struct, frozen=True, array_like=True, tag="leader_and_isr"):
+    """LeaderAndIsr to one broker; `partitions` sorted by topic and number."""
+
+    broker: int
+    broker_epoch: int
+    version: int
+    controller_id: int
+    controller_epoch: int
+    partitions: tuple[LeaderAndIsrPartition, ...]
+    live_leaders: tuple[tuple[int, str, int], ...]
+
+
+class UpdateMetadataPartition(Struct, frozen=True, array_like=True):
+    """One partition of an UpdateMetadata request (KB 12.3.2). Shared between brokers."""
+
+    topic: str
+    topic_id: bytes | None
+    partition: int
+    leadership: LeaderAndIsr
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+class UpdateMetadataRequest(Struct, frozen=True, array_like=True, tag="update_metadata"):
+    """UpdateMetadata to one broker. But for `broker` and `broker_epoch` alike for all of a batch:
+    `partitions` and `live_brokers` are the same objects, so that the body is encoded once."""
+
+    broker: int
+    broker_epoch: int
+    version: int
+    controller_id: int
+    controller_epoch: int
+    partitions: tuple[UpdateMetadataPartition, ...]
+    live_brokers: tuple[Broker, ...]
+
+
+class StopReplicaPartition(Struct, frozen=True, array_like=True, gc=False):
+    """One partition of a StopReplica request; `leader_epoch` goes out from version 3 on."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    delete: bool
+
+
+class StopReplicaRequest(Struct, frozen=True, array_like=True, tag="stop_replica"):
+    """StopReplica to one broker. Below version 3 all its partitions have the same `delete`."""
+
+    broker: int
+    broker_epoch: int
+    version: int
+    controller_id: int
+    controller_epoch: int
+    partitions: tuple[StopReplicaPartition, ...]
+
+
+BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+
+# The rest -------------------------------------------------------------------------------------
+
+
+class StartTimer(Struct, frozen=True, array_like=True, tag="start_timer"):
+    """Ask for a `TimerFired` after `delay_ms`. A timer started again begins anew."""
+
+    timer: str
+    delay_ms: int
+
+
+class CancelTimer(Struct, frozen=True, array_like=True, tag="cancel_timer"):
+    """Forget a timer."""
+
+    timer: str
+
+
+class DrawTopicIds(Struct, frozen=True, array_like=True, tag="draw_topic_ids"):
+    """Draw random topic ids, none of them reserved. Outcome: `TopicIdsDrawn`."""
+
+    count: int
+
+
+class Notice(Struct, frozen=True, array_like=True, tag="notice"):
+    """Tell the operator: one line in the structured log.
+
+    `level` is "info", "warning" or "error"; `code` a short name that scripts can rely on; `subject`
+    the znode, broker or partition.
+    """
+
+    level: str
+    code: str
+    subject: str
+    text: str
+
+
+class Stop(Struct, frozen=True, array_like=True, tag="stop"):
+    """End the daemon: close the ZooKeeper session and exit. `reason` empty: as asked for."""
+
+    reason: str
+
+
+Command = (
+    ReadZnodes
+    | ReadStats
+    | ReadChildren
+    | WriteZnodes
+    | WriteAtomically
+    | SyncZnodes
+    | OpenChannel
+    | CloseChannel
+    | LeaderAndIsrRequest
+    | UpdateMetadataRequest
+    | StopReplicaRequest
+    | StartTimer
+    | CancelTimer
+    | DrawTopicIds
+    | Notice
+    | Stop
+)
+
+ZooKeeperCommand = (
+    ReadZnodes | ReadStats | ReadChildren | WriteZnodes | WriteAtomically | SyncZnodes
+)
+
+
+class Reason(Struct, frozen=True, array_like=True):
+    """Why a command was issued: the rule, and in bulk one code an item.
+
+    `rule` names the procedure's step ("failover: broker metadata"); `choices` has one entry an
+    operation or partition where the rule chose: what was chosen and what was passed over.
+    """
+
+    rule: str
+    choices: tuple["Choice", ...] = ()
+
+
+class Choice(Struct, frozen=True, array_like=True):
+    """One decision: the leader chosen (or -1) and each candidate passed over with its code."""
+
+    topic: str
+    partition: int
+    chosen: int
+    code: str
+    passed_over: tuple[tuple[int, str], ...] = ()
+
+
+class Issued(NamedTuple):
+    """A command as the fold issued it. `term` is the controller epoch that it acts under, 0: none."""
+
+    id: CommandId
+    term: int
+    command: Command
+    reason: Reason
+
+
+def target_of(command: Command) -> str:
+    """What a command is aimed at, for people and for the store's index: a path, a broker, a timer."""
+    match command:
+        case ReadZnodes(paths=paths) | ReadStats(paths=paths):
+            return paths[0] if len(paths) == 1 else f"{len(paths)} znodes"
+        case ReadChildren(path=path) | SyncZnodes(path=path):
+            return path
+        case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
+            return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"
+        case StartTimer(timer=timer) | CancelTimer(timer=timer):
+            return timer
+        case DrawTopicIds(count=count):
+            return str(count)
+        case Notice(subject=subject):
+            return subject
+        case Stop():
+            return ""
+        case _:
+            return f"broker {command.broker}"

@@ -1,0 +1,73 @@
+"""What every procedure works with: the state, and the commands that this turn issues."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from controller.core.batch import RequestBatch
+from controller.core.commands import Command, CommandId, Issued, Notice, Reason
+from controller.core.configuration import Configuration
+from controller.core.state import ControllerContext
+from controller.core.triggers import Trigger
+
+
+class Controller:
+    """The controller of one daemon run.
+
+    `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
+    holds the role. `now_ms` is the wall clock of the event that is being folded.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.protocol = configuration.protocol
+        self.context = ControllerContext(configuration.inter_broker_listener)
+        self.triggers: deque[Trigger] = deque()
+        self.session_id = 0
+        self.is_active = False
+        self.is_connected = False
+        self.now_ms = 0
+        self._cause = 0
+        self._ordinal = 0
+        self._issued: list[Issued] = []
+
+    def begin(self, seq: int, now_ms: int) -> None:
+        """A new event is folded: its number is the cause of what is issued from now on."""
+        self._cause, self._ordinal, self.now_ms = seq, 0, now_ms
+
+    def issue(self, command: Command, reason: Reason) -> CommandId:
+        """Put a command out; it is carried out when the slice ends."""
+        id = CommandId(self._cause, self._ordinal)
+        self._ordinal += 1
+        term = self.context.epoch if self.is_active else 0
+        self._issued.append(Issued(id, term, command, reason))
+        return id
+
+    def take_issued(self) -> list[Issued]:
+        """What was issued since the last call."""
+        issued, self._issued = self._issued, []
+        return issued
+
+    def notice(self, level: str, code: str, subject: str, text: str) -> None:
+        """Tell the operator."""
+        self.issue(Notice(level, code, subject, text), Reason(code))
+
+    def enqueue(self, trigger: Trigger) -> None:
+        """Queue a controller event, once: a procedure reads anew what its trigger is about."""
+        if trigger not in self.triggers:
+            self.triggers.append(trigger)
+
+    def new_batch(self, rule: str) -> RequestBatch:
+        """An empty batch of broker requests, issued under this rule."""
+        return RequestBatch(self.context, self.protocol, self.configuration.broker_id, rule)
+
+    def send(self, batch: RequestBatch) -> None:
+        """Issue a batch's requests in KB 12.2.2's order."""
+        reason = Reason(batch.rule)
+        for request in batch.requests():
+            self.issue(request, reason)
+
+    def send_metadata(self, rule: str, brokers: Iterable[int]) -> None:
+        """UpdateMetadata without partitions, to spread who is alive."""
+        batch = self.new_batch(rule)
+        batch.add_update_metadata(brokers, ())
+        self.send(batch)

@@ -1,0 +1,29 @@
+"""The exceptions of the core."""
+
+
+class CoreError(Exception):
+    """Base of all errors of the core."""
+
+
+class ConfigurationError(CoreError):
+    """A setting that the controller cannot work with; the text names it and says what to do."""
+
+
+class ControllerMovedError(CoreError):
+    """A guarded write was refused: another controller has raised the epoch (KB 1.3.3)."""
+
+
+class ProcedureError(CoreError):
+    """A step of a procedure cannot be done; the rest of the controller event is dropped (KB 3.1.5)."""
+
+
+class ZnodeError(CoreError):
+    """The content of a znode cannot be used; the text names its path."""
+
+
+class StateChangeFailedError(CoreError):
+    """A partition or replica could not change its state (Kafka's StateChangeFailedException)."""
+
+
+class TermOver(BaseException):
+    """Thrown into the running procedure when its session is over; nothing may catch it."""

@@ -1,0 +1,163 @@
+"""What was observed: one tagged union of immutable values, the only input of the fold.
+
+An outcome names the command that it answers (`command`); the others are exogenous. Bulk outcomes
+hold columns, one entry an item, so that a hundred thousand znodes cost no object each.
+"""
+
+from msgspec import Struct
+
+from controller.core.commands import CommandId
+
+# The ZooKeeper session ------------------------------------------------------------------------
+
+
+class SessionConnected(Struct, frozen=True, array_like=True, tag="session_connected"):
+    """A connection to a ZooKeeper server stands. `renewed`: the session is the one of before."""
+
+    session_id: int
+    timeout_ms: int
+    server: str
+    renewed: bool
+
+
+class SessionDisconnected(Struct, frozen=True, array_like=True, tag="session_disconnected"):
+    """The connection is lost; the session may live on. Comes after the outcomes of all that was
+    in flight (CONNECTION_LOSS)."""
+
+    session_id: int
+    cause: str
+
+
+class SessionExpired(Struct, frozen=True, array_like=True, tag="session_expired"):
+    """The session is over, by the server's word or after its time-out. Comes after the outcomes of
+    all that was in flight or waiting (SESSION_EXPIRED)."""
+
+    session_id: int
+
+
+class WatchFired(Struct, frozen=True, array_like=True, tag="watch_fired"):
+    """A watched znode changed. `change`: "created", "deleted", "data" or "children"."""
+
+    path: str
+    change: str
+    zxid: int
+
+
+# Outcomes of ZooKeeper commands ---------------------------------------------------------------
+
+
+class ZnodesRead(Struct, frozen=True, array_like=True, tag="znodes_read"):
+    """Outcome of `ReadZnodes` and `ReadStats`: the items from `offset` on, one reply packet.
+
+    `errors` holds a ZooKeeper code an item (0 is OK); data is None where there is an error, where
+    the znode has none, and for `ReadStats`.
+    """
+
+    command: CommandId
+    offset: int
+    errors: list[int]
+    data: list[bytes | None]
+    versions: list[int]
+    czxids: list[int]
+    mzxids: list[int]
+    owners: list[int]
+
+
+class ChildrenRead(Struct, frozen=True, array_like=True, tag="children_read"):
+    """Outcome of `ReadChildren`: names, sorted."""
+
+    command: CommandId
+    error: int
+    children: list[str]
+
+
+class ZnodesWritten(Struct, frozen=True, array_like=True, tag="znodes_written"):
+    """Outcome of writes: the operations from `offset` on.
+
+    `versions` holds the new version of each znode that was set or created, else -1. The error is
+    the operation's own, FENCED where the epoch check failed, CONNECTION_LOSS or SESSION_EXPIRED
+    where no reply came.
+    """
+
+    command: CommandId
+    offset: int
+    errors: list[int]
+    versions: list[int]
+
+
+# Brokers --------------------------------------------------------------------------------------
+
+
+class BrokerAnswered(Struct, frozen=True, array_like=True, tag="broker_answered"):
+    """A broker answered a request. `partition_errors` keeps the codes that are not zero:
+    (topic name, or topic id in hex where the version names topics by id; partition; code)."""
+
+    command: CommandId
+    broker: int
+    broker_epoch: int
+    error: int
+    partition_errors: list[tuple[str, int, int]]
+
+
+class ChannelFault(Struct, frozen=True, array_like=True, tag="channel_fault"):
+    """A channel cannot do its work and says why, once each time the reason changes; it goes on
+    trying. `kind`: "unreachable", "version" (the broker does not speak the request's version),
+    "closed" (the broker ended the connection at a request), "recovered"."""
+
+    broker: int
+    broker_epoch: int
+    kind: str
+    text: str
+
+
+# The rest -------------------------------------------------------------------------------------
+
+
+class TimerFired(Struct, frozen=True, array_like=True, tag="timer_fired"):
+    """A timer that was started has run out."""
+
+    timer: str
+
+
+class TopicIdsDrawn(Struct, frozen=True, array_like=True, tag="topic_ids_drawn"):
+    """Outcome of `DrawTopicIds`: 16 random bytes each."""
+
+    command: CommandId
+    topic_ids: list[bytes]
+
+
+class ShutdownRequested(Struct, frozen=True, array_like=True, tag="shutdown_requested"):
+    """The operator asks the daemon to end (SIGTERM): hand the role back first."""
+
+    reason: str
+
+
+Event = (
+    SessionConnected
+    | SessionDisconnected
+    | SessionExpired
+    | WatchFired
+    | ZnodesRead
+    | ChildrenRead
+    | ZnodesWritten
+    | BrokerAnswered
+    | ChannelFault
+    | TimerFired
+    | TopicIdsDrawn
+    | ShutdownRequested
+)
+
+Outcome = ZnodesRead | ChildrenRead | ZnodesWritten | TopicIdsDrawn
+
+
+class Recorded(Struct, frozen=True, array_like=True):
+    """An event as it stands in the log. Times in nanoseconds; `term` is the controller epoch that
+    the shell acted under when it was appended, 0: none. `channel` says on which connection it came:
+    order is promised within one only."""
+
+    seq: int
+    wall_ns: int
+    mono_ns: int
+    term: int
+    channel: str
+    event: Event

@@ -1,0 +1,170 @@
+"""The fold: apply(event) -> commands. All that the controller decides comes out of here.
+
+It runs one procedure at a time, as Kafka's event thread does, and drives it by `coroutine.send`
+with the outcomes that the log holds: no event loop, no clock (DESIGN.md, The way of an event).
+"""
+
+from collections.abc import Coroutine, Iterator
+from typing import Any, cast
+
+from controller.core import znodes
+from controller.core.commands import Issued
+from controller.core.configuration import Configuration
+from controller.core.controller import Controller
+from controller.core.errors import TermOver
+from controller.core.events import (
+    BrokerAnswered,
+    ChannelFault,
+    ChildrenRead,
+    Recorded,
+    SessionConnected,
+    SessionDisconnected,
+    SessionExpired,
+    ShutdownRequested,
+    TimerFired,
+    TopicIdsDrawn,
+    WatchFired,
+    ZnodesRead,
+    ZnodesWritten,
+)
+from controller.core.outcomes import CONNECTED, SLICE, Wait
+from controller.core.procedures.dispatch import process
+from controller.core.procedures.responses import process_broker_answer, process_channel_fault
+from controller.core.triggers import (
+    BrokerChange,
+    BrokerModifications,
+    ControllerChange,
+    Expire,
+    HandBack,
+    IsrChangeNotification,
+    PartitionModifications,
+    Reelect,
+    Startup,
+    TopicChange,
+    Trigger,
+)
+
+
+class Fold:
+    """Folds the events of one log, in order, into state and commands."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.controller = Controller(configuration)
+        self._trigger: Trigger | None = None
+        self._procedure: Coroutine[Wait, Any, None] | None = None
+        self._wait: Wait | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Between two procedures with nothing queued: the moment for a snapshot."""
+        return self._procedure is None and not self.controller.triggers
+
+    def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
+        """Fold one event; gives the commands in slices.
+
+        Between two slices the shell may ping and flush, but must fold no other event; a slice
+        boundary changes no command. The iterator must be run to its end.
+        """
+        controller = self.controller
+        controller.begin(recorded.seq, recorded.wall_ns // 1_000_000)
+        result = self._take(recorded)
+        while self._advance(result):
+            yield controller.take_issued()
+            result = None
+        yield controller.take_issued()
+
+    def _take(self, recorded: Recorded) -> Any:
+        """Put an event where it belongs; the result if it completes what is waited for."""
+        match recorded.event:
+            case ZnodesRead() | ZnodesWritten() | ChildrenRead() | TopicIdsDrawn() as outcome:
+                wait = self._wait
+                # Outcomes of a procedure that is over are of no use to anybody.
+                if wait is not None and wait.id == outcome.command and wait.result.add(outcome):
+                    return wait.result
+            case WatchFired(path=path, change=change):
+                trigger = trigger_of(path, change)
+                if trigger is not None:
+                    self.controller.enqueue(trigger)
+            case BrokerAnswered() as answer:
+                process_broker_answer(self.controller, answer)
+            case ChannelFault() as fault:
+                process_channel_fault(self.controller, fault)
+            case SessionConnected() | SessionDisconnected() | SessionExpired() as change:
+                return self._change_session(change)
+            case ShutdownRequested(reason=reason):
+                self.controller.triggers.appendleft(HandBack(reason))
+            case TimerFired():
+                pass
+        return None
+
+    def _change_session(
+        self, event: SessionConnected | SessionDisconnected | SessionExpired
+    ) -> Wait | None:
+        controller = self.controller
+        match event:
+            case SessionConnected(session_id=session_id, renewed=renewed):
+                controller.is_connected = True
+                controller.session_id = session_id
+                if not renewed:
+                    controller.enqueue(Startup())
+                return CONNECTED if self._wait is CONNECTED else None
+            case SessionDisconnected():
+                controller.is_connected = False
+            case SessionExpired():
+                controller.is_connected = False
+                controller.session_id = 0
+                self._end_term()
+        return None
+
+    def _end_term(self) -> None:
+        """The session is over: the procedure ends where it stands, its queue with it (KB 13.1)."""
+        if self._procedure is not None:
+            try:
+                self._procedure.throw(TermOver())
+            except TermOver:
+                pass
+            self._procedure = self._wait = None
+            self.controller.triggers.appendleft(cast(Trigger, self._trigger))
+        kept = [one for one in self.controller.triggers if isinstance(one, HandBack)]
+        self.controller.triggers.clear()
+        self.controller.triggers.extend([Expire(), *kept])
+
+    def _advance(self, result: Any) -> bool:
+        """Run procedures as far as they get; True where a slice ends in between."""
+        while True:
+            if self._procedure is None:
+                if not self.controller.triggers:
+                    return False
+                self._trigger = self.controller.triggers.popleft()
+                self._procedure = process(self.controller, self._trigger)
+                self._wait, result = None, None
+            elif self._wait is not None and self._wait is not SLICE and result is None:
+                return False
+            try:
+                self._wait = self._procedure.send(result)
+            except StopIteration:
+                self._procedure = self._wait = None
+            result = None
+            if self._wait is SLICE:
+                return True
+
+
+def trigger_of(path: str, change: str) -> Trigger | None:
+    """The controller event that a watch leads to (KB 1.1); None for those of no meaning."""
+    if path == znodes.CONTROLLER:
+        return Reelect() if change == "deleted" else ControllerChange()
+    if change == "children":
+        return _OF_CHILDREN.get(path)
+    parent, _, name = path.rpartition("/")
+    if change == "data" and parent == znodes.BROKER_IDS and name.isdecimal():
+        return BrokerModifications(int(name))
+    if change == "data" and parent == znodes.TOPICS:
+        return PartitionModifications(name)
+    return None
+
+
+_OF_CHILDREN: dict[str, Trigger] = {
+    znodes.BROKER_IDS: BrokerChange(),
+    znodes.TOPICS: TopicChange(),
+    znodes.ISR_CHANGES: IsrChangeNotification(),
+}

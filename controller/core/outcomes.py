@@ -1,0 +1,112 @@
+"""Where a procedure waits: for the outcome of a command, a connection, or the next slice.
+
+A procedure is a coroutine that the fold drives (DESIGN.md, The way of an event). It awaits one of
+the values below; the fold feeds it events until it is complete and sends the result back.
+"""
+
+import types
+from collections.abc import Generator
+from typing import Any, Final
+
+from controller.core.commands import CommandId
+from controller.core.events import ChildrenRead, TopicIdsDrawn, ZnodesRead, ZnodesWritten
+
+
+class Znodes:
+    """Columns of znodes that were read, one entry a path in the order of the paths."""
+
+    __slots__ = ("czxids", "data", "errors", "missing", "owners", "versions")
+
+    def __init__(self, count: int) -> None:
+        self.missing = count
+        self.errors: list[int] = [0] * count
+        self.data: list[bytes | None] = [None] * count
+        self.versions: list[int] = [0] * count
+        self.czxids: list[int] = [0] * count
+        self.owners: list[int] = [0] * count
+
+    def add(self, event: ZnodesRead) -> bool:
+        """Put a reply packet in its place; whether all are there now."""
+        place = slice(event.offset, event.offset + len(event.errors))
+        self.errors[place] = event.errors
+        self.data[place] = event.data
+        self.versions[place] = event.versions
+        self.czxids[place] = event.czxids
+        self.owners[place] = event.owners
+        self.missing -= len(event.errors)
+        return self.missing <= 0
+
+
+class Writes:
+    """Results of writes, one entry an operation in the order of the operations."""
+
+    __slots__ = ("errors", "missing", "versions")
+
+    def __init__(self, count: int) -> None:
+        self.missing = count
+        self.errors: list[int] = [0] * count
+        self.versions: list[int] = [0] * count
+
+    def add(self, event: ZnodesWritten) -> bool:
+        """Put a reply packet in its place; whether all are there now."""
+        place = slice(event.offset, event.offset + len(event.errors))
+        self.errors[place] = event.errors
+        self.versions[place] = event.versions
+        self.missing -= len(event.errors)
+        return self.missing <= 0
+
+
+class Children:
+    """The answer to a list of children."""
+
+    __slots__ = ("children", "error")
+
+    def __init__(self) -> None:
+        self.error = 0
+        self.children: list[str] = []
+
+    def add(self, event: ChildrenRead) -> bool:
+        """Take the answer."""
+        self.error, self.children = event.error, event.children
+        return True
+
+
+class TopicIds:
+    """Topic ids that were drawn."""
+
+    __slots__ = ("topic_ids",)
+
+    def __init__(self) -> None:
+        self.topic_ids: list[bytes] = []
+
+    def add(self, event: TopicIdsDrawn) -> bool:
+        """Take the answer."""
+        self.topic_ids = event.topic_ids
+        return True
+
+
+Result = Znodes | Writes | Children | TopicIds
+
+
+class Wait:
+    """A suspension: until `result` of the command `id` is complete."""
+
+    __slots__ = ("id", "result")
+
+    def __init__(self, id: CommandId | None, result: Any) -> None:
+        self.id = id
+        self.result = result
+
+
+SLICE: Final = Wait(None, None)
+"""Long work stops here for a moment: the shell pings and flushes, no event comes between."""
+CONNECTED: Final = Wait(None, None)
+"""Until the session stands on a connection again."""
+TERM_END: Final = Wait(None, None)
+"""The session is known to be over: nothing comes back from here but TermOver."""
+
+
+@types.coroutine
+def suspend(wait: Wait) -> Generator[Wait, Any, Any]:
+    """Give the turn back to the fold until what is waited for is there."""
+    return (yield wait)

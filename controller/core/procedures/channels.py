@@ -1,0 +1,38 @@
+"""Opening and closing the channels to brokers (KB 3.3.3, 12.1)."""
+
+from collections.abc import Iterable
+
+from controller.core import znodes
+from controller.core.commands import CloseChannel, OpenChannel, Reason
+from controller.core.controller import Controller
+from controller.core.values import Broker
+
+
+def open_channels(controller: Controller, brokers: Iterable[Broker], rule: str) -> None:
+    """A channel to each; one that stands already is left as it is (KB 3.3.8)."""
+    listener = controller.configuration.controller_listener
+    channels = controller.context.channels
+    for broker in brokers:
+        if broker.id in channels:
+            continue
+        endpoint = broker.endpoint(listener)
+        if endpoint is None:
+            controller.notice(
+                "error",
+                "no_listener",
+                znodes.broker_path(broker.id),
+                f"broker {broker.id} has no listener {listener}: it gets no requests; set "
+                "inter.broker.listener.name (or control.plane.listener.name) as the brokers do",
+            )
+            continue
+        channels[broker.id] = broker.epoch
+        controller.issue(OpenChannel(broker.id, broker.epoch, endpoint), Reason(rule))
+
+
+def close_channels(controller: Controller, brokers: Iterable[int], rule: str) -> None:
+    """End the channels; what is queued for these brokers is dropped."""
+    channels = controller.context.channels
+    for broker in brokers:
+        epoch = channels.pop(broker, None)
+        if epoch is not None:
+            controller.issue(CloseChannel(broker, epoch), Reason(rule))

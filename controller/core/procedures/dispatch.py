@@ -1,0 +1,71 @@
+"""Which procedure handles which controller event, and what an error in it leads to (KB 3.1)."""
+
+from controller.core.controller import Controller
+from controller.core.errors import ControllerMovedError
+from controller.core.procedures import role
+from controller.core.procedures.broker_change import (
+    process_broker_change,
+    process_broker_modification,
+)
+from controller.core.procedures.failures import describe
+from controller.core.procedures.isr_change import process_isr_changes
+from controller.core.procedures.topic_change import (
+    process_partition_modifications,
+    process_topic_change,
+)
+from controller.core.triggers import (
+    BrokerChange,
+    BrokerModifications,
+    ControllerChange,
+    Expire,
+    HandBack,
+    IsrChangeNotification,
+    PartitionModifications,
+    Reelect,
+    Startup,
+    TopicChange,
+    Trigger,
+)
+
+
+async def process(controller: Controller, trigger: Trigger) -> None:
+    """Handle one controller event from start to end (KafkaController.process, KB 3.1.5).
+
+    A fencing error looks who is controller now; any other drops the rest of the event and is told.
+    """
+    try:
+        await _run(controller, trigger)
+    except ControllerMovedError:
+        await role.maybe_resign(controller)
+    except Exception as error:
+        controller.notice("error", "procedure_failed", type(trigger).__name__, describe(error))
+
+
+async def _run(controller: Controller, trigger: Trigger) -> None:
+    match trigger:
+        case Startup():
+            await role.start_up(controller)
+        case ControllerChange():
+            await role.maybe_resign(controller)
+        case Reelect():
+            await role.reelect(controller)
+        case Expire():
+            role.resign(controller, "the ZooKeeper session is over")
+        case HandBack(reason=reason):
+            await role.hand_back(controller, reason)
+        case _ if controller.is_active:
+            await _run_active(controller, trigger)
+
+
+async def _run_active(controller: Controller, trigger: Trigger) -> None:
+    match trigger:
+        case BrokerChange():
+            await process_broker_change(controller)
+        case BrokerModifications(broker=broker):
+            await process_broker_modification(controller, broker)
+        case TopicChange():
+            await process_topic_change(controller)
+        case PartitionModifications(topic=topic):
+            await process_partition_modifications(controller, topic)
+        case IsrChangeNotification():
+            await process_isr_changes(controller)

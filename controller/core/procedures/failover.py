@@ -1,0 +1,84 @@
+"""What a new controller does, step by step (KafkaController.onControllerFailover, KB 6.2)."""
+
+from controller.core import znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
+from controller.core.operations import OK, Delete, WriteOperation
+from controller.core.outcomes import SLICE, suspend
+from controller.core.procedures.channels import open_channels
+from controller.core.procedures.features import set_up_features
+from controller.core.procedures.leadership import SLICE_SIZE
+from controller.core.procedures.partition_changes import start_partition_states
+from controller.core.procedures.registrations import read_brokers
+from controller.core.procedures.replica_changes import start_replica_states
+from controller.core.procedures.topics import read_new_topics
+from controller.core.settle import read_children, read_znodes, write
+from controller.core.state import sorted_partitions
+from controller.core.values import ANY_VERSION
+
+_RULE = "failover"
+
+
+async def fail_over(controller: Controller) -> None:
+    """Take over the cluster as it stands. An error gives the role up again."""
+    context = controller.context
+    controller.notice(
+        "info", "elected", znodes.CONTROLLER, f"controller of epoch {context.epoch}; failing over"
+    )
+    await set_up_features(controller)
+    await delete_notifications(controller, znodes.LOG_DIR_EVENTS)
+    await delete_notifications(controller, znodes.ISR_CHANGES)
+    await load_context(controller)
+    controller.send_metadata("failover: spread the live brokers", context.brokers)
+    await start_replica_states(controller)
+    await start_partition_states(controller, context.partitions())
+    controller.notice(
+        "info",
+        "failover_done",
+        znodes.CONTROLLER,
+        f"{len(context.brokers)} brokers, {len(context.known_topics())} topics, "
+        f"{sum(1 for _ in context.partitions())} partitions",
+    )
+
+
+async def delete_notifications(controller: Controller, parent: str) -> None:
+    """Old notifications are deleted unread; the read watches for new ones (KB 6.2 step 4)."""
+    children = await read_children(controller, parent, _RULE, watch=True)
+    deletes: list[WriteOperation] = [
+        Delete(znodes.notification_path(parent, child), ANY_VERSION)
+        for child in children.children
+        if znodes.is_notification(parent, child)
+    ]
+    if deletes:
+        await write(controller, deletes, Reason("failover: delete old notifications"))
+
+
+async def load_context(controller: Controller) -> None:
+    """Brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3)."""
+    context = controller.context
+    for broker in await read_brokers(controller, _RULE):
+        context.brokers[broker.id] = broker
+    children = await read_children(controller, znodes.TOPICS, _RULE, watch=True)
+    for partition in await read_new_topics(controller, children.children, _RULE):
+        if partition.assignment.is_being_reassigned:
+            context.reassigning[partition] = None
+    await _load_leaders(controller)
+    open_channels(controller, context.brokers.values(), _RULE)
+
+
+async def _load_leaders(controller: Controller) -> None:
+    """Every state znode; a missing or unreadable one leaves its partition without leadership."""
+    partitions = sorted_partitions(controller.context.partitions())
+    paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
+    found = await read_znodes(controller, paths, _RULE)
+    for place, partition in enumerate(partitions):
+        if found.errors[place] == OK:
+            try:
+                partition.leadership = znodes.read_state(
+                    paths[place], found.data[place], found.versions[place]
+                )
+            except ZnodeError as error:
+                controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)

@@ -1,0 +1,48 @@
+"""Partitions that a step could not handle: collected, then told to the operator together."""
+
+import traceback
+from pathlib import PurePath
+
+from controller.core.controller import Controller
+from controller.core.errors import CoreError
+from controller.core.state import Partition
+
+_SHOWN = 20
+
+
+def describe(error: Exception) -> str:
+    """An error in words that are the same on every machine and Python version."""
+    if isinstance(error, CoreError):
+        return str(error)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {PurePath(where.filename).name}:{where.lineno}"
+
+
+class Failures:
+    """What went wrong in one step, grouped by what went wrong.
+
+    A failure of a cluster touches many partitions at once: one line for each kind names the first
+    of them and counts the rest.
+    """
+
+    def __init__(self, controller: Controller, code: str) -> None:
+        self._controller = controller
+        self._code = code
+        self._by_text: dict[str, list[Partition]] = {}
+
+    def add(self, partition: Partition, text: str) -> None:
+        """A partition that stays as it is, and why."""
+        self._by_text.setdefault(text, []).append(partition)
+
+    def add_unreadable(self, path: str, text: str) -> None:
+        """A znode that cannot be used; told at once."""
+        self._controller.notice("error", "unreadable_znode", path, f"{text}; skipped")
+
+    def tell(self) -> None:
+        """One notice a kind of failure."""
+        for text, partitions in self._by_text.items():
+            names = ", ".join(map(repr, partitions[:_SHOWN]))
+            if len(partitions) > _SHOWN:
+                names += f" and {len(partitions) - _SHOWN} more"
+            self._controller.notice("warning", self._code, names, text)
+        self._by_text.clear()

@@ -1,0 +1,60 @@
+"""ISR changes that leaders wrote themselves, below IBP 2.7-IV2 (KB 3.12)."""
+
+from controller.core import znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
+from controller.core.operations import OK, Delete, WriteOperation
+from controller.core.procedures.failures import Failures
+from controller.core.procedures.leadership import read_states
+from controller.core.settle import read_children, read_znodes, write
+from controller.core.state import Partition, sorted_partitions
+from controller.core.values import ANY_VERSION
+
+_RULE = "ISR change notification"
+
+
+async def process_isr_changes(controller: Controller) -> None:
+    """Take the new states of the announced partitions and tell every broker.
+
+    The notifications are deleted in the end, also those that cannot be read.
+    """
+    context = controller.context
+    parent = znodes.ISR_CHANGES
+    children = await read_children(controller, parent, _RULE, watch=True)
+    paths = [
+        znodes.notification_path(parent, child)
+        for child in children.children
+        if znodes.is_notification(parent, child)
+    ]
+    if not paths:
+        return
+    partitions = await _announced(controller, paths)
+    if partitions:
+        failures = Failures(controller, "isr_change_not_read")
+        for partition, state in await read_states(controller, partitions, _RULE, failures):
+            partition.leadership = state
+        failures.tell()
+        batch = controller.new_batch(_RULE)
+        batch.add_update_metadata(context.brokers, partitions)
+        controller.send(batch)
+    deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
+    await write(controller, deletes, Reason("delete ISR change notifications"))
+
+
+async def _announced(controller: Controller, paths: list[str]) -> list[Partition]:
+    found = await read_znodes(controller, paths, _RULE)
+    announced: dict[Partition, None] = {}
+    for path, error, data in zip(paths, found.errors, found.data, strict=True):
+        if error != OK:
+            continue
+        try:
+            names = znodes.read_isr_change(path, data)
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+            continue
+        for topic, number in names:
+            partition = controller.context.find(topic, number)
+            if partition is not None and partition.assignment.replicas:
+                announced[partition] = None
+    return sorted_partitions(announced)

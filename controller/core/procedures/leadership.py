@@ -1,0 +1,342 @@
+"""Giving partitions a leader: the first one (KB 4.3) and the next one (KB 4.4).
+
+Both write through ZooKeeper, take what was written into the state and put the requests that tell
+the brokers into the caller's batch.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from controller.core import znodes
+from controller.core.batch import RequestBatch
+from controller.core.commands import Choice, Reason
+from controller.core.controller import Controller
+from controller.core.election import Elected, IsOnline, offline_partition_leader
+from controller.core.errors import ZnodeError
+from controller.core.operations import BAD_VERSION, NO_NODE, OK, Create, SetData, WriteOperation
+from controller.core.outcomes import SLICE, suspend
+from controller.core.procedures.failures import Failures
+from controller.core.settle import read_znodes, write
+from controller.core.state import ControllerContext, Partition
+from controller.core.values import NO_LEADER, RECOVERED, RECOVERING, LeaderAndIsr
+
+SLICE_SIZE = 5_000
+"""Items that long work handles before it gives the shell a moment."""
+
+Results = dict[Partition, LeaderAndIsr | None]
+"""What came of each election: the new leadership, or None where it failed."""
+
+_NO_CHILD = b""
+
+
+class Candidate(NamedTuple):
+    """A partition that needs a leader and what its state znode says now."""
+
+    partition: Partition
+    current: LeaderAndIsr
+    allow_unclean: bool
+
+
+class Strategy(NamedTuple):
+    """How to elect: the rule's name, whom it chooses, and who is told by LeaderAndIsr."""
+
+    name: str
+    choose: Callable[[ControllerContext, Candidate], Elected]
+    recipients: Callable[[ControllerContext, Partition], Iterable[int]]
+    force_unclean: bool = False
+
+
+def online_test(context: ControllerContext, partition: Partition) -> IsOnline:
+    """Whether a broker's replica of this partition is online, as a function."""
+    if not context.offline_dirs:
+        return context.live_brokers.__contains__
+    return lambda broker: context.is_online(broker, partition)
+
+
+def _choose_offline(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    return offline_partition_leader(
+        partition.assignment.replicas,
+        candidate.current.isr,
+        online_test(context, partition),
+        candidate.allow_unclean,
+    )
+
+
+def _online_replicas(context: ControllerContext, partition: Partition) -> list[int]:
+    is_online = online_test(context, partition)
+    return [one for one in partition.assignment.replicas if is_online(one)]
+
+
+OFFLINE = Strategy("offline partition leader election", _choose_offline, _online_replicas)
+
+
+async def create_leadership(
+    controller: Controller, partitions: list[Partition], batch: RequestBatch
+) -> list[Partition]:
+    """The first leader and ISR of new partitions (initializeLeaderAndIsrForPartitions, KB 4.3).
+
+    The leader is the first live replica, the ISR all live ones. Gives the partitions that have a
+    leader now; the others stay as they are, and the operator is told.
+    """
+    context = controller.context
+    failures = Failures(controller, "no_leader_created")
+    states: dict[Partition, LeaderAndIsr] = {}
+    for partition in partitions:
+        live = _online_replicas(context, partition)
+        if live:
+            states[partition] = LeaderAndIsr(live[0], 0, tuple(live), 0, context.epoch)
+        else:
+            failures.add(partition, "no replica is online")
+    choices = tuple(
+        Choice(partition.topic.name, partition.number, state.leader, "first live replica")
+        for partition, state in states.items()
+    )
+    creates = _creates(states)
+    writes = await write(controller, creates, Reason("create first leader", choices))
+    created = []
+    for (partition, state), error in zip(
+        states.items(), writes.errors[len(creates) - len(states) :], strict=True
+    ):
+        if error == OK:
+            partition.leadership = state
+            batch.add_leader_and_isr(state.isr, partition, is_new=True)
+            created.append(partition)
+        else:
+            failures.add(partition, f"its state znode cannot be created (ZooKeeper code {error})")
+    failures.tell()
+    return created
+
+
+def _creates(states: dict[Partition, LeaderAndIsr]) -> list[WriteOperation]:
+    """Parents first; they may be there already, their results do not matter (KB 4.3.3)."""
+    topics = dict.fromkeys(partition.topic.name for partition in states)
+    creates: list[WriteOperation] = []
+    creates += [Create(znodes.partitions_path(name), _NO_CHILD) for name in topics]
+    creates += [
+        Create(znodes.partition_path(one.topic.name, one.number), _NO_CHILD) for one in states
+    ]
+    creates += [
+        Create(znodes.state_path(one.topic.name, one.number), znodes.write_state(state))
+        for one, state in states.items()
+    ]
+    return creates
+
+
+async def elect_leaders(
+    controller: Controller, partitions: list[Partition], strategy: Strategy, batch: RequestBatch
+) -> Results:
+    """Elect anew (electLeaderForPartitions, KB 4.4), until each succeeded or failed for good.
+
+    A write that meets another version goes round again with what stands in ZooKeeper then.
+    """
+    results: Results = {}
+    failures = Failures(controller, "no_leader_elected")
+    remaining = partitions
+    while remaining:
+        remaining = await _elect_once(controller, remaining, strategy, batch, results, failures)
+    failures.tell()
+    return results
+
+
+async def _elect_once(
+    controller: Controller,
+    partitions: list[Partition],
+    strategy: Strategy,
+    batch: RequestBatch,
+    results: Results,
+    failures: Failures,
+) -> list[Partition]:
+    """One round; gives the partitions whose version did not fit."""
+    results.update(dict.fromkeys(partitions))
+    states = await read_states(controller, partitions, strategy.name, failures)
+    candidates = await _with_unclean_permission(controller, states, strategy, failures)
+    chosen: list[tuple[Partition, LeaderAndIsr]] = []
+    choices: list[Choice] = []
+    for place, candidate in enumerate(candidates):
+        partition, elected = candidate.partition, strategy.choose(controller.context, candidate)
+        if elected.leader == NO_LEADER:
+            failures.add(partition, f"no replica can lead: {_spelt(elected)}")
+            continue
+        chosen.append((partition, _next_state(controller, candidate.current, elected)))
+        code = "unclean leader" if elected.unclean else strategy.name
+        choices.append(
+            Choice(
+                partition.topic.name, partition.number, elected.leader, code, elected.passed_over
+            )
+        )
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)
+    reason = Reason(strategy.name, tuple(choices))
+    again = []
+    for partition, state, error in await write_states(controller, chosen, reason):
+        if error == OK:
+            partition.leadership = results[partition] = state
+            recipients = strategy.recipients(controller.context, partition)
+            batch.add_leader_and_isr(recipients, partition, is_new=False)
+        elif error == BAD_VERSION:
+            again.append(partition)
+        else:
+            failures.add(partition, f"its state cannot be written (ZooKeeper code {error})")
+    return again
+
+
+def _spelt(elected: Elected) -> str:
+    return ", ".join(f"{replica} {why}" for replica, why in elected.passed_over) or "it has none"
+
+
+def _next_state(controller: Controller, current: LeaderAndIsr, elected: Elected) -> LeaderAndIsr:
+    recovery = current.recovery_state
+    if elected.unclean and controller.protocol.has_leader_recovery_state:
+        recovery = RECOVERING
+    return LeaderAndIsr(
+        elected.leader,
+        current.leader_epoch + 1,
+        elected.isr,
+        current.partition_epoch,
+        controller.context.epoch,
+        recovery,
+    )
+
+
+async def read_states(
+    controller: Controller, partitions: list[Partition], rule: str, failures: Failures
+) -> list[tuple[Partition, LeaderAndIsr]]:
+    """The state znodes of partitions, those that this controller may change.
+
+    Left out, and told as failures: missing or unreadable ones, and those that a later controller
+    has written (KB 4.4).
+    """
+    epoch = controller.context.epoch
+    paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
+    found = await read_znodes(controller, paths, rule)
+    states = []
+    for place, partition in enumerate(partitions):
+        error = found.errors[place]
+        if error == NO_NODE:
+            failures.add(partition, "it has no state znode")
+            continue
+        if error != OK:
+            failures.add(partition, f"its state cannot be read (ZooKeeper code {error})")
+            continue
+        try:
+            state = znodes.read_state(paths[place], found.data[place], found.versions[place])
+        except ZnodeError as unreadable:
+            failures.add_unreadable(paths[place], str(unreadable))
+            continue
+        if state.controller_epoch > epoch:
+            failures.add(
+                partition,
+                f"controller epoch {state.controller_epoch} wrote it, ours is {epoch}",
+            )
+            continue
+        states.append((partition, state))
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)
+    return states
+
+
+async def write_states(
+    controller: Controller, states: list[tuple[Partition, LeaderAndIsr]], reason: Reason
+) -> list[tuple[Partition, LeaderAndIsr, int]]:
+    """Write state znodes, each at the version that its value carries.
+
+    Gives each with its new version and ZooKeeper's code.
+    """
+    writes = await write(
+        controller,
+        [
+            SetData(
+                znodes.state_path(partition.topic.name, partition.number),
+                znodes.write_state(state),
+                state.partition_epoch,
+            )
+            for partition, state in states
+        ],
+        reason,
+    )
+    return [
+        (
+            partition,
+            LeaderAndIsr(
+                state.leader,
+                state.leader_epoch,
+                state.isr,
+                version,
+                state.controller_epoch,
+                state.recovery_state,
+            ),
+            error,
+        )
+        for (partition, state), error, version in zip(
+            states, writes.errors, writes.versions, strict=True
+        )
+    ]
+
+
+async def _with_unclean_permission(
+    controller: Controller,
+    states: list[tuple[Partition, LeaderAndIsr]],
+    strategy: Strategy,
+    failures: Failures,
+) -> list[Candidate]:
+    """Which of them may get an unclean leader (collectUncleanLeaderElectionState, KB 4.4.1).
+
+    Only those without an online ISR member can need it; for them the topic's configuration is
+    read, else the controller's own setting counts.
+    """
+    if strategy is not OFFLINE:
+        return [Candidate(partition, state, False) for partition, state in states]
+    context = controller.context
+    needing = [
+        partition
+        for partition, state in states
+        if not any(map(online_test(context, partition), state.isr))
+    ]
+    topics = sorted({partition.topic.name for partition in needing})
+    allowed = {} if strategy.force_unclean else await _unclean_topics(controller, topics, failures)
+    permitted = {
+        partition
+        for partition in needing
+        if strategy.force_unclean or allowed.get(partition.topic.name) is True
+    }
+    refused = {partition for partition in needing if partition.topic.name not in allowed}
+    if not strategy.force_unclean:
+        for partition, _ in states:
+            if partition in refused:
+                failures.add(partition, "the configuration of its topic cannot be read")
+        states = [(one, state) for one, state in states if one not in refused]
+    return [Candidate(partition, state, partition in permitted) for partition, state in states]
+
+
+async def _unclean_topics(
+    controller: Controller, topics: list[str], failures: Failures
+) -> dict[str, bool]:
+    """Whether each topic allows unclean leaders; those whose configuration is bad are left out."""
+    paths = [znodes.topic_config_path(topic) for topic in topics]
+    found = await read_znodes(controller, paths, "unclean leader election of the topics")
+    allowed: dict[str, bool] = {}
+    for topic, path, error, data in zip(topics, paths, found.errors, found.data, strict=True):
+        if error not in (OK, NO_NODE):
+            continue
+        try:
+            overrides = znodes.read_config(path, data)
+        except ZnodeError as unreadable:
+            failures.add_unreadable(path, str(unreadable))
+            continue
+        setting = overrides.get("unclean.leader.election.enable")
+        default = controller.configuration.unclean_leader_election_enable
+        allowed[topic] = default if setting is None else setting.strip().lower() == "true"
+    return allowed
+
+
+__all__ = [
+    "OFFLINE",
+    "RECOVERED",
+    "Results",
+    "Strategy",
+    "create_leadership",
+    "elect_leaders",
+    "read_states",
+    "write_states",
+]

@@ -1,0 +1,57 @@
+"""Assignments that name the daemon's own broker id, which can hold no replica.
+
+Any broker that creates a topic for a client chooses among the live brokers of its metadata, and
+the daemon is one of them (facts.md). Such an assignment is rewritten before its partitions get
+their states. Deviation `own-id-repaired`, under any rules.
+"""
+
+from controller.core import znodes
+from controller.core.controller import Controller
+from controller.core.values import Assignment
+
+
+def repair_assignments(
+    controller: Controller, topic: str, assignments: dict[int, Assignment]
+) -> dict[int, Assignment]:
+    """The same assignments without the daemon's own id, or the very same object if it names it not.
+
+    A live broker that the partition lacks takes its place, by partition number in turn; without
+    one the replica is left out, if another remains.
+    """
+    own = controller.configuration.broker_id
+    if not any(own in one.replicas for one in assignments.values()):
+        return assignments
+    live = sorted(controller.context.live_brokers)
+    repaired = {
+        number: _repair(assignment, number, own, live) for number, assignment in assignments.items()
+    }
+    named = [number for number, one in assignments.items() if own in one.replicas]
+    controller.notice(
+        "warning",
+        "own_id_repaired",
+        znodes.topic_path(topic),
+        f"partitions {named} named the daemon's own id {own}; replicas are now "
+        f"{[repaired[number].replicas for number in named]}",
+    )
+    return repaired
+
+
+def _repair(assignment: Assignment, number: int, own: int, live: list[int]) -> Assignment:
+    if own not in assignment.replicas:
+        return assignment
+    free = [one for one in live if one not in assignment.replicas]
+    if free:
+        replacement: tuple[int, ...] = (free[number % len(free)],)
+    elif len(assignment.replicas) > 1:
+        replacement = ()
+    else:
+        return assignment
+    return Assignment(
+        _replace(assignment.replicas, own, replacement),
+        _replace(assignment.adding, own, replacement),
+        _replace(assignment.removing, own, ()),
+    )
+
+
+def _replace(replicas: tuple[int, ...], own: int, by: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(new for one in replicas for new in (by if one == own else (one,)))

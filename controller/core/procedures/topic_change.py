@@ -1,0 +1,33 @@
+"""Topics and partitions that appear and vanish (KB 3.5, 3.6)."""
+
+from controller.core import znodes
+from controller.core.controller import Controller
+from controller.core.procedures.topics import (
+    create_partitions,
+    read_added_partitions,
+    read_new_topics,
+)
+from controller.core.settle import read_children
+
+_RULE = "topic change"
+
+
+async def process_topic_change(controller: Controller) -> None:
+    """The list of topics changed (processTopicChange, KB 3.5)."""
+    context = controller.context
+    children = await read_children(controller, znodes.TOPICS, _RULE, watch=True)
+    found = dict.fromkeys(children.children)
+    known = dict.fromkeys(context.known_topics())
+    for name in known:
+        if name not in found:
+            context.remove_topic(name)
+    new = [name for name in found if name not in known]
+    await create_partitions(controller, await read_new_topics(controller, new, _RULE))
+
+
+async def process_partition_modifications(controller: Controller, name: str) -> None:
+    """A topic's znode changed: partitions may have been added (KB 3.6)."""
+    topic = controller.context.topics.get(name)
+    if topic is not None and topic.is_known:
+        added = await read_added_partitions(controller, name, "partition modifications")
+        await create_partitions(controller, added)

@@ -1,0 +1,137 @@
+"""Reading topics, giving them ids, and bringing new partitions online (KB 3.5, 3.6)."""
+
+from controller.core import znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
+from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.leadership import OFFLINE
+from controller.core.procedures.own_id import repair_assignments
+from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.replica_changes import Replicas, change_replicas
+from controller.core.replica_states import ReplicaState
+from controller.core.settle import draw_topic_ids, read_znodes, write
+from controller.core.state import Partition, sorted_partitions
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import TopicContent
+
+Contents = dict[str, TopicContent]
+"""What the znodes of topics say, by topic."""
+
+
+async def read_new_topics(controller: Controller, names: list[str], rule: str) -> list[Partition]:
+    """Take topics that were not known, with their assignments; gives their partitions.
+
+    Watches each znode. Topics without an id get one (processTopicIds, KB 3.5 step 4), assignments
+    that name the daemon's own id are repaired, both in one write a topic.
+    """
+    contents = await _read_contents(controller, names, rule)
+    wanted = await _with_ids(controller, _repaired(controller, contents), rule)
+    await _write_changed(controller, contents, wanted)
+    partitions = []
+    for name, content in wanted.items():
+        topic = controller.context.topic(name)
+        topic.is_known = True
+        topic.id = content.topic_id
+        for number, assignment in content.assignments.items():
+            partition = topic.partition(number)
+            partition.assignment = assignment
+            partitions.append(partition)
+    return partitions
+
+
+async def read_added_partitions(controller: Controller, name: str, rule: str) -> list[Partition]:
+    """Read a known topic again; gives the partitions that it has gained (KB 3.6.1).
+
+    Whatever else changed is ignored: so the controller ignores its own writes. The topic keeps
+    the id that is known, whatever the znode says.
+    """
+    contents = await _read_contents(controller, [name], rule)
+    topic = controller.context.topic(name)
+    added = {
+        number: assignment
+        for number, assignment in contents[name].assignments.items()
+        if assignment.replicas and not topic.partition(number).replicas
+    }
+    repaired = repair_assignments(controller, name, added)
+    if repaired is not added:
+        whole = TopicContent(contents[name].assignments | repaired, topic.id)
+        await _write_changed(controller, contents, {name: whole})
+    partitions = []
+    for number, assignment in repaired.items():
+        partition = topic.partition(number)
+        partition.assignment = assignment
+        partitions.append(partition)
+    return partitions
+
+
+async def _read_contents(controller: Controller, names: list[str], rule: str) -> Contents:
+    """The content of each znode; one that is gone or unreadable counts as without partitions."""
+    paths = [znodes.topic_path(name) for name in names]
+    found = await read_znodes(controller, paths, rule, watch=True)
+    contents = {}
+    for name, path, error, data in zip(names, paths, found.errors, found.data, strict=True):
+        contents[name] = TopicContent()
+        if error == OK:
+            try:
+                contents[name] = znodes.read_topic(name, data)
+            except ZnodeError as unreadable:
+                controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    return contents
+
+
+def _repaired(controller: Controller, contents: Contents) -> Contents:
+    return {
+        name: TopicContent(
+            repair_assignments(controller, name, content.assignments), content.topic_id
+        )
+        for name, content in contents.items()
+    }
+
+
+async def _with_ids(controller: Controller, contents: Contents, rule: str) -> Contents:
+    if not controller.protocol.has_topic_ids:
+        return contents
+    lacking = [
+        name
+        for name, content in contents.items()
+        if content.topic_id is None and content.assignments
+    ]
+    drawn = await draw_topic_ids(controller, len(lacking), rule)
+    with_ids = dict(contents)
+    for name, topic_id in zip(lacking, drawn, strict=True):
+        with_ids[name] = TopicContent(contents[name].assignments, topic_id)
+    return with_ids
+
+
+async def _write_changed(controller: Controller, before: Contents, after: Contents) -> None:
+    changed: list[WriteOperation] = [
+        SetData(znodes.topic_path(name), znodes.write_topic(content), ANY_VERSION)
+        for name, content in after.items()
+        if content != before[name]
+    ]
+    if not changed:
+        return
+    writes = await write(controller, changed, Reason("topic ids and repaired assignments"))
+    for operation, error in zip(changed, writes.errors, strict=True):
+        if error not in (OK, NO_NODE):
+            text = f"the topic cannot be written (ZooKeeper code {error})"
+            controller.notice("error", "topic_not_written", operation.path, text)
+
+
+async def create_partitions(controller: Controller, partitions: list[Partition]) -> None:
+    """Bring new partitions online (onNewPartitionCreation, KB 3.6.3).
+
+    Liveness of the single replicas is not looked at (KB 3.6.4).
+    """
+    rule = "new partitions"
+    partitions = sorted_partitions(partitions)
+    replicas: Replicas = {}
+    for partition in partitions:
+        for broker in partition.assignment.replicas:
+            replicas.setdefault(broker, []).append(partition)
+    await change_partitions(controller, partitions, PartitionState.NEW, rule)
+    await change_replicas(controller, replicas, ReplicaState.NEW, rule)
+    await change_partitions(controller, partitions, PartitionState.ONLINE, rule, OFFLINE)
+    await change_replicas(controller, replicas, ReplicaState.ONLINE, rule)

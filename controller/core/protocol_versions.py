@@ -1,0 +1,108 @@
+"""inter.broker.protocol.version (IBP): what each one turns on (KB 0.4, 12.3)."""
+
+from typing import Final
+
+from controller.core.errors import ConfigurationError
+
+_RELEASES: Final[tuple[str, ...]] = [
+    "2.4-IV0",
+    "2.4-IV1",
+    "2.5-IV0",
+    "2.6-IV0",
+    "2.7-IV0",
+    "2.7-IV1",
+    "2.7-IV2",
+    "2.8-IV0",
+    "2.8-IV1",
+    "3.0-IV0",
+    "3.0-IV1",
+    "3.1-IV0",
+    "3.2-IV0",
+    "3.3-IV0",
+    "3.3-IV1",
+    "3.3-IV2",
+    "3.3-IV3",
+    "3.4-IV0",
+    "3.5-IV0",
+    "3.5-IV1",
+    "3.5-IV2",
+    "3.6-IV0",
+    "3.6-IV1",
+    "3.6-IV2",
+    "3.7-IV0",
+    "3.7-IV1",
+    "3.7-IV2",
+    "3.7-IV3",
+    "3.7-IV4",
+    "3.8-IV0",
+    "3.9-IV0",
+]  # type: ignore[assignment]
+
+_ORDER: Final = {name: place for place, name in enumerate(_RELEASES)}
+
+LATEST: Final = _RELEASES[-1]
+
+_REQUEST_VERSIONS: Final = {
+    "LeaderAndIsr": (
+        ("3.4-IV0", 7),
+        ("3.2-IV0", 6),
+        ("2.8-IV1", 5),
+        ("2.4-IV1", 4),
+        ("2.4-IV0", 3),
+    ),
+    "UpdateMetadata": (("3.4-IV0", 8), ("2.8-IV1", 7), ("2.4-IV1", 6), ("2.4-IV0", 5)),
+    "StopReplica": (("3.4-IV0", 4), ("2.6-IV0", 3), ("2.4-IV1", 2), ("2.4-IV0", 1)),
+}
+
+
+class ProtocolVersion:
+    """One inter.broker.protocol.version, from 2.4-IV0 to 3.9-IV0.
+
+    A short name such as "2.8" means the last of that release, as in Kafka.
+    """
+
+    __slots__ = ("_place", "leader_and_isr", "name", "stop_replica", "update_metadata")
+
+    def __init__(self, text: str) -> None:
+        """Raises ConfigurationError for a version that is not known."""
+        self.name = _full_name(text)
+        self._place = _ORDER[self.name]
+        self.leader_and_isr = self._request_version("LeaderAndIsr")
+        self.update_metadata = self._request_version("UpdateMetadata")
+        self.stop_replica = self._request_version("StopReplica")
+
+    def at_least(self, name: str) -> bool:
+        """Whether this version is `name` (a full name such as "2.8-IV0") or a later one."""
+        return self._place >= _ORDER[name]
+
+    @property
+    def has_feature_versioning(self) -> bool:
+        """Whether /feature is enabled (MetadataVersion.isFeatureVersioningSupported)."""
+        return self.at_least("2.7-IV0")
+
+    @property
+    def has_topic_ids(self) -> bool:
+        """Whether the controller gives topics their ids (KafkaConfig.usesTopicId)."""
+        return self.at_least("2.8-IV0")
+
+    @property
+    def has_leader_recovery_state(self) -> bool:
+        """Whether an unclean leader is marked as recovering (KB 4.4.2)."""
+        return self.at_least("3.2-IV0")
+
+    def _request_version(self, api: str) -> int:
+        return next(version for since, version in _REQUEST_VERSIONS[api] if self.at_least(since))
+
+
+def _full_name(text: str) -> str:
+    if text in _ORDER:
+        return text
+    # Kafka also takes "2.8.1": only the first two parts count.
+    release = ".".join(text.split("-", maxsplit=1)[0].split(".")[:2])
+    matching = [name for name in _RELEASES if name.startswith(release + "-")]
+    if not matching or "-" in text:
+        raise ConfigurationError(
+            f"inter.broker.protocol.version {text!r} is not one that refold speaks: "
+            f"use one of {_RELEASES[0]} to {LATEST}, the one that the brokers run with"
+        )
+    return matching[-1]

@@ -1,0 +1,189 @@
+"""Reading and writing ZooKeeper so that every outcome is definite.
+
+A connection that breaks leaves reads undone and writes unknown. Reads are issued again when the
+session stands again. What became of a write is found out here and nowhere else: sync, read back,
+compare; only a write that did not happen is issued again (DESIGN.md, Terms).
+"""
+
+from controller.core.commands import (
+    DrawTopicIds,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    Reason,
+    SyncZnodes,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.controller import Controller
+from controller.core.errors import ControllerMovedError
+from controller.core.operations import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    FENCED,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    SESSION_EXPIRED,
+    Check,
+    Create,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.outcomes import (
+    CONNECTED,
+    TERM_END,
+    Children,
+    TopicIds,
+    Wait,
+    Writes,
+    Znodes,
+    suspend,
+)
+from controller.core.values import ANY_VERSION
+
+_RETRY = 1
+"""Of a lost write: it did not happen."""
+
+
+async def read_znodes(
+    controller: Controller, paths: list[str], rule: str, *, watch: bool = False
+) -> Znodes:
+    """Data and stat of each path; `watch` asks for the next change of those that exist."""
+    command = ReadZnodes(tuple(paths), watch)
+    return await _read(controller, command, len(paths), rule)
+
+
+async def read_stats(
+    controller: Controller, paths: list[str], rule: str, *, watch: bool = False
+) -> Znodes:
+    """Only the stats; `watch` covers creation too (KB 1.4.3)."""
+    return await _read(controller, ReadStats(tuple(paths), watch), len(paths), rule)
+
+
+async def _read(
+    controller: Controller, command: ReadZnodes | ReadStats, count: int, rule: str
+) -> Znodes:
+    if not count:
+        return Znodes(0)
+    while True:
+        await _connected(controller)
+        id = controller.issue(command, Reason(rule))
+        znodes: Znodes = await suspend(Wait(id, Znodes(count)))
+        if not await _is_lost(znodes.errors):
+            return znodes
+
+
+async def read_children(
+    controller: Controller, path: str, rule: str, *, watch: bool = False
+) -> Children:
+    """The children of a znode, sorted; none where it does not exist."""
+    while True:
+        await _connected(controller)
+        id = controller.issue(ReadChildren(path, watch), Reason(rule))
+        answer: Children = await suspend(Wait(id, Children()))
+        if not await _is_lost([answer.error]):
+            return answer
+
+
+async def draw_topic_ids(controller: Controller, count: int, rule: str) -> list[bytes]:
+    """Fresh random topic ids."""
+    if not count:
+        return []
+    id = controller.issue(DrawTopicIds(count), Reason(rule))
+    drawn: TopicIds = await suspend(Wait(id, TopicIds()))
+    return drawn.topic_ids
+
+
+async def write(controller: Controller, operations: list[WriteOperation], reason: Reason) -> Writes:
+    """Independent writes guarded by the controller epoch (KB 1.3.1).
+
+    Raises ControllerMovedError when one was fenced, after all of them are settled (KB 1.3.4).
+    """
+    done = Writes(len(operations))
+    waiting = list(range(len(operations)))
+    while waiting:
+        await _connected(controller)
+        batch = tuple(operations[place] for place in waiting)
+        id = controller.issue(WriteZnodes(batch, controller.context.epoch_version), reason)
+        writes: Writes = await suspend(Wait(id, Writes(len(batch))))
+        for place, error, version in zip(waiting, writes.errors, writes.versions, strict=True):
+            done.errors[place], done.versions[place] = error, version
+        waiting = await _settle(controller, operations, waiting, done)
+    if FENCED in done.errors:
+        raise ControllerMovedError("a guarded write was refused: /controller_epoch has changed")
+    return done
+
+
+async def write_atomically(
+    controller: Controller, operations: list[WriteOperation], reason: Reason
+) -> list[int]:
+    """One multi; the errors of its operations. CONNECTION_LOSS where no reply came: the caller
+    reads what became of it (only an election needs this, KB 6.1)."""
+    await _connected(controller)
+    id = controller.issue(WriteAtomically(tuple(operations)), reason)
+    writes: Writes = await suspend(Wait(id, Writes(len(operations))))
+    await _is_lost(writes.errors)
+    return writes.errors
+
+
+async def _settle(
+    controller: Controller, operations: list[WriteOperation], tried: list[int], done: Writes
+) -> list[int]:
+    """Find out about the writes whose reply was lost; the places of those to issue again."""
+    lost = [place for place in tried if done.errors[place] in (CONNECTION_LOSS, SESSION_EXPIRED)]
+    if not lost:
+        return []
+    await _is_lost([done.errors[place] for place in lost])
+    rule = "settle writes whose reply was lost"
+    id = controller.issue(SyncZnodes("/"), Reason(rule))
+    await suspend(Wait(id, Writes(1)))
+    found = await read_znodes(controller, [operations[place].path for place in lost], rule)
+    again = []
+    for place, error, data, version in zip(
+        lost, found.errors, found.data, found.versions, strict=True
+    ):
+        verdict = _verdict(operations[place], error, data, version)
+        if verdict == _RETRY:
+            again.append(place)
+        else:
+            done.errors[place], done.versions[place] = verdict, version
+    return again
+
+
+def _verdict(operation: WriteOperation, error: int, data: bytes | None, version: int) -> int:
+    """What became of one lost write, by what stands there now."""
+    match operation:
+        case SetData(data=wanted, version=expected):
+            if error == NO_NODE:
+                return NO_NODE
+            if data == wanted and expected in (ANY_VERSION, version - 1):
+                return OK
+            return _RETRY if expected in (ANY_VERSION, version) else BAD_VERSION
+        case Create(data=wanted):
+            if error == NO_NODE:
+                return _RETRY
+            return OK if (data or b"") == wanted else NODE_EXISTS
+        case Delete(version=expected):
+            if error == NO_NODE:
+                return OK
+            return _RETRY if expected in (ANY_VERSION, version) else BAD_VERSION
+        case Check():
+            return _RETRY
+
+
+async def _connected(controller: Controller) -> None:
+    if not controller.is_connected:
+        await suspend(CONNECTED)
+
+
+async def _is_lost(errors: list[int]) -> bool:
+    """Whether a reply was lost; comes back when the session stands again."""
+    if SESSION_EXPIRED in errors:
+        await suspend(TERM_END)
+    if CONNECTION_LOSS in errors:
+        # Always a new connection: what was lost is told before the loss itself.
+        await suspend(CONNECTED)
+        return True
+    return False

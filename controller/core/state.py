@@ -1,0 +1,185 @@
+"""What the controller knows (Kafka's ControllerContext, KB 2).
+
+Every partition is one object that holds all that is known of it, so that the work of a hundred
+thousand partitions needs no look-up by name. Collections are dicts used as ordered sets: their
+order is the order of insertion, never that of a hash.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from controller.core.partition_states import PartitionState
+from controller.core.replica_states import ReplicaState
+from controller.core.values import (
+    EPOCH_DURING_DELETE,
+    NO_ASSIGNMENT,
+    NO_EPOCH,
+    Assignment,
+    Broker,
+    LeaderAndIsr,
+)
+
+
+class Partition:
+    """A partition: its assignment, its leadership (None: none yet) and its states.
+
+    `replica_states` maps a broker to the state of the replica on it.
+    """
+
+    __slots__ = ("assignment", "leadership", "number", "replica_states", "state", "topic")
+
+    def __init__(self, topic: "Topic", number: int) -> None:
+        self.topic = topic
+        self.number = number
+        self.assignment: Assignment = NO_ASSIGNMENT
+        self.leadership: LeaderAndIsr | None = None
+        self.state = PartitionState.NON_EXISTENT
+        self.replica_states: dict[int, ReplicaState] = {}
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What partitions are sorted by."""
+        return (self.topic.name, self.number)
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """RS: every replica, those being added and removed too."""
+        return self.assignment.replicas
+
+    def __repr__(self) -> str:
+        return f"{self.topic.name}-{self.number}"
+
+
+class Topic:
+    """A topic: its id (None: none yet) and its partitions by number.
+
+    A topic that went away keeps the partitions that still have states, as Kafka's maps of states
+    do (KB 2.2.9); `is_known` tells whether it is in the cluster.
+    """
+
+    __slots__ = ("id", "is_known", "name", "partitions")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.id: bytes | None = None
+        self.is_known = False
+        self.partitions: dict[int, Partition] = {}
+
+    def partition(self, number: int) -> Partition:
+        """The partition with that number, made if it is not there."""
+        found = self.partitions.get(number)
+        if found is None:
+            found = self.partitions[number] = Partition(self, number)
+        return found
+
+    def assigned(self) -> list[Partition]:
+        """The partitions that have replicas."""
+        return [one for one in self.partitions.values() if one.assignment.replicas]
+
+
+class ControllerContext:
+    """The whole knowledge of one term; empty while another broker is controller.
+
+    `channels` maps each broker that has one to the broker epoch that it was opened for.
+    """
+
+    def __init__(self, inter_broker_listener: str) -> None:
+        self.inter_broker_listener = inter_broker_listener
+        self.epoch = 0
+        self.epoch_version = 0
+        self.brokers: dict[int, Broker] = {}
+        self.shutting_down: dict[int, None] = {}
+        self.channels: dict[int, int] = {}
+        self.topics: dict[str, Topic] = {}
+        self.offline_dirs: dict[int, dict[Partition, None]] = {}
+        self.reassigning: dict[Partition, None] = {}
+        self.queued_for_deletion: dict[str, None] = {}
+
+    # Brokers
+
+    @property
+    def live_brokers(self) -> dict[int, Broker]:
+        """Registered and not shutting down."""
+        if not self.shutting_down:
+            return self.brokers
+        return {id: one for id, one in self.brokers.items() if id not in self.shutting_down}
+
+    def is_online(self, broker: int, partition: Partition) -> bool:
+        """Whether the broker is live and the partition in none of its offline log directories."""
+        return (
+            broker in self.brokers
+            and broker not in self.shutting_down
+            and not self._in_offline_dir(broker, partition)
+        )
+
+    def is_online_or_shutting_down(self, broker: int, partition: Partition) -> bool:
+        """As `is_online`, but a broker in controlled shutdown counts."""
+        return broker in self.brokers and not self._in_offline_dir(broker, partition)
+
+    def _in_offline_dir(self, broker: int, partition: Partition) -> bool:
+        return bool(self.offline_dirs) and partition in self.offline_dirs.get(broker, ())
+
+    # Topics and partitions
+
+    def topic(self, name: str) -> Topic:
+        """The topic with that name, made (but not yet known) if it is not there."""
+        found = self.topics.get(name)
+        if found is None:
+            found = self.topics[name] = Topic(name)
+        return found
+
+    def known_topics(self) -> list[str]:
+        """The names of the topics of the cluster (Kafka's allTopics)."""
+        return [name for name, topic in self.topics.items() if topic.is_known]
+
+    def find(self, topic: str, number: int) -> Partition | None:
+        """The partition, or None if it is not known."""
+        found = self.topics.get(topic)
+        return found.partitions.get(number) if found else None
+
+    def partitions(self) -> Iterator[Partition]:
+        """Every partition that has replicas, by topic in the order of discovery."""
+        for topic in self.topics.values():
+            yield from topic.assigned()
+
+    def is_queued(self, partition: Partition) -> bool:
+        """Whether its topic is queued for deletion."""
+        return bool(self.queued_for_deletion) and (partition.topic.name in self.queued_for_deletion)
+
+    def has_offline_leader(self, partition: Partition) -> bool:
+        """Whether a leader was chosen once and is not online now (KB 2.2.5)."""
+        state = partition.leadership
+        if state is None or self.is_queued(partition):
+            return False
+        return not self.is_online(state.leader, partition)
+
+    def replicas_on(self, brokers: Iterable[int]) -> dict[int, list[Partition]]:
+        """For each of these brokers the partitions that have a replica on it (KB 2.2.7)."""
+        on: dict[int, list[Partition]] = {broker: [] for broker in brokers}
+        for partition in self.partitions():
+            for broker in partition.assignment.replicas:
+                if broker in on:
+                    on[broker].append(partition)
+        return on
+
+    def stop_replica_epoch(self, partition: Partition) -> int:
+        """The leader epoch that a StopReplica carries (KB 2.2.3)."""
+        if self.is_queued(partition):
+            return EPOCH_DURING_DELETE
+        return partition.leadership.leader_epoch if partition.leadership else NO_EPOCH
+
+    def remove_topic(self, name: str) -> None:
+        """Forget a topic that is gone; states of its partitions stay (KB 2.2.9)."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return
+        self.queued_for_deletion.pop(name, None)
+        topic.is_known = False
+        topic.id = None
+        for partition in topic.partitions.values():
+            partition.assignment = NO_ASSIGNMENT
+            partition.leadership = None
+
+
+def sorted_partitions(partitions: Iterable[Partition]) -> list[Partition]:
+    """Partitions by topic and number: the order of everything that leaves the core."""
+    return sorted(partitions, key=lambda one: one.key)

@@ -1,0 +1,63 @@
+"""Controller events: what a procedure is run for (KB 3.1). They queue first in, first out."""
+
+from msgspec import Struct
+
+
+class Startup(Struct, frozen=True, array_like=True, tag="Startup"):
+    """A session began: look for a controller, elect (KB 3.2.1)."""
+
+
+class ControllerChange(Struct, frozen=True, array_like=True, tag="ControllerChange"):
+    """/controller was created or changed (KB 3.2.2)."""
+
+
+class Reelect(Struct, frozen=True, array_like=True, tag="Reelect"):
+    """/controller was deleted (KB 3.2.3)."""
+
+
+class Expire(Struct, frozen=True, array_like=True, tag="Expire"):
+    """The session is over (KB 3.2.5)."""
+
+
+class HandBack(Struct, frozen=True, array_like=True, tag="HandBack"):
+    """The daemon shall end: give the role back first."""
+
+    reason: str
+
+
+class BrokerChange(Struct, frozen=True, array_like=True, tag="BrokerChange"):
+    """The children of /brokers/ids changed (KB 3.3)."""
+
+
+class BrokerModifications(Struct, frozen=True, array_like=True, tag="BrokerModifications"):
+    """A broker's registration changed (KB 3.4)."""
+
+    broker: int
+
+
+class TopicChange(Struct, frozen=True, array_like=True, tag="TopicChange"):
+    """The children of /brokers/topics changed (KB 3.5)."""
+
+
+class PartitionModifications(Struct, frozen=True, array_like=True, tag="PartitionModifications"):
+    """A topic's znode changed (KB 3.6)."""
+
+    topic: str
+
+
+class IsrChangeNotification(Struct, frozen=True, array_like=True, tag="IsrChangeNotification"):
+    """Leaders announced ISR changes below /isr_change_notification (KB 3.12)."""
+
+
+Trigger = (
+    Startup
+    | ControllerChange
+    | Reelect
+    | Expire
+    | HandBack
+    | BrokerChange
+    | BrokerModifications
+    | TopicChange
+    | PartitionModifications
+    | IsrChangeNotification
+)

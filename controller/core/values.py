@@ -1,0 +1,84 @@
+"""The immutable values that events, state and commands share.
+
+All of them are frozen, so that a command may carry a part of the state without a copy.
+"""
+
+from msgspec import Struct
+
+NO_LEADER = -1
+LEADER_DURING_DELETE = -2
+NO_EPOCH = -1
+EPOCH_DURING_DELETE = -2
+
+RECOVERED = 0
+RECOVERING = 1
+
+ANY_VERSION = -1
+"""Matches any znode version in a conditional write (Kafka's ZkVersion.MatchAnyVersion)."""
+
+
+class Endpoint(Struct, frozen=True, array_like=True, gc=False):
+    """Where a broker listens: one listener of its registration."""
+
+    listener: str
+    security_protocol: str
+    host: str
+    port: int
+
+
+class Broker(Struct, frozen=True, array_like=True):
+    """A registered broker. `epoch` is the czxid of /brokers/ids/N (KB 1.2 item 3)."""
+
+    id: int
+    epoch: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """The endpoint with that listener name, or None."""
+        return next((one for one in self.endpoints if one.listener == listener), None)
+
+
+class Assignment(Struct, frozen=True, array_like=True, gc=False):
+    """The replicas of a partition (Kafka's ReplicaAssignment): RS, AR and RR of KB 0.1."""
+
+    replicas: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """ORS: what the partition had before, RS minus AR in the order of RS."""
+        if not self.adding:
+            return self.replicas
+        return tuple(one for one in self.replicas if one not in self.adding)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """TRS: what the partition shall have, RS minus RR in the order of RS."""
+        if not self.removing:
+            return self.replicas
+        return tuple(one for one in self.replicas if one not in self.removing)
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        """Whether replicas are being added or removed; a new order alone is not (KB 2.2.15)."""
+        return bool(self.adding or self.removing)
+
+
+NO_ASSIGNMENT = Assignment()
+
+
+class LeaderAndIsr(Struct, frozen=True, array_like=True, gc=False):
+    """Who leads a partition (Kafka's LeaderIsrAndControllerEpoch).
+
+    `partition_epoch` is the version of the state znode, `controller_epoch` the epoch of the
+    controller that made the last decision.
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+    controller_epoch: int
+    recovery_state: int = RECOVERED

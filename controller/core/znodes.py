@@ -1,0 +1,358 @@
+"""Every znode of Kafka that the controller reads or writes: its path and its JSON (KB 1.1, 1.2).
+
+The readers raise ZnodeError with the path for content that cannot be used; the writers give the
+bytes that Kafka's own classes would give, but for the order of keys, which Kafka leaves open.
+"""
+
+import base64
+import binascii
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from controller.core.errors import ZnodeError
+from controller.core.values import RECOVERED, Assignment, Broker, Endpoint, LeaderAndIsr
+
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+BROKER_IDS: Final = "/brokers/ids"
+TOPICS: Final = "/brokers/topics"
+ISR_CHANGES: Final = "/isr_change_notification"
+LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
+FEATURE: Final = "/feature"
+MIGRATION: Final = "/migration"
+TOPIC_CONFIGS: Final = "/config/topics"
+
+_SEQUENCED: Final = {ISR_CHANGES: "isr_change_", LOG_DIR_EVENTS: "log_dir_event_"}
+
+
+def broker_path(broker: int) -> str:
+    """Where a broker registers."""
+    return f"{BROKER_IDS}/{broker}"
+
+
+def topic_path(topic: str) -> str:
+    """Where a topic's assignment stands."""
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """The parent of a topic's partitions."""
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    """The parent of a partition's state."""
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def state_path(topic: str, partition: int) -> str:
+    """Where a partition's leader and ISR stand."""
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def topic_config_path(topic: str) -> str:
+    """Where a topic's configuration overrides stand."""
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+# /controller and /controller_epoch ------------------------------------------------------------
+
+
+class ControllerZnode(Struct, frozen=True):
+    """The content of /controller. Only `brokerid` is needed to read it."""
+
+    brokerid: int
+    kraftControllerEpoch: int = -1
+
+
+_controller_decoder = msgspec.json.Decoder(ControllerZnode)
+
+
+def read_controller(data: bytes | None) -> ControllerZnode | None:
+    """Who is controller; None for content that cannot be used, as in Kafka (ControllerZNode)."""
+    try:
+        return _controller_decoder.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def write_controller(broker: int, wall_ms: int) -> bytes:
+    """The content of /controller as Kafka 3.9 writes it; the timestamp is a string of ms."""
+    return (
+        f'{{"version":2,"brokerid":{broker},"timestamp":"{wall_ms}","kraftControllerEpoch":-1}}'
+    ).encode()
+
+
+def read_controller_epoch(data: bytes | None) -> int:
+    """The controller epoch: decimal text. Raises ZnodeError."""
+    text = (data or b"").decode("ascii", "replace")
+    if not text.isdecimal():
+        raise ZnodeError(f"{CONTROLLER_EPOCH} holds {text[:40]!r}, not a number: mend the znode")
+    return int(text)
+
+
+# /brokers/ids/N -------------------------------------------------------------------------------
+
+
+class _BrokerZnode(Struct, frozen=True):
+    version: int
+    host: str | None = None
+    port: int = -1
+    endpoints: list[str] | None = None
+    rack: str | None = None
+    listener_security_protocol_map: dict[str, str] = {}
+
+
+_broker_decoder = msgspec.json.Decoder(_BrokerZnode)
+
+
+def read_broker(broker: int, data: bytes | None, epoch: int) -> Broker:
+    """A broker's registration (BrokerIdZNode.decode). Raises ZnodeError."""
+    path = broker_path(broker)
+    try:
+        znode = _broker_decoder.decode(data or b"")
+        if znode.version < 1:
+            raise ZnodeError(f"{path}: version {znode.version} is not known")
+        if znode.version == 1 or znode.endpoints is None:
+            if znode.host is None:
+                raise ZnodeError(f"{path}: neither endpoints nor a host")
+            endpoints: tuple[Endpoint, ...] = (
+                Endpoint("PLAINTEXT", "PLAINTEXT", znode.host, znode.port),
+            )
+        else:
+            protocols = znode.listener_security_protocol_map
+            endpoints = tuple(_endpoint(path, one, protocols) for one in znode.endpoints)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{path} cannot be read as a broker: {error}") from error
+    return Broker(broker, epoch, endpoints, znode.rack)
+
+
+def _endpoint(path: str, text: str, protocols: dict[str, str]) -> Endpoint:
+    listener, found, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not found or not colon or not port.isdecimal():
+        raise ZnodeError(f"{path}: endpoint {text[:80]!r} is not LISTENER://host:port")
+    # A map that lacks the listener: its name is the protocol's (Kafka's default map).
+    return Endpoint(listener, protocols.get(listener, listener), host.strip("[]"), int(port))
+
+
+# /brokers/topics/T ----------------------------------------------------------------------------
+
+
+class _TopicZnode(Struct, frozen=True):
+    partitions: dict[str, tuple[int, ...]] = {}
+    adding_replicas: dict[str, tuple[int, ...]] = {}
+    removing_replicas: dict[str, tuple[int, ...]] = {}
+    topic_id: str | None = None
+
+
+class TopicContent(Struct, frozen=True):
+    """What a topic's znode says: assignments by partition number, sorted, and the topic id."""
+
+    assignments: dict[int, Assignment] = {}
+    topic_id: bytes | None = None
+
+
+_topic_decoder = msgspec.json.Decoder(_TopicZnode)
+
+
+def read_topic(topic: str, data: bytes | None) -> TopicContent:
+    """A topic's assignments (TopicZNode.decode). Raises ZnodeError.
+
+    Kafka reads content that is no JSON as a topic without partitions; callers do the same, and
+    tell the operator.
+    """
+    path = topic_path(topic)
+    try:
+        znode = _topic_decoder.decode(data or b"")
+        numbers = sorted((int(key), key) for key in znode.partitions)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise ZnodeError(f"{path} cannot be read as a topic: {error}") from error
+    adding, removing = znode.adding_replicas, znode.removing_replicas
+    assignments = {
+        number: Assignment(znode.partitions[key], adding.get(key, ()), removing.get(key, ()))
+        for number, key in numbers
+    }
+    return TopicContent(assignments, _read_topic_id(path, znode.topic_id))
+
+
+def _read_topic_id(path: str, text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        topic_id = base64.urlsafe_b64decode(text + "==")
+    except (binascii.Error, ValueError) as error:
+        raise ZnodeError(f"{path}: topic_id {text[:40]!r} is not base64") from error
+    if len(topic_id) != 16:
+        raise ZnodeError(f"{path}: topic_id {text[:40]!r} is not of 16 bytes")
+    return topic_id
+
+
+def write_topic(content: TopicContent) -> bytes:
+    """A topic's znode, version 3 (TopicZNode.encode)."""
+    partitions = content.assignments
+    znode: dict[str, Any] = {
+        "version": 3,
+        "partitions": {str(number): one.replicas for number, one in partitions.items()},
+        "adding_replicas": {str(n): one.adding for n, one in partitions.items() if one.adding},
+        "removing_replicas": {
+            str(n): one.removing for n, one in partitions.items() if one.removing
+        },
+    }
+    if content.topic_id is not None:
+        znode["topic_id"] = write_topic_id(content.topic_id)
+    return msgspec.json.encode(znode)
+
+
+def write_topic_id(topic_id: bytes) -> str:
+    """A topic id as Kafka writes it: 22 characters of base64url."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+# /brokers/topics/T/partitions/P/state ---------------------------------------------------------
+
+
+class _StateZnode(Struct, frozen=True, gc=False):
+    leader: int
+    leader_epoch: int
+    controller_epoch: int
+    isr: tuple[int, ...]
+    leader_recovery_state: int = RECOVERED
+
+
+_state_decoder = msgspec.json.Decoder(_StateZnode)
+
+
+def read_state(path: str, data: bytes | None, version: int) -> LeaderAndIsr:
+    """A partition's leader and ISR (TopicPartitionStateZNode.decode). Raises ZnodeError."""
+    try:
+        znode = _state_decoder.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{path} cannot be read as a partition state: {error}") from error
+    return LeaderAndIsr(
+        znode.leader,
+        znode.leader_epoch,
+        znode.isr,
+        version,
+        znode.controller_epoch,
+        znode.leader_recovery_state,
+    )
+
+
+def write_state(state: LeaderAndIsr) -> bytes:
+    """A partition's state znode; the recovery state only while recovering."""
+    isr = ",".join(map(str, state.isr))
+    recovery = ""
+    if state.recovery_state != RECOVERED:
+        recovery = f',"leader_recovery_state":{state.recovery_state}'
+    return (
+        f'{{"version":1,"leader":{state.leader},"leader_epoch":{state.leader_epoch},'
+        f'"controller_epoch":{state.controller_epoch},"isr":[{isr}]{recovery}}}'
+    ).encode()
+
+
+# Notifications --------------------------------------------------------------------------------
+
+
+class _PartitionName(Struct, frozen=True):
+    topic: str
+    partition: int
+
+
+class _PartitionNames(Struct, frozen=True):
+    partitions: list[_PartitionName]
+
+
+_names_decoder = msgspec.json.Decoder(_PartitionNames)
+
+
+def notification_path(parent: str, child: str) -> str:
+    """The path of a notification below ISR_CHANGES or LOG_DIR_EVENTS."""
+    return f"{parent}/{child}"
+
+
+def is_notification(parent: str, child: str) -> bool:
+    """Whether a child's name is that of a sequential notification."""
+    return child.startswith(_SEQUENCED[parent])
+
+
+def read_isr_change(path: str, data: bytes | None) -> list[tuple[str, int]]:
+    """The partitions that an ISR notification names. Raises ZnodeError."""
+    try:
+        names = _names_decoder.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{path} cannot be read as an ISR notification: {error}") from error
+    return [(one.topic, one.partition) for one in names.partitions]
+
+
+# /feature and /config/topics/T ----------------------------------------------------------------
+
+
+class Features(Struct, frozen=True):
+    """The content of /feature: `levels` maps a feature to its finalized max version level."""
+
+    enabled: bool
+    levels: dict[str, int] = {}
+    version: int = 2
+
+
+class _Level(Struct, frozen=True):
+    max_version_level: int
+    min_version_level: int | None = None
+
+
+class _FeatureZnode(Struct, frozen=True):
+    version: int
+    status: int
+    features: dict[str, _Level]
+
+
+_feature_decoder = msgspec.json.Decoder(_FeatureZnode)
+
+
+def read_features(data: bytes | None) -> Features:
+    """The content of /feature (FeatureZNode.decode, KB 1.2 item 10). Raises ZnodeError."""
+    try:
+        znode = _feature_decoder.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{FEATURE} cannot be read: {error}") from error
+    if znode.version not in (1, 2) or znode.status not in (0, 1):
+        raise ZnodeError(f"{FEATURE}: version {znode.version}, status {znode.status} not known")
+    for name, level in znode.features.items():
+        lowest = level.min_version_level if znode.version == 1 else 1
+        if lowest is None or lowest < 1 or level.max_version_level < lowest:
+            raise ZnodeError(f"{FEATURE}: the levels of feature {name!r} make no sense")
+    levels = {name: level.max_version_level for name, level in sorted(znode.features.items())}
+    return Features(znode.status == 1, levels, znode.version)
+
+
+def write_features(features: Features) -> bytes:
+    """The content of /feature: version 2, or 1 below IBP 3.3-IV0."""
+    one = features.version == 1
+    levels = {
+        name: {"min_version_level": 1, "max_version_level": level}
+        if one
+        else {"max_version_level": level}
+        for name, level in features.levels.items()
+    }
+    znode = {"version": features.version, "status": int(features.enabled), "features": levels}
+    return msgspec.json.encode(znode)
+
+
+class _ConfigZnode(Struct, frozen=True):
+    config: dict[str, str] = {}
+
+
+_config_decoder = msgspec.json.Decoder(_ConfigZnode)
+
+
+def read_config(path: str, data: bytes | None) -> dict[str, str]:
+    """The overrides of /config/topics/T; none where there is no data. Raises ZnodeError."""
+    if not data:
+        return {}
+    try:
+        return _config_decoder.decode(data).config
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{path} cannot be read as a configuration: {error}") from error

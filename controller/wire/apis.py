@@ -1,0 +1,51 @@
+"""The three requests that a controller sends to brokers, and the versions refold speaks of them."""
+
+from dataclasses import dataclass
+
+from controller.core.commands import (
+    BrokerRequest,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from controller.wire.errors import UnsupportedVersion
+from controller.wire.primitives import FLEXIBLE, LEGACY, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One of Kafka's requests: its key, and the versions `first` to `last` that refold speaks."""
+
+    key: int
+    name: str
+    first: int
+    last: int
+    first_flexible: int
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether that version has compact types and tagged fields, in its headers too."""
+        return version >= self.first_flexible
+
+    def layout(self, version: int) -> Layout:
+        """How that version writes its types. Raises `UnsupportedVersion`."""
+        if not self.first <= version <= self.last:
+            raise UnsupportedVersion(
+                f"{self.name} version {version}: refold speaks {self.first} to {self.last}"
+            )
+        return FLEXIBLE if self.is_flexible(version) else LEGACY
+
+
+LEADER_AND_ISR = Api(4, "LeaderAndIsr", first=3, last=7, first_flexible=4)
+STOP_REPLICA = Api(5, "StopReplica", first=1, last=4, first_flexible=2)
+UPDATE_METADATA = Api(6, "UpdateMetadata", first=5, last=8, first_flexible=6)
+
+
+def api_of(request: BrokerRequest) -> Api:
+    """Which of Kafka's requests a command stands for."""
+    match request:
+        case LeaderAndIsrRequest():
+            return LEADER_AND_ISR
+        case UpdateMetadataRequest():
+            return UPDATE_METADATA
+        case StopReplicaRequest():
+            return STOP_REPLICA

@@ -1,0 +1,38 @@
+"""Request and response headers, and an encoded request that is ready to be framed."""
+
+from dataclasses import dataclass
+from struct import Struct, error, unpack_from
+
+from controller.wire.apis import Api
+from controller.wire.errors import MalformedResponse
+from controller.wire.primitives import legacy_string
+from controller.wire.reading import after_tags
+
+_request_header = Struct(">hhi").pack
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRequest:
+    """One request for one broker: `head` is the broker's own, `rest` may be shared by all of them.
+
+    They are kept apart so that what is shared is never copied for a broker.
+    """
+
+    api: Api
+    version: int
+    head: bytes
+    rest: bytes
+
+    def header(self, correlation_id: int, client_id: str) -> bytes:
+        """The request header: version 2 for flexible versions, else 1."""
+        fixed = _request_header(self.api.key, self.version, correlation_id)
+        return fixed + legacy_string(client_id) + self.api.layout(self.version).tags
+
+
+def split_response(frame: bytes, flexible: bool) -> tuple[int, bytes]:
+    """The correlation id and the body of a response frame. Raises `MalformedResponse`."""
+    try:
+        (correlation_id,) = unpack_from(">i", frame)
+        return correlation_id, frame[after_tags(frame, 4) if flexible else 4 :]
+    except (error, IndexError) as fault:
+        raise MalformedResponse(f"a response of {len(frame)} bytes has no header") from fault

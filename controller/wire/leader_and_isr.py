@@ -1,0 +1,107 @@
+"""LeaderAndIsr as bytes, by hand: what a failover spends its time on (KB 12.3.1)."""
+
+from struct import Struct, pack
+
+from controller.core.commands import LeaderAndIsrPartition, LeaderAndIsrRequest
+from controller.wire.apis import LEADER_AND_ISR
+from controller.wire.framing import EncodedRequest
+from controller.wire.primitives import Int32Arrays, Int32s, Layout
+from controller.wire.topics import topic_arrays
+
+_FIRST_WITH_TOPIC_IDS = 5
+_FIRST_WITH_RECOVERY_STATE = 6
+_FIRST_WITH_KRAFT_FLAG = 7
+
+
+class LeaderAndIsrFragments:
+    """Partitions encoded for one version, each once, however many brokers it goes to.
+
+    They are known by identity; the partitions seen are kept alive so that no identity is reused.
+    """
+
+    def __init__(self, version: int) -> None:
+        layout = LEADER_AND_ISR.layout(version)
+        self._with_recovery_state = version >= _FIRST_WITH_RECOVERY_STATE
+        self._tags = layout.tags
+        self._arrays = Int32Arrays(layout)
+        self._ints = Int32s()
+        self._settled = self._tail((), (), False, 0)
+        self._known: dict[int, bytes] = {}
+        self._kept: list[tuple[LeaderAndIsrPartition, ...]] = []
+
+    def of(self, partitions: tuple[LeaderAndIsrPartition, ...]) -> list[bytes]:
+        """The partitions as bytes, in their order."""
+        self._kept.append(partitions)
+        known, arrays, ints, settled = self._known, self._arrays, self._ints, self._settled
+        fragments = []
+        for partition in partitions:
+            fragment = known.get(id(partition))
+            if fragment is None:
+                now, assignment = partition.leadership, partition.assignment
+                tail = settled
+                if assignment.adding or assignment.removing or partition.is_new:
+                    tail = self._tail_of(partition)
+                elif now.recovery_state:
+                    tail = self._tail_of(partition)
+                fragment = known[id(partition)] = (
+                    _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch)
+                    + arrays[now.isr]
+                    + ints[now.partition_epoch]
+                    + arrays[assignment.replicas]
+                    + tail
+                )
+            fragments.append(fragment)
+        return fragments
+
+    def _tail_of(self, partition: LeaderAndIsrPartition) -> bytes:
+        assignment, recovery_state = partition.assignment, partition.leadership.recovery_state
+        return self._tail(assignment.adding, assignment.removing, partition.is_new, recovery_state)
+
+    def _tail(
+        self, adding: tuple[int, ...], removing: tuple[int, ...], is_new: bool, recovery_state: int
+    ) -> bytes:
+        """What follows the replicas."""
+        recovery = pack(">b", recovery_state) if self._with_recovery_state else b""
+        arrays = self._arrays[adding] + self._arrays[removing]
+        return arrays + pack(">?", is_new) + recovery + self._tags
+
+
+_fixed = Struct(">iiii").pack
+
+
+def encode_leader_and_isr(
+    request: LeaderAndIsrRequest, fragments: LeaderAndIsrFragments, version: int, bytes_max: int
+) -> tuple[EncodedRequest, ...]:
+    """The request as one or more, each at most `bytes_max` long, partitions in order.
+
+    `fragments` are of the same version and may be shared by all brokers. Raises
+    `UnsupportedVersion`.
+    """
+    layout = LEADER_AND_ISR.layout(version)
+    head = _head(request, version)
+    tail = _live_leaders(request.live_leaders, layout) + layout.tags
+    arrays = topic_arrays(
+        request.partitions,
+        fragments.of(request.partitions),
+        layout,
+        with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
+        bytes_max=bytes_max - len(head) - len(tail),
+    )
+    return tuple(
+        EncodedRequest(LEADER_AND_ISR, version, head, b"".join([*array, tail])) for array in arrays
+    )
+
+
+def _head(request: LeaderAndIsrRequest, version: int) -> bytes:
+    kraft_flag = b"\0" if version >= _FIRST_WITH_KRAFT_FLAG else b""
+    # Type 0 is "unknown": the topics of the request are not all that there are (KB 12.3.1).
+    request_type = b"\0" if version >= _FIRST_WITH_TOPIC_IDS else b""
+    epochs = pack(">iq", request.controller_epoch, request.broker_epoch)
+    return pack(">i", request.controller_id) + kraft_flag + epochs + request_type
+
+
+def _live_leaders(leaders: tuple[tuple[int, str, int], ...], layout: Layout) -> bytes:
+    encoded = [layout.array_length(len(leaders))]
+    for broker, host, port in leaders:
+        encoded += (pack(">i", broker), layout.string(host), pack(">i", port), layout.tags)
+    return b"".join(encoded)

@@ -1,0 +1,51 @@
+"""Reading Kafka's primitive types from bytes: each function takes a position, gives the next one.
+
+All of them raise IndexError or struct.error where the bytes end too early, and ValueError where a
+length that may not be null is.
+"""
+
+from struct import unpack_from
+
+
+def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned varint and the position after it."""
+    byte = data[at]
+    value, shift = byte & 0x7F, 7
+    while byte > 0x7F:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value, at + 1
+
+
+def after_tags(data: bytes, at: int) -> int:
+    """The position after a section of tagged fields, whatever they are."""
+    count, at = unsigned_varint(data, at)
+    for _ in range(count):
+        _, at = unsigned_varint(data, at)
+        size, at = unsigned_varint(data, at)
+        at += size
+    return at
+
+
+def array_length(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
+    """The length of an array and the position after it."""
+    if flexible:
+        length, at = unsigned_varint(data, at)
+        return _not_null(length - 1), at
+    return _not_null(unpack_from(">i", data, at)[0]), at + 4
+
+
+def string_length(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
+    """The length of a string in bytes and the position after it."""
+    if flexible:
+        length, at = unsigned_varint(data, at)
+        return _not_null(length - 1), at
+    return _not_null(unpack_from(">h", data, at)[0]), at + 2
+
+
+def _not_null(length: int) -> int:
+    if length < 0:
+        raise ValueError("a string or an array is null")
+    return length

@@ -1,0 +1,91 @@
+"""UpdateMetadata as bytes, by hand; all but the head is the same for every broker (KB 12.3.2)."""
+
+from struct import Struct, pack
+
+from controller.core.commands import UpdateMetadataPartition, UpdateMetadataRequest
+from controller.core.values import Broker
+from controller.wire.apis import UPDATE_METADATA
+from controller.wire.errors import UnencodableValue
+from controller.wire.framing import EncodedRequest
+from controller.wire.primitives import Int32Arrays, Int32s, Layout
+from controller.wire.topics import topic_arrays
+
+_FIRST_WITH_TOPIC_IDS = 7
+_FIRST_WITH_KRAFT_FLAG = 8
+_HEAD_BYTES_MAX = 17
+_SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+_fixed = Struct(">iiii").pack
+
+
+def encode_shared(
+    request: UpdateMetadataRequest, version: int, bytes_max: int
+) -> tuple[bytes, ...]:
+    """All but the head of one or more bodies, each at most `bytes_max` long with its head.
+
+    Each holds all live brokers, since a broker forgets those that a request does not name. Raises
+    `UnsupportedVersion`, `UnencodableValue`.
+    """
+    layout = UPDATE_METADATA.layout(version)
+    tail = _live_brokers(request.live_brokers, layout) + layout.tags
+    arrays = topic_arrays(
+        request.partitions,
+        _fragments(request.partitions, layout),
+        layout,
+        with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
+        bytes_max=bytes_max - _HEAD_BYTES_MAX - len(tail),
+    )
+    return tuple(b"".join([*array, tail]) for array in arrays)
+
+
+def with_head(
+    request: UpdateMetadataRequest, version: int, shared: tuple[bytes, ...]
+) -> tuple[EncodedRequest, ...]:
+    """The shared bodies made one broker's own."""
+    # Version 8's request type is a tagged field whose default, 0 for "unknown", is left out.
+    kraft_flag = b"\0" if version >= _FIRST_WITH_KRAFT_FLAG else b""
+    epochs = pack(">iq", request.controller_epoch, request.broker_epoch)
+    head = pack(">i", request.controller_id) + kraft_flag + epochs
+    return tuple(EncodedRequest(UPDATE_METADATA, version, head, rest) for rest in shared)
+
+
+def _fragments(partitions: tuple[UpdateMetadataPartition, ...], layout: Layout) -> list[bytes]:
+    arrays, ints, tags = Int32Arrays(layout), Int32s(), layout.tags
+    fragments = []
+    for partition in partitions:
+        now = partition.leadership
+        fragments.append(
+            _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch)
+            + arrays[now.isr]
+            + ints[now.partition_epoch]
+            + arrays[partition.replicas]
+            + arrays[partition.offline_replicas]
+            + tags
+        )
+    return fragments
+
+
+def _live_brokers(brokers: tuple[Broker, ...], layout: Layout) -> bytes:
+    encoded = [layout.array_length(len(brokers))]
+    for broker in brokers:
+        encoded += (pack(">i", broker.id), layout.array_length(len(broker.endpoints)))
+        for endpoint in broker.endpoints:
+            encoded += (
+                pack(">i", endpoint.port),
+                layout.string(endpoint.host),
+                layout.string(endpoint.listener),
+                pack(">h", _security_protocol(broker, endpoint.security_protocol)),
+                layout.tags,
+            )
+        encoded += (layout.nullable_string(broker.rack), layout.tags)
+    return b"".join(encoded)
+
+
+def _security_protocol(broker: Broker, name: str) -> int:
+    try:
+        return _SECURITY_PROTOCOLS[name]
+    except KeyError:
+        known = ", ".join(_SECURITY_PROTOCOLS)
+        raise UnencodableValue(
+            f"broker {broker.id}: unknown security protocol {name!r}, Kafka knows {known}"
+        ) from None

@@ -1,0 +1,43 @@
+"""Which work carries out which command."""
+
+from controller.core.commands import (
+    CommandId,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    SyncZnodes,
+    WriteAtomically,
+    WriteZnodes,
+    ZooKeeperCommand,
+)
+from controller.zookeeper.reads import ChildrenReads, PagedReads, SingleReads
+from controller.zookeeper.work import Exchange, Work
+from controller.zookeeper.writes import AtomicWrite, IndependentWrites, Sync
+
+
+def work_of(command_id: CommandId, command: ZooKeeperCommand, exchange: Exchange) -> Work:
+    """The work for a command, on the server that `exchange` knows now."""
+    match command:
+        case ReadZnodes() if exchange.bulk:
+            return PagedReads(command_id, command.paths, command.watch, exchange)
+        case ReadZnodes() | ReadStats():
+            return SingleReads(command_id, command, exchange)
+        case ReadChildren():
+            return ChildrenReads(command_id, command, exchange)
+        case WriteZnodes():
+            return IndependentWrites(command_id, command, exchange)
+        case WriteAtomically():
+            return AtomicWrite(command_id, command, exchange)
+        case SyncZnodes():
+            return Sync(command_id, command, exchange)
+
+
+def is_empty(command: ZooKeeperCommand) -> bool:
+    """Whether a command asks for nothing: its outcome is empty, without a server."""
+    match command:
+        case ReadZnodes(paths=()) | ReadStats(paths=()):
+            return True
+        case WriteZnodes(operations=()) | WriteAtomically(operations=()):
+            return True
+        case _:
+            return False

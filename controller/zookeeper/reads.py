@@ -1,0 +1,260 @@
+"""ReadZnodes, ReadStats and ReadChildren: pages of multiRead, or one request a znode."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from controller.core.commands import CommandId, ReadChildren, ReadStats, ReadZnodes
+from controller.core.events import ChildrenRead, ZnodesRead
+from controller.core.operations import NO_NODE, OK
+from controller.zookeeper import bulk
+from controller.zookeeper.bulk import Columns
+from controller.zookeeper.wire import read_children
+from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, Request, Work
+
+EVENT_DATA_BYTES_MAX: Final = 512 * 1024
+"""Of znode data in one event (DESIGN.md, "The log"); a single larger znode stays whole."""
+
+PAGE_BYTES: Final = EVENT_DATA_BYTES_MAX // 2
+"""What a page's reply should have, so that one with larger znodes than before fits an event."""
+
+FIRST_PAGE_ITEMS: Final = 64
+PAGE_ITEMS_MAX: Final = 1000
+SINGLES_ITEMS_MAX: Final = 500
+"""Items in an event where each znode has a reply of its own."""
+
+SINGLE_REPLY_BYTES: Final = 4096
+"""What a znode's reply is taken to have before it is seen."""
+
+
+class _ZnodeReads(Work):
+    """What both ways of reading many znodes share: the watches, the columns, the events."""
+
+    def __init__(self, command_id: CommandId, paths: Sequence[str], watch: bool, with_: Exchange):
+        self._id = command_id
+        self._paths = paths
+        self._watch = watch
+        self._with = with_
+        self._told = 0
+        self._refused: dict[str, int] = {}
+        self._requests = self._produce()
+        self._sent = False
+
+    @abstractmethod
+    def _produce(self) -> Iterator[Request | None]:
+        """All requests in order; None where a reply must come first."""
+
+    def take(self) -> Request | None:
+        for request in self._requests:
+            return request
+        self._sent = True
+        return None
+
+    @property
+    def sent(self) -> bool:
+        return self._sent
+
+    def fail(self, error: int) -> Iterator[OutcomeEvent]:
+        self._sent = True
+        rest = len(self._paths) - self._told
+        for start in range(0, max(rest, 1), EVENT_ITEMS_MAX):
+            columns = Columns()
+            columns.add_errors(error, min(EVENT_ITEMS_MAX, rest - start))
+            yield from self._tell(columns)
+
+    def _persistent_watches(self, paths: Sequence[str]) -> Iterator[Request]:
+        for path in paths:
+            if self._with.watches.add_persistent(path):
+                body = bulk.add_watch_request(self._with.encoded(path))
+                yield Request(body, len(body), path)
+
+    def _watch_answered(self, path: str, error: int) -> None:
+        if error != OK:
+            self._with.watches.refused(path)
+            self._refused[path] = error
+
+    def _tell(self, columns: Columns) -> Iterator[ZnodesRead]:
+        """The events of the next items; those whose watch was refused end with that error."""
+        count = len(columns)
+        paths = self._paths[self._told : self._told + count]
+        if self._refused:
+            for place, path in enumerate(paths):
+                columns.errors[place] = self._refused.get(path, columns.errors[place])
+        if self._watch:
+            self._note(paths, columns.errors)
+        start = 0
+        for end in _cuts(columns.data):
+            part = slice(start, end)
+            yield ZnodesRead(
+                self._id,
+                self._told,
+                columns.errors[part],
+                columns.data[part],
+                columns.versions[part],
+                columns.czxids[part],
+                columns.mzxids[part],
+                columns.owners[part],
+            )
+            self._told += end - start
+            start = end
+
+    def _note(self, paths: Sequence[str], errors: Sequence[int]) -> None:
+        for path, error in zip(paths, errors, strict=True):
+            if error == OK or (error == NO_NODE and self._watches_creation):
+                self._with.watches.data_read(path, error == OK)
+
+    @property
+    def _watches_creation(self) -> bool:
+        """Whether a watch on a missing znode stands."""
+        return bool(self._with.bulk)
+
+
+def _cuts(data: Sequence[bytes | None]) -> Iterator[int]:
+    """Where the events end, so that none holds too much data; one event at least."""
+    size = 0
+    for place, one in enumerate(data):
+        length = len(one) if one else 0
+        if size and size + length > EVENT_DATA_BYTES_MAX:
+            yield place
+            size = 0
+        size += length
+    yield len(data)
+
+
+class PagedReads(_ZnodeReads):
+    """ReadZnodes on a server that knows multiRead.
+
+    The first page is small; its reply tells how large the others may be. A reply's size is bounded
+    by asking for less at once.
+    """
+
+    _item_bytes = 0
+
+    def _produce(self) -> Iterator[Request | None]:
+        start = 0
+        while start < len(self._paths):
+            if start and not self._item_bytes:
+                yield None
+                continue
+            count = FIRST_PAGE_ITEMS
+            if self._item_bytes:
+                count = min(PAGE_ITEMS_MAX, max(1, PAGE_BYTES // self._item_bytes))
+            paths = self._paths[start : start + count]
+            if self._watch:
+                yield from self._persistent_watches(paths)
+            body = bulk.multi_read_request(map(self._with.encoded, paths))
+            reply_bytes = len(paths) * (self._item_bytes or SINGLE_REPLY_BYTES)
+            yield Request(body, max(len(body), reply_bytes), len(paths))
+            start += count
+
+    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
+        if isinstance(token, str):
+            self._watch_answered(token, error)
+            return
+        assert isinstance(token, int)
+        columns = Columns()
+        if error == OK:
+            bulk.read_multi_read(frame, token, columns)
+        else:
+            columns.add_errors(error, token)
+        self._item_bytes = max(self._item_bytes, len(frame) // token)
+        yield from self._tell(columns)
+
+
+class SingleReads(_ZnodeReads):
+    """ReadStats, and ReadZnodes on an old server: one request a znode, many in flight."""
+
+    def __init__(
+        self, command_id: CommandId, command: ReadZnodes | ReadStats, with_: Exchange
+    ) -> None:
+        super().__init__(command_id, command.paths, command.watch, with_)
+        self._opcode = bulk.GET_DATA if isinstance(command, ReadZnodes) else bulk.EXISTS
+        self._columns = Columns()
+        self._data_bytes = 0
+
+    def _produce(self) -> Iterator[Request | None]:
+        one_shot = self._watch and not self._with.bulk
+        for path in self._paths:
+            if self._watch and not one_shot:
+                yield from self._persistent_watches((path,))
+            body = bulk.read_request(self._opcode, self._with.encoded(path), one_shot)
+            yield Request(body, SINGLE_REPLY_BYTES)
+
+    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
+        if isinstance(token, str):
+            self._watch_answered(token, error)
+            return
+        columns = self._columns
+        if error != OK:
+            columns.add_errors(error)
+        elif self._opcode == bulk.GET_DATA:
+            bulk.read_znode(frame, columns)
+        else:
+            bulk.read_stat(frame, columns)
+        self._data_bytes += len(frame)
+        if (
+            len(columns) >= SINGLES_ITEMS_MAX
+            or self._data_bytes >= PAGE_BYTES
+            or self._told + len(columns) == len(self._paths)
+        ):
+            yield from self._flush()
+
+    def fail(self, error: int) -> Iterator[OutcomeEvent]:
+        if self._columns:
+            yield from self._flush()
+        if self._told < len(self._paths) or not self._paths:
+            yield from super().fail(error)
+
+    def _flush(self) -> Iterator[ZnodesRead]:
+        columns, self._columns, self._data_bytes = self._columns, Columns(), 0
+        yield from self._tell(columns)
+
+    @property
+    def _watches_creation(self) -> bool:
+        return self._opcode == bulk.EXISTS or super()._watches_creation
+
+
+class ChildrenReads(Work):
+    """ReadChildren: at most a watch and one request."""
+
+    def __init__(self, command_id: CommandId, command: ReadChildren, with_: Exchange) -> None:
+        self._id = command_id
+        self._path = command.path
+        self._watch = command.watch
+        self._with = with_
+        self._refused = OK
+        self._requests = self._produce()
+        self._sent = False
+
+    def _produce(self) -> Iterator[Request]:
+        path = self._with.encoded(self._path)
+        bulk_server = bool(self._with.bulk)
+        if self._watch and bulk_server and self._with.watches.add_persistent(self._path):
+            body = bulk.add_watch_request(path)
+            yield Request(body, len(body), self._path)
+        self._sent = True
+        one_shot = self._watch and not bulk_server
+        yield Request(bulk.read_request(bulk.GET_CHILDREN, path, one_shot), PAGE_BYTES)
+
+    def take(self) -> Request | None:
+        return next(self._requests, None)
+
+    @property
+    def sent(self) -> bool:
+        return self._sent
+
+    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
+        if token is not None:
+            if error != OK:
+                self._with.watches.refused(self._path)
+                self._refused = error
+            return
+        error = self._refused or error
+        if self._watch and (error == OK or (error == NO_NODE and self._with.bulk)):
+            self._with.watches.children_read(self._path, error == OK)
+        names = sorted(read_children(frame)) if error == OK else []
+        yield ChildrenRead(self._id, error, names)
+
+    def fail(self, error: int) -> Iterator[OutcomeEvent]:
+        self._sent = True
+        yield ChildrenRead(self._id, error, [])

@@ -1,0 +1,51 @@
+"""Kafka's `zookeeper.connect`: several servers and one chroot, "h1:2181,h2:2181/chroot"."""
+
+from typing import NamedTuple
+
+from controller.zookeeper.errors import BadConnectString
+
+DEFAULT_PORT = 2181
+
+
+class Server(NamedTuple):
+    """Where one ZooKeeper server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class ConnectString(NamedTuple):
+    """The servers in the order given, and the chroot: "" or "/a/b" without a slash at the end."""
+
+    servers: tuple[Server, ...]
+    chroot: str
+
+
+def parse_connect_string(text: str) -> ConnectString:
+    """Read `zookeeper.connect`; a server without a port has 2181. Raises BadConnectString."""
+    hosts, slash, chroot = text.strip().partition("/")
+    servers = tuple(_server(one.strip(), text) for one in hosts.split(",") if one.strip())
+    if not servers:
+        raise BadConnectString(f"{text!r} names no ZooKeeper server: give HOST:PORT,.../chroot")
+    chroot = f"{slash}{chroot}".rstrip("/")
+    if "//" in chroot:
+        raise BadConnectString(f"the chroot {chroot!r} in {text!r} has an empty part")
+    if "," in chroot:
+        raise BadConnectString(f"{text!r}: give the chroot once, after the last server")
+    return ConnectString(servers, chroot)
+
+
+def _server(one: str, text: str) -> Server:
+    if one.startswith("["):
+        host, _, rest = one[1:].partition("]")
+        port = rest.removeprefix(":")
+    else:
+        host, _, port = one.partition(":")
+    port = port or str(DEFAULT_PORT)
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise BadConnectString(f"{one!r} in {text!r} is not HOST:PORT")
+    return Server(host, int(port))

@@ -1,0 +1,395 @@
+"""A ZooKeeper session, sans I/O: bytes, commands and the time in; bytes and events out.
+
+The rules, beside which the code is only bookkeeping:
+
+- One connection at a time. A handshake asks for the session that we have, or for a new one; then one
+  multiRead asks whether the server is 3.6 or later; then watches are set again; then commands go out.
+- Requests go out in the order of the commands, many in flight, and are answered in order; a reply out
+  of order ends the connection. Two limits bound what is in flight, of requests and of bytes (a single
+  request may pass the latter). What waits behind them is bounded by what the core asks for at a time.
+- Nothing is ever sent again on another connection. When one is lost, every command that is not done
+  ends with CONNECTION_LOSS for what has no reply, and then the loss is told. Commands that come while
+  there is no connection end so at once.
+- Silence for a third of the session time-out (10 s at most) is broken by a ping, for two thirds it
+  ends the connection.
+- The session is over when a server says so, or when nothing was heard of it for its whole time-out: the
+  servers may then have ended it. Everything not done ends with SESSION_EXPIRED, the end is told, and the
+  next handshake begins a new session, which no command of the old one ever reaches.
+- ZooKeeper's own client would wait for the server's word. An end that we only assume may be wrong (the
+  whole ensemble was away), and the ephemeral znodes of a session that nobody uses would stand for
+  another time-out. So the next connection takes the old session up once more, only to close it.
+- Watch events are told from the moment of the watch on; over a reconnect none is lost, but changes of
+  one znode may be merged into one, and a deletion may be told twice.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from controller.core.commands import CommandId, ZooKeeperCommand
+from controller.core.events import (
+    Event,
+    SessionConnected,
+    SessionDisconnected,
+    SessionExpired,
+    WatchFired,
+)
+from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED
+from controller.zookeeper import bulk, wire
+from controller.zookeeper.commands import is_empty, work_of
+from controller.zookeeper.errors import MalformedReply
+from controller.zookeeper.watches import Watches
+from controller.zookeeper.work import Exchange, OutcomeEvent, Request, Work
+
+PING_MS_MAX: Final = 10_000
+NO_SESSION: Final = 0
+NO_PASSWORD: Final = bytes(16)
+
+
+class Phase(Enum):
+    """Where the connection stands. The order is that of a connection's life."""
+
+    DISCONNECTED = auto()
+    HANDSHAKE = auto()
+    BURYING = auto()
+    """On a connection that exists to close a session whose end was assumed."""
+    PROBING = auto()
+    READY = auto()
+    CLOSING = auto()
+    CLOSED = auto()
+    """The session was closed as asked for; no connection follows."""
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What a session is made with. Times in milliseconds; the server may change the time-out."""
+
+    timeout_ms: int = 18_000
+    connect_timeout_ms: int = 6_000
+    chroot: str = ""
+    acl: bytes = wire.acl_vector(wire.OPEN_ACL)
+    flight_requests_max: int = 1000
+    flight_bytes_max: int = 4 * 1024 * 1024
+
+
+class Told(NamedTuple):
+    """An event for the log, and the channel within which its order is promised."""
+
+    channel: str
+    event: Event
+
+
+class _Identity(NamedTuple):
+    """What a server knows a session by."""
+
+    session_id: int
+    password: bytes
+    timeout_ms: int
+
+
+class _InFlight(NamedTuple):
+    xid: int
+    work: Work | None
+    request: Request
+
+
+class Session:
+    """One session after another, over one connection after another.
+
+    Times are milliseconds of one monotonic clock. After any call `output` and `told` are to be
+    fetched; where `phase` is DISCONNECTED or CLOSED then, the connection is to be closed.
+    """
+
+    def __init__(self, settings: SessionSettings, now_ms: int) -> None:
+        self._settings = settings
+        self._exchange = Exchange(settings.chroot, settings.acl)
+        self._none = _Identity(NO_SESSION, NO_PASSWORD, settings.timeout_ms)
+        self._identity = self._none
+        self._assumed_over: _Identity | None = None
+        self._server = ""
+        self._phase = Phase.DISCONNECTED
+        self._heard_ms = self._sent_ms = self._began_ms = now_ms
+        self._last_zxid = 0
+        self._last_xid = 0
+        self._ping_in_flight = False
+        self._frames = wire.FrameReader()
+        self._waiting: deque[tuple[CommandId, ZooKeeperCommand]] = deque()
+        self._current: Work | None = None
+        self._flight: deque[_InFlight] = deque()
+        self._flight_bytes = 0
+        self._output: list[bytes] = []
+        self._told: list[Told] = []
+        self.fault = ""
+        """Why the last connection ended, for people."""
+
+    @property
+    def phase(self) -> Phase:
+        """Where the connection stands."""
+        return self._phase
+
+    @property
+    def session_id(self) -> int:
+        """The living session, or NO_SESSION."""
+        return self._identity.session_id
+
+    @property
+    def channel(self) -> str:
+        """The channel of the events that are told now."""
+        return f"zookeeper:{self._identity.session_id:x}"
+
+    def output(self, now_ms: int) -> bytes:
+        """What is to be sent now."""
+        if not self._output:
+            return b""
+        self._sent_ms = now_ms
+        data = b"".join(self._output)
+        self._output.clear()
+        return data
+
+    def told(self) -> list[Told]:
+        """The events since the last call, in order."""
+        told, self._told = self._told, []
+        return told
+
+    # What happens -----------------------------------------------------------------------------
+
+    def connected(self, server: str, now_ms: int) -> None:
+        """A connection to `server` (host:port) stands: greet."""
+        assert self._phase is Phase.DISCONNECTED, self._phase
+        self._server = server
+        self._phase = Phase.HANDSHAKE if self._assumed_over is None else Phase.BURYING
+        self._frames = wire.FrameReader()
+        self._exchange.bulk = None
+        self._ping_in_flight = False
+        self._began_ms = now_ms
+        who = self._assumed_over or self._identity
+        zxid = self._last_zxid if who is self._identity else 0
+        self._output.append(
+            wire.connect_request(zxid, who.timeout_ms, who.session_id, who.password)
+        )
+
+    def received(self, data: bytes, now_ms: int) -> None:
+        """Bytes came from the server."""
+        if self._phase in (Phase.DISCONNECTED, Phase.CLOSED):
+            return
+        if self._phase not in (Phase.HANDSHAKE, Phase.BURYING):
+            self._heard_ms = now_ms
+        try:
+            for frame in self._frames.feed(data):
+                self._frame(frame, now_ms)
+                if self._phase in (Phase.DISCONNECTED, Phase.CLOSED):
+                    return
+            self._pump()
+        except MalformedReply as error:
+            self._disconnect(f"{self._server} does not answer as ZooKeeper does: {error}")
+
+    def disconnected(self, cause: str) -> None:
+        """The connection is gone, or could not be made."""
+        self._disconnect(cause)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes. What has arrived must have been given to `received` first."""
+        silent_ms = now_ms - self._heard_ms
+        timeout_ms = self._identity.timeout_ms
+        if self._identity.session_id != NO_SESSION and silent_ms >= timeout_ms:
+            self._assumed_over = self._identity
+            self._expire()
+            self._disconnect(f"nothing heard from any server for {silent_ms} ms")
+        elif self._phase in (Phase.HANDSHAKE, Phase.BURYING):
+            if now_ms - self._began_ms >= self._settings.connect_timeout_ms:
+                self._disconnect(f"{self._server} did not answer the handshake")
+        elif self._phase in (Phase.PROBING, Phase.READY, Phase.CLOSING):
+            if silent_ms >= timeout_ms * 2 // 3:
+                self._disconnect(f"nothing heard from {self._server} for {silent_ms} ms")
+            elif not self._ping_in_flight and now_ms - self._sent_ms >= self._ping_ms:
+                self._ping_in_flight = True
+                self._output.append(wire.ping_request())
+
+    @property
+    def next_tick_ms(self) -> int | None:
+        """When `tick` has something to do unless something else happens before; None: never."""
+        due: list[int] = []
+        timeout_ms = self._identity.timeout_ms
+        if self._identity.session_id != NO_SESSION:
+            due.append(self._heard_ms + timeout_ms)
+        if self._phase in (Phase.HANDSHAKE, Phase.BURYING):
+            due.append(self._began_ms + self._settings.connect_timeout_ms)
+        elif self._phase in (Phase.PROBING, Phase.READY, Phase.CLOSING):
+            due.append(self._heard_ms + timeout_ms * 2 // 3)
+            if not self._ping_in_flight:
+                due.append(self._sent_ms + self._ping_ms)
+        return min(due, default=None)
+
+    @property
+    def _ping_ms(self) -> int:
+        return min(self._identity.timeout_ms // 3, PING_MS_MAX)
+
+    def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
+        """Carry out a command; its outcome is told, at once where there is no connection."""
+        if is_empty(command):
+            self._tell(work_of(command_id, command, self._exchange).fail(OK))
+        elif self._phase in (Phase.PROBING, Phase.READY):
+            self._waiting.append((command_id, command))
+            self._pump()
+        else:
+            over = self._phase in (Phase.CLOSING, Phase.CLOSED)
+            error = SESSION_EXPIRED if over else CONNECTION_LOSS
+            self._tell(work_of(command_id, command, self._exchange).fail(error))
+
+    def close(self) -> None:
+        """End the session in order: what waits ends, what is in flight is still answered, then the
+        server is asked to close it. Not told as an event; the phase becomes CLOSED."""
+        if self._phase in (Phase.PROBING, Phase.READY):
+            self._fail(SESSION_EXPIRED, keep_flight=True)
+            self._phase = Phase.CLOSING
+            self._send(None, Request(wire.close_request(), 0))
+        elif self._phase is not Phase.CLOSING:
+            self._phase = Phase.CLOSED
+
+    # Out --------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Send what the limits allow."""
+        settings = self._settings
+        while (
+            self._phase is Phase.READY
+            and len(self._flight) < settings.flight_requests_max
+            and self._flight_bytes < settings.flight_bytes_max
+        ):
+            if self._current is None:
+                if not self._waiting:
+                    return
+                self._current = work_of(*self._waiting.popleft(), self._exchange)
+            work = self._current
+            request = work.take()
+            if request is not None:
+                self._send(work, request)
+            elif not work.sent:
+                return
+            if work.sent:
+                self._current = None
+
+    def _send(self, work: Work | None, request: Request) -> None:
+        self._last_xid = self._last_xid % 0x7FFFFFFF + 1
+        self._flight.append(_InFlight(self._last_xid, work, request))
+        self._flight_bytes += request.flight_bytes
+        self._output.append(wire.framed(self._last_xid, request.body))
+
+    # In ---------------------------------------------------------------------------------------
+
+    def _frame(self, frame: bytes, now_ms: int) -> None:
+        if self._phase is Phase.HANDSHAKE:
+            self._greeted(wire.read_handshake(frame), now_ms)
+            return
+        if self._phase is Phase.BURYING and not self._flight:
+            self._bury(wire.read_handshake(frame))
+            return
+        header = wire.read_header(frame)
+        if header.xid == wire.WATCH_EVENT_XID:
+            self._watch_event(frame, header.zxid)
+        elif header.xid == wire.PING_XID:
+            self._ping_in_flight = False
+        elif header.xid != wire.SET_WATCHES_XID:
+            self._answered(header, frame)
+        elif header.error != OK:
+            self._disconnect(f"{self._server} did not set the watches again ({header.error})")
+
+    def _greeted(self, answer: wire.Handshake, now_ms: int) -> None:
+        if not answer.timeout_ms:
+            self._expire()
+            self._disconnect(f"{self._server} says that the session is over")
+            return
+        renewed = answer.session_id == self._identity.session_id
+        self._identity = _Identity(answer.session_id, answer.password, answer.timeout_ms)
+        self._heard_ms = now_ms
+        self._phase = Phase.PROBING
+        self._tell(
+            [SessionConnected(answer.session_id, answer.timeout_ms, self._server, renewed)]
+        )
+        self._send(None, Request(bulk.multi_read_request([self._exchange.encoded("/")]), 0))
+
+    def _bury(self, answer: wire.Handshake) -> None:
+        if answer.timeout_ms:
+            self._send(None, Request(wire.close_request(), 0))
+        else:
+            self._assumed_over = None
+            self._disconnect(f"{self._server} says that the old session is over")
+
+    def _answered(self, header: wire.ReplyHeader, frame: bytes) -> None:
+        if not self._flight or self._flight[0].xid != header.xid:
+            raise MalformedReply(f"a reply to request {header.xid}, which is not the next one")
+        _, work, request = self._flight.popleft()
+        self._flight_bytes -= request.flight_bytes
+        if header.zxid > 0:
+            self._last_zxid = header.zxid
+        if work is not None:
+            self._tell(work.reply(request.token, header.error, frame))
+            return
+        match self._phase:
+            case Phase.PROBING:
+                self._exchange.bulk = header.error != wire.UNIMPLEMENTED
+                self._watch_again()
+                self._phase = Phase.READY
+            case Phase.BURYING:
+                self._assumed_over = None
+                self._disconnect(f"the old session is closed on {self._server}")
+            case Phase.CLOSING:
+                self._phase = Phase.CLOSED
+
+    def _watch_again(self) -> None:
+        persistent = bool(self._exchange.bulk)
+        watches = self._exchange.watches
+        for lists in watches.lists(self._exchange.full, persistent=persistent):
+            self._output.append(
+                wire.set_watches_request(lists, self._last_zxid, persistent=persistent)
+            )
+
+    def _watch_event(self, frame: bytes, zxid: int) -> None:
+        notice = wire.read_watch_event(frame)
+        if notice is None:
+            return
+        path = self._exchange.relative(notice.path)
+        if self._exchange.watches.fired(path, notice.change):
+            self._tell([WatchFired(path, notice.change, zxid)])
+
+    # Ends -------------------------------------------------------------------------------------
+
+    def _disconnect(self, cause: str) -> None:
+        """End the connection, if there is one; the session stays."""
+        self.fault = cause
+        phase, self._phase = self._phase, Phase.DISCONNECTED
+        if phase in (Phase.CLOSING, Phase.CLOSED):
+            self._phase = Phase.CLOSED
+        self._output.clear()
+        self._fail(SESSION_EXPIRED if phase is Phase.CLOSING else CONNECTION_LOSS)
+        if phase in (Phase.PROBING, Phase.READY) and self._identity.session_id != NO_SESSION:
+            self._tell([SessionDisconnected(self._identity.session_id, cause)])
+
+    def _expire(self) -> None:
+        """End the session; its outcomes and its end are told on its own channel."""
+        self._fail(SESSION_EXPIRED)
+        self._tell([SessionExpired(self._identity.session_id)])
+        self._identity = self._none
+        self._last_zxid = 0
+        self._exchange.watches = Watches()
+
+    def _fail(self, error: int, *, keep_flight: bool = False) -> None:
+        """Everything that is not done ends with `error`, in the order of the commands."""
+        works = dict.fromkeys(one.work for one in self._flight if one.work is not None)
+        if self._current is not None:
+            works[self._current] = None
+        self._current = None
+        waiting, self._waiting = self._waiting, deque()
+        if not keep_flight:
+            self._flight.clear()
+            self._flight_bytes = 0
+            for work in works:
+                self._tell(work.fail(error))
+        for command_id, command in waiting:
+            self._tell(work_of(command_id, command, self._exchange).fail(error))
+
+    def _tell(self, events: "Iterator[OutcomeEvent] | list[Event]") -> None:
+        channel = self.channel
+        self._told.extend(Told(channel, event) for event in events)

@@ -1,0 +1,208 @@
+"""ZooKeeper's wire format: frames, reply headers and the requests that are few.
+
+The messages themselves are aiozk's protocol classes; those it lacks (addWatch, setWatches2) are
+declared here in its terms. What is sent by the ten thousand is in `bulk`.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from aiozk.protocol.acl import ACL, UNRESTRICTED_ACCESS
+from aiozk.protocol.close import CloseRequest
+from aiozk.protocol.connect import ConnectRequest, ConnectResponse
+from aiozk.protocol.ping import PingRequest
+from aiozk.protocol.primitives import Long, UString, Vector
+from aiozk.protocol.request import Request
+from aiozk.protocol.sync import SyncRequest
+from aiozk.protocol.watches import SetWatchesRequest, WatchEvent
+
+from controller.zookeeper.errors import MalformedReply
+
+PING_XID: Final = -2
+WATCH_EVENT_XID: Final = -1
+SET_WATCHES_XID: Final = -8
+
+UNIMPLEMENTED: Final = -6
+"""How a server answers an operation that its version does not know."""
+
+OPEN_ACL: Final = (UNRESTRICTED_ACCESS,)
+"""Everybody may do everything, as Kafka's znodes without `zookeeper.set.acl`."""
+
+FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Longer than any reply that we ask for: the peer does not speak ZooKeeper."""
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_AND_XID = struct.Struct(">ii")
+_HEADER = struct.Struct(">iqi")
+HEADER_BYTES: Final = _HEADER.size
+
+_CHANGES: Final = {1: "created", 2: "deleted", 3: "data", 4: "children"}
+
+
+class _SetWatches2(Request):  # type: ignore[misc]
+    """setWatches of ZooKeeper 3.6: persistent watches too."""
+
+    opcode = 105
+    parts = (
+        ("relative_zxid", Long),
+        ("data_watches", Vector.of(UString)),
+        ("exist_watches", Vector.of(UString)),
+        ("child_watches", Vector.of(UString)),
+        ("persistent_watches", Vector.of(UString)),
+        ("persistent_recursive_watches", Vector.of(UString)),
+    )
+
+
+class Handshake(NamedTuple):
+    """The server's answer to a connect request. `timeout_ms` 0: that session is over."""
+
+    timeout_ms: int
+    session_id: int
+    password: bytes
+
+
+class ReplyHeader(NamedTuple):
+    """Head of every reply; the body begins at HEADER_BYTES."""
+
+    xid: int
+    zxid: int
+    error: int
+
+
+class WatchNotice(NamedTuple):
+    """A watch event as the server sends it; `path` with the chroot."""
+
+    path: str
+    change: str
+
+
+class WatchLists(NamedTuple):
+    """What a new connection must watch again; paths with the chroot."""
+
+    data: list[str]
+    exist: list[str]
+    child: list[str]
+    persistent: list[str]
+
+
+class FrameReader:
+    """Cuts the bytes of a connection into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The frames that are complete now. Raises MalformedReply at an impossible length."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while len(buffer) - start >= 4:
+                (length,) = _LENGTH.unpack_from(buffer, start)
+                if not 0 <= length <= FRAME_BYTES_MAX:
+                    raise MalformedReply(f"a frame of {length} bytes")
+                end = start + 4 + length
+                if end > len(buffer):
+                    return
+                with memoryview(buffer) as view, view[start + 4 : end] as part:
+                    frame = bytes(part)
+                start = end
+                yield frame
+        finally:
+            del buffer[:start]
+
+
+def framed(xid: int, body: bytes) -> bytes:
+    """A request ready to be sent; `body` begins with the opcode."""
+    return _LENGTH_AND_XID.pack(len(body) + 4, xid) + body
+
+
+def connect_request(last_zxid: int, timeout_ms: int, session_id: int, password: bytes) -> bytes:
+    """The first frame of a connection; session id 0 asks for a new session."""
+    body: bytes = ConnectRequest(
+        protocol_version=0,
+        last_seen_zxid=last_zxid,
+        timeout=timeout_ms,
+        session_id=session_id,
+        password=password,
+        read_only=False,
+    ).serialize()
+    return _LENGTH.pack(len(body)) + body
+
+
+def ping_request() -> bytes:
+    """A whole frame: its xid is the protocol's."""
+    return framed(PING_XID, PingRequest().serialize())
+
+
+def close_request() -> bytes:
+    """Body of closeSession: the session's ephemeral znodes go at once."""
+    body: bytes = CloseRequest().serialize()
+    return body
+
+
+def sync_request(path: str) -> bytes:
+    """Body of sync: the server catches up with the leader first."""
+    body: bytes = SyncRequest(path=path).serialize()
+    return body
+
+
+def set_watches_request(lists: WatchLists, relative_zxid: int, *, persistent: bool) -> bytes:
+    """A whole frame that sets watches again, and fires those missed since `relative_zxid`.
+
+    Without `persistent` the server is older than 3.6 and is sent setWatches.
+    """
+    message = (_SetWatches2 if persistent else SetWatchesRequest)(
+        relative_zxid=relative_zxid,
+        data_watches=lists.data,
+        exist_watches=lists.exist,
+        child_watches=lists.child,
+    )
+    if persistent:
+        message.persistent_watches = lists.persistent
+    return framed(SET_WATCHES_XID, message.serialize())
+
+
+def acl_vector(acl: Sequence[ACL]) -> bytes:
+    """An access control list as it stands in a create request."""
+    form, values = Vector.of(ACL)(acl).render()
+    return struct.pack(f">{form}", *values)
+
+
+def read_handshake(frame: bytes) -> Handshake:
+    """Decode the first reply of a connection. Raises MalformedReply."""
+    try:
+        reply = ConnectResponse.deserialize(frame)
+    except struct.error as error:
+        raise MalformedReply(f"handshake: {error}") from error
+    return Handshake(max(reply.timeout, 0), reply.session_id, reply.password or b"")
+
+
+def read_header(frame: bytes) -> ReplyHeader:
+    """Decode the head of a reply. Raises MalformedReply."""
+    if len(frame) < HEADER_BYTES:
+        raise MalformedReply(f"a reply of {len(frame)} bytes")
+    return ReplyHeader._make(_HEADER.unpack_from(frame))
+
+
+def read_watch_event(frame: bytes) -> WatchNotice | None:
+    """Decode a watch event; None for a change that no operation of ours can watch.
+
+    Raises MalformedReply.
+    """
+    try:
+        event, _ = WatchEvent.parse(frame, HEADER_BYTES)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise MalformedReply(f"watch event: {error}") from error
+    change = _CHANGES.get(event.type)
+    return WatchNotice(event.path, change) if change else None
+
+
+def read_children(frame: bytes) -> list[str]:
+    """Decode the reply of getChildren. Raises MalformedReply."""
+    try:
+        names, _ = Vector.of(UString).parse(frame, HEADER_BYTES)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise MalformedReply(f"children: {error}") from error
+    return list(names)

@@ -1,0 +1,282 @@
+"""WriteZnodes, WriteAtomically and SyncZnodes.
+
+WriteZnodes means: every operation on its own, in order, each guarded by /controller_epoch (KB 1.3.1).
+Many go in one multi all the same, several multis in flight. What keeps the meaning:
+
+- A multi is all or nothing. Where an operation fails, it keeps its error and the others of that multi
+  are sent again without it, in multis of half the size, so that many failures cost little.
+- An operation that depends on one in flight (the same path, its parent or its child) waits until
+  nothing is in flight: else a create would meet a parent that is about to be sent again.
+- A failed operation that depends on one before it in its multi is tried again after that one is done.
+- Where the check of /controller_epoch failed, every operation ends FENCED, those not sent yet too:
+  that version never comes back.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from controller.core.commands import CommandId, SyncZnodes, WriteAtomically, WriteZnodes
+from controller.core.events import ZnodesWritten
+from controller.core.operations import (
+    FENCED,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    Create,
+    SetData,
+    WriteOperation,
+)
+from controller.core.values import ANY_VERSION
+from controller.zookeeper import bulk
+from controller.zookeeper.wire import sync_request
+from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, Request, Work
+
+EPOCH_PATH: Final = "/controller_epoch"
+MULTI_ITEMS_MAX: Final = 1000
+MULTI_BYTES_MAX: Final = 640 * 1024
+"""Of a multi: below jute.maxbuffer, 1 MiB where it is not set."""
+
+
+class _Segment(NamedTuple):
+    """Operations still to be sent, by their places, and how many may go in one multi."""
+
+    places: Sequence[int]
+    limit: int
+
+
+class IndependentWrites(Work):
+    """WriteZnodes."""
+
+    def __init__(self, command_id: CommandId, command: WriteZnodes, with_: Exchange) -> None:
+        self._id = command_id
+        self._operations = command.operations
+        self._with = with_
+        self._guard: tuple[bytes, int] | None = None
+        if command.epoch_version is not None:
+            self._guard = (with_.encoded(EPOCH_PATH), command.epoch_version)
+        count = len(self._operations)
+        self._segments = deque([_Segment(range(count), MULTI_ITEMS_MAX)] if count else ())
+        self._errors: list[int | None] = [None] * count
+        self._versions = [ANY_VERSION] * count
+        self._told = 0
+        self._multis_in_flight = 0
+        self._may_split = 0
+        """Multis in flight of which a part may have to be sent again."""
+        self._paths_in_flight = _Paths()
+
+    def take(self) -> Request | None:
+        if not self._multis_in_flight:
+            self._paths_in_flight = _Paths()
+        places, size = self._cut()
+        if not places:
+            return None
+        self._multis_in_flight += 1
+        self._may_split += len(places) > 1
+        encoded, operations = self._with.encoded, self._operations
+        named = [(encoded((one := operations[place]).path), one) for place in places]
+        return Request(bulk.multi_request(named, self._with.acl, self._guard), size, places)
+
+    def _cut(self) -> tuple[Sequence[int], int]:
+        """The places of the next multi and about its bytes; none when it has to wait."""
+        if not self._segments:
+            return (), 0
+        places, limit = self._segments[0]
+        in_flight = self._paths_in_flight
+        waits = bool(self._multis_in_flight)
+        taken: list[str] = []
+        size = 0
+        for place in islice(places, limit):
+            operation = self._operations[place]
+            size += self._size(operation)
+            if taken and size > MULTI_BYTES_MAX:
+                break
+            if waits and in_flight.touch(operation.path):
+                break
+            taken.append(operation.path)
+        in_flight.add(taken)
+        count = len(taken)
+        if count == len(places):
+            self._segments.popleft()
+        else:
+            self._segments[0] = _Segment(places[count:], limit)
+        return places[:count], size
+
+    def _size(self, operation: WriteOperation) -> int:
+        size = bulk.ITEM_OVERHEAD_BYTES + len(self._with.chroot) + len(operation.path)
+        match operation:
+            case SetData(data=data):
+                size += len(data)
+            case Create(data=data):
+                size += len(data) + len(self._with.acl)
+        return size
+
+    @property
+    def sent(self) -> bool:
+        return not self._segments and not self._may_split
+
+    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
+        assert isinstance(token, Sequence)
+        places: Sequence[int] = token
+        self._multis_in_flight -= 1
+        self._may_split -= len(places) > 1
+        if error != OK:
+            self._settle(places, error)
+        else:
+            guards = 0 if self._guard is None else 1
+            errors, versions = bulk.read_multi(frame, len(places) + guards)
+            failed = _failed(errors)
+            if failed is None:
+                for place, version in zip(places, versions[guards:], strict=True):
+                    self._errors[place] = OK
+                    self._versions[place] = version
+            elif failed < guards:
+                self._fence(places)
+            else:
+                self._split(places, failed - guards, errors[failed])
+        yield from self._tell()
+
+    def _settle(self, places: Sequence[int], error: int) -> None:
+        for place in places:
+            self._errors[place] = error
+
+    def _fence(self, places: Sequence[int]) -> None:
+        self._settle(places, FENCED)
+        for segment in self._segments:
+            self._settle(segment.places, FENCED)
+        self._segments.clear()
+
+    def _split(self, places: Sequence[int], failed: int, error: int) -> None:
+        """Send a multi again without the operation that failed, or up to it first."""
+        before, after = list(places[:failed]), list(places[failed + 1 :])
+        limit = max(1, len(places) // 2)
+        place = places[failed]
+        earlier = _Paths()
+        earlier.add([self._operations[one].path for one in before])
+        if earlier.touch(self._operations[place].path):
+            segments = [before, [place, *after]]
+        else:
+            self._errors[place] = error
+            segments = [before + after]
+        for part in reversed(segments):
+            if part:
+                self._segments.appendleft(_Segment(part, limit))
+
+    def fail(self, error: int) -> Iterator[OutcomeEvent]:
+        self._segments.clear()
+        self._multis_in_flight = self._may_split = 0
+        self._errors = [error if one is None else one for one in self._errors]
+        yield from self._tell()
+        if not self._errors:
+            yield ZnodesWritten(self._id, 0, [], [])
+
+    def _tell(self) -> Iterator[ZnodesWritten]:
+        """The events of what is settled now, in order: an earlier gap holds back what follows."""
+        errors: list[int] = []
+        for one in islice(self._errors, self._told, None):
+            if one is None:
+                break
+            errors.append(one)
+        for start in range(0, len(errors), EVENT_ITEMS_MAX):
+            part = errors[start : start + EVENT_ITEMS_MAX]
+            end = self._told + len(part)
+            yield ZnodesWritten(self._id, self._told, part, self._versions[self._told : end])
+            self._told = end
+
+
+class _Paths:
+    """Paths of operations, asked whether another operation depends on one of them."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+        self._parents: set[str] = set()
+
+    def add(self, paths: Sequence[str]) -> None:
+        self._paths.update(paths)
+        self._parents.update([path[: path.rfind("/")] for path in paths])
+
+    def touch(self, path: str) -> bool:
+        """Whether one of them is this path, its parent or its child."""
+        paths = self._paths
+        return path in paths or path[: path.rfind("/")] in paths or path in self._parents
+
+
+def _failed(errors: Sequence[int]) -> int | None:
+    """The place of the operation at which a multi failed, None if it was done.
+
+    Those before it carry 0 and those after it -2, though nothing was done.
+    """
+    return next((place for place, error in enumerate(errors) if error != OK), None)
+
+
+class _OneRequest(Work):
+    """A command that is one request with one outcome event."""
+
+    def __init__(self, command_id: CommandId, with_: Exchange) -> None:
+        self._id = command_id
+        self._with = with_
+        self._sent = False
+
+    def take(self) -> Request | None:
+        if self._sent:
+            return None
+        self._sent = True
+        body = self._body()
+        return Request(body, len(body))
+
+    def _body(self) -> bytes:
+        raise NotImplementedError
+
+    @property
+    def sent(self) -> bool:
+        return self._sent
+
+
+class AtomicWrite(_OneRequest):
+    """WriteAtomically. The operation that failed carries its error, all others -2."""
+
+    def __init__(self, command_id: CommandId, command: WriteAtomically, with_: Exchange) -> None:
+        super().__init__(command_id, with_)
+        self._operations = command.operations
+
+    def _body(self) -> bytes:
+        named = [(self._with.encoded(one.path), one) for one in self._operations]
+        return bulk.multi_request(named, self._with.acl, None)
+
+    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
+        if error != OK:
+            yield from self.fail(error)
+            return
+        count = len(self._operations)
+        errors, versions = bulk.read_multi(frame, count)
+        failed = _failed(errors)
+        if failed is not None:
+            versions = [ANY_VERSION] * count
+            errors = [
+                one if place == failed else RUNTIME_INCONSISTENCY
+                for place, one in enumerate(errors)
+            ]
+        yield ZnodesWritten(self._id, 0, errors, versions)
+
+    def fail(self, error: int) -> Iterator[OutcomeEvent]:
+        self._sent = True
+        count = len(self._operations)
+        yield ZnodesWritten(self._id, 0, [error] * count, [ANY_VERSION] * count)
+
+
+class Sync(_OneRequest):
+    """SyncZnodes."""
+
+    def __init__(self, command_id: CommandId, command: SyncZnodes, with_: Exchange) -> None:
+        super().__init__(command_id, with_)
+        self._path = command.path
+
+    def _body(self) -> bytes:
+        return sync_request(self._with.full(self._path))
+
+    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
+        yield from self.fail(error)
+
+    def fail(self, error: int) -> Iterator[OutcomeEvent]:
+        self._sent = True
+        yield ZnodesWritten(self._id, 0, [error], [ANY_VERSION])

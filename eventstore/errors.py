@@ -1,0 +1,91 @@
+"""What can go wrong with a log. Each error names the file, the record if there is one, and says
+what to do; none is raised for a bug of the caller."""
+
+import errno
+import sqlite3
+from pathlib import Path
+
+
+class LogError(Exception):
+    """Base of all errors of the event store."""
+
+    def __init__(self, file: Path | str, text: str, record: str | None = None) -> None:
+        self.file = file
+        self.record = record
+        self.text = text
+        place = f"{file}, {record}" if record else f"{file}"
+        super().__init__(f"{place}: {text}")
+
+
+class LogNotFound(LogError):
+    """There is no such file or folder."""
+
+
+class NotALog(LogError):
+    """It is there, but it is not a log of refold."""
+
+
+class LogExists(LogError):
+    """A new log was to be made where one is already."""
+
+
+class LogLocked(LogError):
+    """Somebody else writes it."""
+
+
+class LogReadOnly(LogError):
+    """It cannot be written: permissions or a read-only file system."""
+
+
+class LogFull(LogError):
+    """The disk, the quota or the file's size limit is exhausted. All that was stored stays."""
+
+
+class LogFailed(LogError):
+    """The operating system reports an I/O error."""
+
+
+class LogCorrupt(LogError):
+    """A record was changed, moved, removed or doubled, or the file is damaged."""
+
+
+class LogTooNew(LogError):
+    """Made by a newer refold than this one."""
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def from_os(error: OSError, file: Path | str) -> LogError:
+    """The member of the family for an operating system error at `file`."""
+    if error.errno in _FULL:
+        return LogFull(file, "no space left: free some, or set a retention limit")
+    if error.errno in _READ_ONLY:
+        return LogReadOnly(file, f"cannot be written ({error.strerror}): check owner and mount")
+    if error.errno == errno.ENOENT:
+        return LogNotFound(file, "no such file or folder")
+    return LogFailed(file, f"{error.strerror or error}: check the disk")
+
+
+def from_sqlite(error: sqlite3.Error, file: Path | str, record: str | None = None) -> LogError:
+    """The member of the family for an error that SQLite reports at `file`."""
+    match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
+        case sqlite3.SQLITE_FULL:
+            return LogFull(file, "the disk is full: free space, or set a retention limit", record)
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return LogLocked(file, "another process holds it: end that process first", record)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return LogReadOnly(file, f"cannot be written ({error}): check owner and mount", record)
+        case sqlite3.SQLITE_NOTADB:
+            return NotALog(file, "is not a SQLite file", record)
+        case sqlite3.SQLITE_CORRUPT:
+            return LogCorrupt(file, f"the file is damaged ({error}): use a copy", record)
+        case sqlite3.SQLITE_CANTOPEN:
+            return LogFailed(file, "cannot be opened: check that it is there and readable", record)
+        case sqlite3.SQLITE_IOERR:
+            return LogFailed(file, f"{error}: check the disk and the file size limit", record)
+        case _ if "decode to UTF-8" in str(error):
+            return LogCorrupt(file, "a text is not UTF-8: use a copy", record)
+        case _:
+            return LogFailed(file, str(error), record)

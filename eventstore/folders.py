@@ -1,0 +1,128 @@
+"""How a log lies on disk: the names of its files, and the lock of the daemon that writes it."""
+
+import fcntl
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eventstore.errors import LogLocked, LogNotFound, NotALog, from_os
+
+SEGMENT_SUFFIX = ".refold"
+PARTIAL_SUFFIX = ".partial"
+"""Ends the name of a segment that is being made; one that is left over was never used."""
+
+_SEGMENT = re.compile(r"\d{20}\.refold")
+LOCK_NAME = "lock"
+
+
+def run_folder(parent: Path, wall_ns: int) -> Path:
+    """The folder for the log of a daemon run that starts now; names sort by time."""
+    seconds, fraction_ns = divmod(wall_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%S")
+    return parent / f"run-{moment}.{fraction_ns:09d}Z"
+
+
+def segment_path(folder: Path, first_seq: int) -> Path:
+    """Where the segment lies that begins with the event `first_seq`."""
+    return folder / f"{first_seq:020d}{SEGMENT_SUFFIX}"
+
+
+def first_seq_of(segment: Path) -> int:
+    """The number of a segment's first event, from its name."""
+    return int(segment.name.removesuffix(SEGMENT_SUFFIX))
+
+
+def is_segment(path: Path) -> bool:
+    """Whether a file is named as a segment is."""
+    return _SEGMENT.fullmatch(path.name) is not None
+
+
+def segments_in(folder: Path) -> list[Path]:
+    """The segments of a log in order; empty where there are none."""
+    try:
+        return sorted(path for path in folder.iterdir() if is_segment(path))
+    except OSError as error:
+        raise from_os(error, folder) from None
+
+
+def logs_in(parent: Path) -> list[Path]:
+    """The logs below a parent folder in order of their names."""
+    return sorted(path for path in parent.iterdir() if path.is_dir() and segments_in(path))
+
+
+def segments_of(path: Path) -> list[Path]:
+    """The segments that a path names: a log's folder, or one segment. Never empty.
+
+    Raises LogNotFound, NotALog.
+    """
+    if path.is_file():
+        return [path]
+    if not path.exists():
+        raise LogNotFound(path, "no such file or folder")
+    found = segments_in(path)
+    if not found:
+        raise _no_segments(path)
+    return found
+
+
+def _no_segments(path: Path) -> NotALog:
+    logs = logs_in(path) if path.is_dir() else []
+    if logs:
+        return NotALog(path, f"holds {len(logs)} logs, name one of them; the last is {logs[-1]}")
+    return NotALog(path, "holds no segment (a file named 00000000000000000001.refold)")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new and renamed files of a folder survive a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class FolderLock:
+    """The right to write a log. It ends with the process that holds it, however that ends.
+
+    It is flock's, not lockf's: that one would be lost as soon as this process closed any other
+    descriptor of the file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Take the lock. Raises LogLocked, naming the process that holds it."""
+        path = folder / LOCK_NAME
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise from_os(error, path) from None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            text = f"process {path.read_text().strip()} writes this log: end it first"
+            raise LogLocked(folder, text) from None
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """Give the lock back; the file stays."""
+        os.close(self._descriptor)
+
+
+def is_living(folder: Path) -> bool:
+    """Whether a daemon, this process included, writes the log now."""
+    try:
+        descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        # Still empty: the lock is being taken, and trying it would get in the taker's way.
+        if os.fstat(descriptor).st_size == 0:
+            return True
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

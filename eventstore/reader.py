@@ -1,0 +1,167 @@
+"""Reading a log: a folder, one segment, or a stream on standard input. Constant memory."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from msgspec import structs
+
+from eventstore import folders, snapshots, stream, subjects
+from eventstore.errors import LogCorrupt
+from eventstore.filters import EventFilter
+from eventstore.records import Closing, CommandRecord, EventRecord, Header
+from eventstore.segment import Segment, open_segment
+from eventstore.subjects import SubjectsOf
+from eventstore.upcasters import Upcasters
+from eventstore.verify import verify
+
+ALL = EventFilter()
+
+
+class LogReader:
+    """A log that can be read any number of times, while a daemon writes it too: every call sees
+    what is stored by then. A context manager."""
+
+    def __init__(
+        self,
+        path: Path,
+        upcasters: Upcasters | None = None,
+        subjects_of: SubjectsOf | None = None,
+    ) -> None:
+        """A folder or one segment. Without `upcasters` events come as they were stored;
+        `subjects_of` is needed to filter by subject. Raises LogNotFound, NotALog."""
+        self.path = path
+        self._upcasters = upcasters
+        self._subjects_of = subjects_of
+        self._resources = ExitStack()
+        with open_segment(folders.segments_of(path)[0]) as first:
+            self.header: Header = first.header
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        upcasters: Upcasters | None = None,
+        subjects_of: SubjectsOf | None = None,
+        standard_input: BinaryIO | None = None,
+    ) -> Self:
+        """As the constructor; "-" is a stream (see `stream`), which is kept in a temporary folder
+        while the reader is open, and checked as it comes: raises LogCorrupt."""
+        if str(path) != "-":
+            return cls(Path(path), upcasters, subjects_of)
+        with ExitStack() as resources:
+            folder = Path(resources.enter_context(TemporaryDirectory(prefix="refold-")))
+            stream.receive(standard_input or sys.stdin.buffer, folder)
+            report = verify(folder)
+            for damage in report.damages:
+                raise LogCorrupt("the stream", damage.text, damage.record)
+            reader = cls(folder, upcasters, subjects_of)
+            reader._resources = resources.pop_all()
+        return reader
+
+    def close(self) -> None:
+        """Remove what the reader keeps. No file of the log stays open between two calls."""
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def segments(self) -> list[Path]:
+        """The segments there are now, in order."""
+        return folders.segments_of(self.path)
+
+    @property
+    def closing(self) -> Closing | None:
+        """The closing record; None while the log is written, and after a crash."""
+        with open_segment(self.segments[-1]) as last:
+            return last.closing
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event, 0 where there is none."""
+        with open_segment(self.segments[-1]) as last:
+            return last.last_seq()
+
+    @property
+    def snapshots(self) -> list[snapshots.SnapshotName]:
+        """The snapshots there are, oldest first; `snapshots.read_snapshot` reads one."""
+        folder = self.path if self.path.is_dir() else self.path.parent
+        return snapshots.names_in(folder)
+
+    def events(self, wanted: EventFilter = ALL) -> Iterator[EventRecord]:
+        """The events that pass a filter, in order, upcast. Raises LogTooNew and LogCorrupt."""
+        stored = wanted
+        if self._upcasters and wanted.kinds:
+            stored = structs.replace(wanted, kinds=self._upcasters.stored_kinds(wanted.kinds))
+        for segment in self._opened(wanted.first_seq, wanted.last_seq):
+            for event in self._stored_events(segment, stored):
+                current = event
+                if self._upcasters:
+                    current = self._upcasters.upcast(event, segment.path)
+                if not wanted.kinds or current.kind in wanted.kinds:
+                    yield current
+
+    def commands(
+        self, first_cause: int | None = None, last_cause: int | None = None
+    ) -> Iterator[CommandRecord]:
+        """The commands that the events of a range caused, in the order they were stored. Those of
+        the last events may not be stored yet, and after a crash never."""
+        first = 0 if first_cause is None else first_cause
+        last = (1 << 63) - 1 if last_cause is None else last_cause
+        # A command is stored after its cause, so it may lie in a later segment but in no earlier.
+        for segment in self._opened(first_cause, None):
+            yield from segment.commands(first, last)
+            if segment.header.first_seq > last:
+                return
+
+    def records(
+        self, wanted: EventFilter = ALL
+    ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
+        """The events that pass a filter, each with the commands that it caused."""
+        commands = self.commands(wanted.first_seq, wanted.last_seq)
+        command = next(commands, None)
+        for event in self.events(wanted):
+            while command and command.cause < event.seq:
+                command = next(commands, None)
+            caused: list[CommandRecord] = []
+            while command and command.cause == event.seq:
+                caused.append(command)
+                command = next(commands, None)
+            yield event, caused
+
+    def _stored_events(self, segment: Segment, wanted: EventFilter) -> Iterator[EventRecord]:
+        if wanted.subject is None:
+            return segment.events(wanted)
+        if self._subjects_of is None:
+            raise ValueError("a filter by subject needs subjects_of")
+        return subjects.events_about(segment, wanted, self._subjects_of)
+
+    def _opened(self, first_seq: int | None, last_seq: int | None) -> Iterator[Segment]:
+        """The segments that may hold events of a range, each open while it is the current one."""
+        paths = self.segments
+        for position, path in enumerate(paths):
+            following = paths[position + 1] if position + 1 < len(paths) else None
+            ends_before = following and folders.first_seq_of(following) <= (first_seq or 0)
+            starts_after = last_seq is not None and self._starts_after(path, last_seq)
+            if ends_before or starts_after:
+                continue
+            with open_segment(path) as segment:
+                yield segment
+
+    @staticmethod
+    def _starts_after(path: Path, seq: int) -> bool:
+        return folders.is_segment(path) and folders.first_seq_of(path) > seq
+

@@ -1,0 +1,93 @@
+"""The tables of a segment. A segment is made once, by the version of the schema that its header
+names as its format, and never altered afterwards: older formats are read as they are."""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from sqlite_utils import Database, Migrations
+
+from eventstore import chain
+from eventstore.records import FORMAT, Closing, Header
+
+APPLICATION_ID: Final = int.from_bytes(b"rfld", "big")
+"""What marks a SQLite file as a log of refold."""
+
+_PAGE_BYTES: Final = 8192
+
+migrations = Migrations("eventstore")
+
+
+@migrations(name="1")
+def _format_1(database: Database) -> None:
+    event = {
+        "seq": int,
+        "wall_ns": int,
+        "mono_ns": int,
+        "term": int,
+        "kind": str,
+        "schema": int,
+        "channel": str,
+        "origin": str,
+        "cause": int,
+        "payload": bytes,
+        "chain": bytes,
+    }
+    command = {
+        "cause": int,
+        "ordinal": int,
+        "term": int,
+        "kind": str,
+        "target": str,
+        "reason": bytes,
+        "digest": bytes,
+        "body": bytes,
+        "chain": bytes,
+    }
+    database.table("events").create(event, pk="seq")
+    database.table("commands").create(command, pk=("cause", "ordinal"))
+    database.table("header").create({"body": str, "checksum": bytes})
+    database.table("closing").create({"body": str, "checksum": bytes})
+
+
+INSERT_EVENT: Final = f"insert into events values ({', '.join('?' * 11)})"
+INSERT_COMMAND: Final = f"insert into commands values ({', '.join('?' * 9)})"
+
+
+def connect(path: Path, busy_ms: int) -> Database:
+    """Open a segment for writing. Any thread may use it, one at a time."""
+    connection = sqlite3.connect(
+        path, timeout=busy_ms / 1000, isolation_level=None, check_same_thread=False
+    )
+    database = Database(connection, execute_plugins=False)
+    database.execute("pragma synchronous = full")
+    return database
+
+
+def create(path: Path, header_body: bytes) -> None:
+    """Make a segment with its header and no other record, durable when this returns."""
+    database = connect(path, busy_ms=0)
+    try:
+        database.execute(f"pragma page_size = {_PAGE_BYTES}")
+        database.execute(f"pragma application_id = {APPLICATION_ID}")
+        database.execute(f"pragma user_version = {FORMAT}")
+        database.enable_wal()
+        migrations.apply(database)
+        _store_document(database, "header", header_body)
+    finally:
+        database.close()
+
+
+def store_closing(database: Database, closing_body: bytes) -> None:
+    """Write the closing record."""
+    _store_document(database, "closing", closing_body)
+
+
+def document(record: Header | Closing) -> bytes:
+    """A header or closing record as it is stored, and as its checksum covers it."""
+    return msgspec.json.encode(record)
+
+
+def _store_document(database: Database, table: str, body: bytes) -> None:
+    database.table(table).insert({"body": body.decode(), "checksum": chain.checksum(body)})

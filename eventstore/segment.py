@@ -1,0 +1,247 @@
+"""Reading one segment, of a living log or a dead one, on writable media or not.
+
+Reads are short: a page of rows a query, so that a slow consumer never keeps the daemon's
+write-ahead log from being folded back into its file. Reading does not check the checksum chain;
+`verify` does.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+from sqlite_utils import Database
+
+from eventstore import chain, folders, schema
+from eventstore.chain import Row
+from eventstore.errors import LogCorrupt, LogNotFound, LogTooNew, NotALog, from_os, from_sqlite
+from eventstore.filters import EventFilter
+from eventstore.records import FORMAT, Closing, CommandRecord, EventRecord, Header
+
+PAGE_ROWS = 1000
+PAGE_BYTES = 4 << 20
+"""A page ends at whichever of the two comes first."""
+
+_BUSY_S = 5.0
+_CANNOT_OPEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
+
+_EVENTS = "select rowid as page_key, * from events"
+_COMMANDS = "select rowid as page_key, * from commands"
+
+_Document = TypeVar("_Document", Header, Closing)
+
+
+class Segment:
+    """One segment, open for reading. A context manager."""
+
+    def __init__(self, path: Path, living: bool) -> None:
+        """Open it; `living`: a daemon may be appending to it.
+
+        Raises LogNotFound, NotALog, LogTooNew, LogCorrupt.
+        """
+        self.path = path
+        self._resources = ExitStack()
+        try:
+            self._database = self._connect(living)
+            self._check_format()
+            self.header, self.header_body = self._header()
+        except BaseException:
+            self._resources.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def closing(self) -> Closing | None:
+        """The closing record, if there is one. Raises LogCorrupt if it was changed."""
+        found = self._document("closing", Closing)
+        return found[0] if found else None
+
+    def events(self, wanted: EventFilter) -> Iterator[EventRecord]:
+        """The events that pass a filter, but for its subject."""
+        return self._events(*wanted.where())
+
+    def events_numbered(self, numbers: list[int], wanted: EventFilter) -> Iterator[EventRecord]:
+        """Those of the events with these numbers that pass a filter, but for its subject."""
+        conditions, parameters = wanted.where()
+        conditions.append(f"seq in ({', '.join(map(str, numbers))})")
+        return self._events(conditions, parameters)
+
+    def commands(self, first_cause: int, last_cause: int) -> Iterator[CommandRecord]:
+        """The commands that the events of a range caused, in the order they were stored."""
+        conditions = ["cause between :first and :last"]
+        parameters = {"first": first_cause, "last": last_cause}
+        for page in self._pages(_COMMANDS, conditions, parameters):
+            for row in page:
+                yield CommandRecord._make(row[:-1])
+
+    def event_rows(self) -> Iterator[list[Row]]:
+        """All events as stored, with their chain values, a page at once."""
+        return self._pages(_EVENTS, [], {})
+
+    def command_rows(self) -> Iterator[list[Row]]:
+        """All commands as stored, with their chain values, a page at once."""
+        return self._pages(_COMMANDS, [], {})
+
+    def last_seq(self) -> int:
+        """The number of the last event; one before the first where there is none."""
+        (last,) = self.query("select max(seq) from events")[0]
+        return self.header.first_seq - 1 if last is None else last
+
+    def query(self, sql: str) -> list[Any]:
+        """All rows of a query that has few. Raises LogCorrupt and the rest of the family."""
+        try:
+            return self._database.execute(sql).fetchall()
+        except sqlite3.Error as error:
+            raise from_sqlite(error, self.path) from error
+
+    def copy_to(self, target: Path) -> None:
+        """Write the segment as it is at this moment to a new file, even while it grows."""
+        try:
+            copy = sqlite3.connect(target)
+            try:
+                self._database.conn.backup(copy)
+            finally:
+                copy.close()
+        except sqlite3.Error as error:
+            raise from_sqlite(error, target) from error
+
+    def _events(
+        self, conditions: list[str], parameters: dict[str, Any]
+    ) -> Iterator[EventRecord]:
+        for page in self._pages(_EVENTS, conditions, parameters):
+            for row in page:
+                yield EventRecord._make(row[:-1])
+
+    def _pages(
+        self, select: str, conditions: list[str], parameters: dict[str, Any]
+    ) -> Iterator[list[Row]]:
+        sql = " and ".join([f"{select} where rowid > :after", *conditions]) + " order by rowid"
+        after = 0
+        while page := self._page(sql, {**parameters, "after": after}):
+            after = page[-1][0]
+            yield [row[1:] for row in page]
+
+    def _page(self, sql: str, parameters: dict[str, Any]) -> list[Any]:
+        rows: list[Any] = []
+        size = 0
+        try:
+            cursor = self._database.execute(sql, parameters)
+            for row in cursor:
+                rows.append(row)
+                size += len(row[-2] or b"")
+                if len(rows) == PAGE_ROWS or size >= PAGE_BYTES:
+                    break
+            cursor.close()
+        except sqlite3.Error as error:
+            record = f"after {parameters['after']}"
+            raise from_sqlite(error, self.path, record) from error
+        return rows
+
+    def _connect(self, living: bool) -> Database:
+        if not self.path.exists():
+            raise LogNotFound(self.path, "no such file")
+        wal = self.path.with_name(self.path.name + "-wal")
+        if not living and not (wal.exists() and wal.stat().st_size):
+            return self._open(self.path, "mode=ro&immutable=1")
+        try:
+            return self._open(self.path, "mode=ro")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _CANNOT_OPEN:
+                raise from_sqlite(error, self.path) from error
+        # On read-only media the last transactions, still in the -wal file, take a copy to read.
+        return self._open(self._writable_copy(wal), "mode=rw")
+
+    def _open(self, path: Path, options: str) -> Database:
+        uri = f"{path.absolute().as_uri()}?{options}"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        self._resources.callback(connection.close)
+        database = Database(connection, execute_plugins=False)
+        try:
+            database.execute("select count(*) from sqlite_schema").fetchone()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            raise from_sqlite(error, self.path) from error
+        return database
+
+    def _writable_copy(self, wal: Path) -> Path:
+        try:
+            folder = Path(self._resources.enter_context(TemporaryDirectory(prefix="refold-")))
+            for file in (self.path, wal):
+                if file.exists():
+                    shutil.copy(file, folder)
+        except OSError as error:
+            raise from_os(error, self.path) from error
+        copy = folder / self.path.name
+        copy.chmod(0o600)
+        return copy
+
+    def _check_format(self) -> None:
+        [(application_id,)] = self.query("pragma application_id")
+        if application_id != schema.APPLICATION_ID:
+            raise NotALog(self.path, "is a SQLite file, but not a log of refold")
+        [(version,)] = self.query("pragma user_version")
+        if version > FORMAT:
+            text = f"made by a newer refold (format {version}, this one reads {FORMAT}): upgrade"
+            raise LogTooNew(self.path, text)
+
+    def _header(self) -> tuple[Header, bytes]:
+        found = self._document("header", Header)
+        if found is None:
+            raise LogCorrupt(self.path, "the header is missing: use a copy", "header")
+        header, body = found
+        named = folders.is_segment(self.path)
+        if named and header.first_seq != folders.first_seq_of(self.path):
+            text = f"begins with event {header.first_seq}: give the file its own name back"
+            raise LogCorrupt(self.path, text, "header")
+        return header, body
+
+    def _document(
+        self, table: str, model: type[_Document]
+    ) -> tuple[_Document, bytes] | None:
+        rows = self.query(f"select body, checksum from {table}")
+        if not rows:
+            return None
+        record = "header" if table == "header" else "closing record"
+        if len(rows) > 1:
+            raise LogCorrupt(self.path, "is there more than once: use a copy", record)
+        [(text, checksum)] = rows
+        body = text.encode() if isinstance(text, str) else b""
+        if chain.checksum(body) != checksum:
+            raise LogCorrupt(self.path, "was changed: use a copy", record)
+        try:
+            return msgspec.json.decode(body, type=model), body
+        except msgspec.DecodeError as error:
+            raise LogCorrupt(self.path, f"cannot be read: {error}", record) from error
+
+
+def open_segment(path: Path) -> Segment:
+    """Open a segment, finding out whether its log is being written.
+
+    Raises LogNotFound, NotALog, LogTooNew, LogCorrupt, LogFailed.
+    """
+    try:
+        return Segment(path, living=folders.is_living(path.parent))
+    except sqlite3.Error as error:
+        raise from_sqlite(error, path) from error

@@ -1,0 +1,79 @@
+"""Snapshots: the state after an event, opaque bytes, made by a helper process. A cache: losing
+one costs time, and keeps retention from removing what stands before it."""
+
+import os
+import re
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from eventstore.errors import LogCorrupt, from_os
+from eventstore.folders import sync_folder
+
+_NAME = re.compile(r"(\d{20})\.([0-9A-Za-z_-]+)\.snapshot")
+_MAGIC = b"refold snapshot 1\n"
+_DIGEST_BYTES = 16
+
+
+class SnapshotName(NamedTuple):
+    """Which state a snapshot holds: that after event `seq`, folded by the core `fingerprint`."""
+
+    seq: int
+    fingerprint: str
+    path: Path
+
+
+def put_snapshot(folder: Path, fingerprint: str, seq: int, body: bytes) -> Path:
+    """Store a snapshot, whole or not at all. The fingerprint is of letters, digits, - and _.
+
+    Raises LogFull, LogReadOnly, LogFailed.
+    """
+    path = folder / f"{seq:020d}.{fingerprint}.snapshot"
+    if not _NAME.fullmatch(path.name):
+        raise ValueError(f"no name for a file: {path.name}")
+    partial = path.with_suffix(".partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(_MAGIC + _digest(body) + body)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+        sync_folder(folder)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise from_os(error, path) from error
+    return path
+
+
+def names_in(folder: Path) -> list[SnapshotName]:
+    """The snapshots of a log, oldest first."""
+    found = []
+    for path in folder.iterdir():
+        if match := _NAME.fullmatch(path.name):
+            found.append(SnapshotName(int(match[1]), match[2], path))
+    return sorted(found)
+
+
+def read_snapshot(name: SnapshotName) -> bytes:
+    """The state. Raises LogCorrupt, LogNotFound, LogFailed."""
+    try:
+        content = name.path.read_bytes()
+    except OSError as error:
+        raise from_os(error, name.path) from error
+    start = len(_MAGIC) + _DIGEST_BYTES
+    body = content[start:]
+    if content[:start] != _MAGIC + _digest(body):
+        raise LogCorrupt(name.path, "was changed or cut: remove it, it can be made again")
+    return body
+
+
+def latest_snapshot(folder: Path, fingerprint: str, seq: int) -> SnapshotName | None:
+    """The last snapshot of a core from which the log can be folded on to event `seq`."""
+    fitting = [
+        name for name in names_in(folder) if name.fingerprint == fingerprint and name.seq <= seq
+    ]
+    return fitting[-1] if fitting else None
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,107 @@
+"""Finding events by subject: opaque names such as "t-0" or "broker 3", given to events by a
+function that knows what is in them. Indexed after the fact, in a file beside the segment."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sqlite_utils import Database
+
+from eventstore.errors import from_os, from_sqlite
+from eventstore.filters import EventFilter
+from eventstore.records import EventRecord
+from eventstore.segment import PAGE_ROWS, Segment
+
+INDEX_SUFFIX = ".subjects"
+
+SubjectsOf = Callable[[EventRecord], Iterable[str]]
+
+
+def index_path(segment: Path) -> Path:
+    """Where a segment's index lies."""
+    return segment.with_suffix(INDEX_SUFFIX)
+
+
+def index_subjects(segment: Segment, subjects_of: SubjectsOf, path: Path | None = None) -> Path:
+    """Bring the index of a segment up to date and return its path: beside the segment, or `path`.
+
+    Raises LogReadOnly, LogFull, LogFailed. Remove the file when `subjects_of` has changed.
+    """
+    target = path or index_path(segment.path)
+    with _index(target) as database:
+        _bring_up_to_date(database, segment, subjects_of)
+    return target
+
+
+def events_about(
+    segment: Segment, wanted: EventFilter, subjects_of: SubjectsOf
+) -> Iterator[EventRecord]:
+    """The events of a segment that pass a filter, its subject included, found by the index. On
+    read-only media the index is made in a temporary folder and forgotten."""
+    with TemporaryDirectory(prefix="refold-") as temporary:
+        path = index_path(segment.path)
+        if not os.access(segment.path.parent, os.W_OK):
+            path = Path(temporary) / path.name
+        index_subjects(segment, subjects_of, path)
+        with _index(path) as database:
+            for numbers in _numbers(database, wanted):
+                yield from segment.events_numbered(numbers, wanted)
+
+
+def _bring_up_to_date(database: Database, segment: Segment, subjects_of: SubjectsOf) -> None:
+    indexed = database.table("indexed").rows_where("header = ?", [segment.header_body.hex()])
+    last = next((row["last_seq"] for row in indexed), None)
+    if last is None:
+        database.table("subjects").delete_where()
+        database.table("indexed").delete_where()
+        last = 0
+    with database.atomic():
+        for event in segment.events(EventFilter(first_seq=last + 1)):
+            rows = [(subject, event.seq) for subject in dict.fromkeys(subjects_of(event))]
+            database.conn.executemany("insert into subjects values (?, ?)", rows)
+            last = event.seq
+        row = {"header": segment.header_body.hex(), "last_seq": last}
+        database.table("indexed").upsert(row, pk="header")
+
+
+def _numbers(database: Database, wanted: EventFilter) -> Iterator[list[int]]:
+    """The numbers of the events about a subject, a page at once."""
+    after = 0
+    while True:
+        rows = database.execute(
+            "select seq from subjects where subject = ? and seq > ? order by seq limit ?",
+            [wanted.subject, after, PAGE_ROWS],
+        ).fetchall()
+        if not rows:
+            return
+        numbers = [seq for (seq,) in rows]
+        after = numbers[-1]
+        yield numbers
+
+
+@contextmanager
+def _index(path: Path) -> Iterator[Database]:
+    """The index, made if it is not there. Losing it costs time only: nothing is synced."""
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise from_sqlite(error, path) from error
+    try:
+        database = Database(connection, execute_plugins=False)
+        database.execute("pragma synchronous = off")
+        database.table("subjects").create(
+            {"subject": str, "seq": int}, pk=("subject", "seq"), if_not_exists=True
+        )
+        database.table("indexed").create(
+            {"header": str, "last_seq": int}, pk="header", if_not_exists=True
+        )
+        yield database
+    except sqlite3.Error as error:
+        raise from_sqlite(error, path) from error
+    except OSError as error:
+        raise from_os(error, path) from error
+    finally:
+        connection.close()

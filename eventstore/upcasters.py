@@ -1,0 +1,58 @@
+"""Reading old records: each step takes a payload from one version of its schema to the next."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from eventstore.errors import LogTooNew
+from eventstore.records import EventRecord
+
+
+class Upcast(Struct, frozen=True):
+    """One step: from a kind's schema version to the next, or to another kind (`new_kind`) at its
+    version `new_schema`."""
+
+    payload: Callable[[bytes], bytes]
+    new_kind: str | None = None
+    new_schema: int | None = None
+
+
+class Upcasters:
+    """What a reader knows: the current schema version of each kind, and the steps up to it."""
+
+    def __init__(
+        self, current: Mapping[str, int], steps: Mapping[tuple[str, int], Upcast] | None = None
+    ) -> None:
+        """`steps` is keyed by the kind and schema version that a step reads."""
+        self._current = current
+        self._steps = dict(steps or {})
+
+    def upcast(self, event: EventRecord, file: object) -> EventRecord:
+        """The event in its current schema; `file` is named in errors.
+
+        Raises LogTooNew for a kind or schema version that only a newer refold knows.
+        """
+        while event.schema != self._current.get(event.kind):
+            step = self._steps.get((event.kind, event.schema))
+            if step is None:
+                known = self._current.get(event.kind)
+                text = (
+                    f'made by a newer refold ("{event.kind}" in version {event.schema}, '
+                    f"this one knows {'none' if known is None else known}): upgrade"
+                )
+                raise LogTooNew(str(file), text, f"event {event.seq}")
+            event = event._replace(
+                kind=step.new_kind or event.kind,
+                schema=step.new_schema or event.schema + 1,
+                payload=step.payload(event.payload),
+            )
+        return event
+
+    def stored_kinds(self, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        """The kinds under which events may be stored that are read as one of `kinds`."""
+        found = set(kinds)
+        while older := {
+            kind for (kind, _), step in self._steps.items() if step.new_kind in found
+        } - found:
+            found |= older
+        return tuple(sorted(found))

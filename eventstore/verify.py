@@ -1,0 +1,180 @@
+"""Checking a log: is every record there, once, in its place, and as it was written?"""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from eventstore import chain, folders
+from eventstore.chain import Row
+from eventstore.errors import LogCorrupt
+from eventstore.records import Header, Tip
+from eventstore.segment import Segment, open_segment
+
+DAMAGES_MAX = 20
+"""After so many findings the check of a log ends."""
+
+
+class Damage(Struct, frozen=True):
+    """One finding: the file, the record in it, and what is wrong with it."""
+
+    file: str
+    record: str
+    text: str
+
+
+class VerifyReport(Struct, frozen=True):
+    """What a check found. `closed`: the log ends with its closing record; without one records may
+    be missing at the end, which nobody can tell. `living`: a daemon writes it now."""
+
+    segments: int
+    events: int
+    commands: int
+    first_seq: int
+    last_seq: int
+    closed: bool
+    living: bool
+    damages: list[Damage]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no damage was found."""
+        return not self.damages
+
+
+def verify(path: Path) -> VerifyReport:
+    """Check the log at `path`, a folder or one segment.
+
+    Raises what opening raises: LogNotFound, NotALog, LogTooNew, LogFailed, LogLocked.
+    """
+    checks = _Checks()
+    for segment in folders.segments_of(path):
+        try:
+            checks.segment(segment)
+        except LogCorrupt as error:
+            checks.found(segment, error.record or "file", error.text)
+        if len(checks.damages) >= DAMAGES_MAX:
+            break
+    folder = path if path.is_dir() else path.parent
+    return checks.report(folders.is_living(folder))
+
+
+class _Checks:
+    """What is known of a log while its segments are checked one after the other."""
+
+    def __init__(self) -> None:
+        self.damages: list[Damage] = []
+        self._segments = 0
+        self._events = 0
+        self._commands = 0
+        self._first_seq: int | None = None
+        self._tip: Tip | None = None
+        self._closed = False
+
+    def found(self, file: Path, record: str, text: str) -> None:
+        """Note a finding."""
+        if len(self.damages) < DAMAGES_MAX:
+            self.damages.append(Damage(str(file), record, text))
+
+    def report(self, living: bool) -> VerifyReport:
+        """What was found so far."""
+        return VerifyReport(
+            segments=self._segments,
+            events=self._events,
+            commands=self._commands,
+            first_seq=self._first_seq or 1,
+            last_seq=self._tip.last_seq if self._tip else 0,
+            closed=self._closed,
+            living=living,
+            damages=self.damages,
+        )
+
+    def segment(self, path: Path) -> None:
+        """Check one segment. Raises LogCorrupt where it cannot be read on."""
+        before, self._tip = self._tip, None
+        self._segments += 1
+        with open_segment(path) as segment:
+            self._check_header(path, segment.header, before)
+            self._check_file(segment)
+            # In this order it is consistent while the log grows: nothing comes after a closing
+            # record, and a command is stored after the event that caused it.
+            closing = segment.closing
+            tip = chain.start(segment.header, segment.header_body)
+            commands, command_chain, last_cause = self._check_commands(segment, tip)
+            last_seq, event_chain = self._check_events(segment, tip)
+            self._tip = Tip(
+                last_seq=last_seq,
+                commands=tip.commands + commands,
+                event_chain=event_chain,
+                command_chain=command_chain,
+            )
+            if last_cause > last_seq:
+                text = f"its event is not in the log, which ends with event {last_seq}"
+                self.found(path, f"command of event {last_cause}", text)
+            self._closed = closing is not None
+            if closing and not self.damages and closing.tip != self._tip:
+                self.found(path, "closing record", _difference(closing.tip, self._tip))
+
+    def _check_header(self, path: Path, header: Header, before: Tip | None) -> None:
+        if self._first_seq is None:
+            self._first_seq = header.first_seq
+        elif header.predecessor is None:
+            self.found(path, "header", "it names no predecessor: the file is of another log")
+        if self._closed:
+            self.found(path, "header", "the segment before it has a closing record")
+        if before and header.predecessor and before != header.predecessor and not self.damages:
+            text = f"where the segment before it ends: {_difference(header.predecessor, before)}"
+            self.found(path, "header", text)
+
+    def _check_file(self, segment: Segment) -> None:
+        """Let SQLite check what holds no record: its trees and the commands' index."""
+        for (finding,) in segment.query("pragma integrity_check(3)"):
+            if finding != "ok":
+                self.found(segment.path, "file", f"SQLite finds: {finding}")
+
+    def _check_events(self, segment: Segment, tip: Tip) -> tuple[int, bytes]:
+        """The last event's number and chain value."""
+        previous, expected = tip.event_chain, tip.last_seq + 1
+        for rows in segment.event_rows():
+            for row in rows:
+                seq = row[0]
+                assert isinstance(seq, int)
+                if seq != expected:
+                    text = f"events {expected} to {seq - 1} are missing"
+                    self.found(segment.path, f"event {seq}", text)
+                elif not _follows(previous, row):
+                    text = "it was changed, moved or put in, or the one before it was"
+                    self.found(segment.path, f"event {seq}", text)
+                previous, expected = _chain_value(row), seq + 1
+                self._events += 1
+        return expected - 1, previous
+
+    def _check_commands(self, segment: Segment, tip: Tip) -> tuple[int, bytes, int]:
+        """How many there are, the last one's chain value, and the highest cause."""
+        previous, number, last_cause = tip.command_chain, 0, 0
+        for rows in segment.command_rows():
+            for row in rows:
+                cause, ordinal = row[0], row[1]
+                if not _follows(previous, row):
+                    text = "it was changed, moved or put in, or the one before it was or is missing"
+                    self.found(segment.path, f"command {cause}.{ordinal}", text)
+                previous, number = _chain_value(row), number + 1
+                last_cause = max(last_cause, cause if isinstance(cause, int) else 0)
+        self._commands += number
+        return number, previous, last_cause
+
+
+def _follows(previous: bytes, row: Row) -> bool:
+    return chain.link(previous, row[:-1]) == row[-1]
+
+
+def _chain_value(row: Row) -> bytes:
+    value = row[-1]
+    return value if isinstance(value, bytes) else b""
+
+
+def _difference(expected: Tip, found: Tip) -> str:
+    if expected.last_seq != found.last_seq:
+        return f"event {expected.last_seq} is the last one by it, {found.last_seq} is found"
+    if expected.commands != found.commands:
+        return f"there are {expected.commands} commands by it, {found.commands} are found"
+    return "its checksums are not those of the records"

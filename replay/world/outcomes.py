@@ -1,0 +1,129 @@
+"""The fold's ZooKeeper commands, carried out on the world as a session would on a server."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.core.commands import (
+    CommandId,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    SyncZnodes,
+    WriteAtomically,
+    WriteZnodes,
+    ZooKeeperCommand,
+)
+from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
+from controller.core.operations import (
+    BAD_VERSION,
+    FENCED,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    Check,
+    WriteOperation,
+)
+from replay.world.requests import AddWatch, Exists, GetChildren, GetData, Multi, Result, Sync
+from replay.world.zookeeper import ZooKeeper
+
+ZooKeeperOutcome = ZnodesRead | ChildrenRead | ZnodesWritten
+
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+
+PAGE: Final = 1000
+"""Items in one outcome event, as many as in one reply packet, if not told otherwise."""
+
+
+def answer(
+    world: ZooKeeper,
+    session: int,
+    command_id: CommandId,
+    command: ZooKeeperCommand,
+    now_ms: int,
+    page: int = PAGE,
+) -> list[ZooKeeperOutcome]:
+    """Carry out a command of the session's controller; its outcomes, `page` items each.
+
+    Of no items there is one empty outcome. Watch events wait in the world: `take_events`.
+    """
+    match command:
+        case ReadZnodes(paths=paths, watch=watch):
+            _arm(world, session, paths if watch else (), now_ms)
+            read = [world.apply(session, GetData(path), now_ms).result for path in paths]
+            return [_read(command_id, offset, part) for offset, part in _pages(read, page)]
+        case ReadStats(paths=paths, watch=watch):
+            _arm(world, session, paths if watch else (), now_ms)
+            read = [world.apply(session, Exists(path), now_ms).result for path in paths]
+            return [_read(command_id, offset, part) for offset, part in _pages(read, page)]
+        case ReadChildren(path=path, watch=watch):
+            _arm(world, session, (path,) if watch else (), now_ms)
+            listed = world.apply(session, GetChildren(path), now_ms).result
+            return [ChildrenRead(command_id, listed.error, list(listed.children or ()))]
+        case WriteZnodes(operations=operations, epoch_version=epoch_version):
+            written = [_write(world, session, one, epoch_version, now_ms) for one in operations]
+            return [_written(command_id, offset, part) for offset, part in _pages(written, page)]
+        case WriteAtomically(operations=operations):
+            results = _write_atomically(world, session, operations, now_ms)
+            return [_written(command_id, offset, part) for offset, part in _pages(results, page)]
+        case SyncZnodes(path=path):
+            return [_written(command_id, 0, [world.apply(session, Sync(path), now_ms).result])]
+
+
+def _arm(world: ZooKeeper, session: int, paths: tuple[str, ...], now_ms: int) -> None:
+    """One plain persistent watch a path: armed before the read, so that no change is missed."""
+    for path in paths:
+        world.apply(session, AddWatch(path), now_ms)
+
+
+def _write(
+    world: ZooKeeper,
+    session: int,
+    operation: WriteOperation,
+    epoch_version: int | None,
+    now_ms: int,
+) -> Result:
+    """One write of its own, guarded by the epoch's version if there is one (KB 1.3.1)."""
+    if epoch_version is None:
+        return world.apply(session, Multi((operation,)), now_ms).result
+    guarded = Multi((Check(CONTROLLER_EPOCH, epoch_version), operation))
+    check, result = world.apply(session, guarded, now_ms).results
+    if check.error == BAD_VERSION:
+        return Result(FENCED)
+    return check if check.error else result
+
+
+def _write_atomically(
+    world: ZooKeeper, session: int, operations: tuple[WriteOperation, ...], now_ms: int
+) -> list[Result]:
+    """All or nothing: where one fails, those before it did not happen either."""
+    results = list(world.apply(session, Multi(operations), now_ms).results)
+    if all(one.error == OK for one in results):
+        return results
+    return [one if one.error else Result(RUNTIME_INCONSISTENCY) for one in results]
+
+
+def _pages(results: list[Result], page: int) -> Iterator[tuple[int, list[Result]]]:
+    for offset in range(0, max(len(results), 1), page):
+        yield offset, results[offset : offset + page]
+
+
+def _read(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesRead:
+    stats = [one.stat for one in results]
+    return ZnodesRead(
+        command=command_id,
+        offset=offset,
+        errors=[one.error for one in results],
+        data=[one.data for one in results],
+        versions=[one.version if one else -1 for one in stats],
+        czxids=[one.czxid if one else -1 for one in stats],
+        mzxids=[one.mzxid if one else -1 for one in stats],
+        owners=[one.ephemeral_owner if one else 0 for one in stats],
+    )
+
+
+def _written(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesWritten:
+    return ZnodesWritten(
+        command=command_id,
+        offset=offset,
+        errors=[one.error for one in results],
+        versions=[one.stat.version if one.stat else -1 for one in results],
+    )

@@ -1,0 +1,226 @@
+"""A cluster in one process: the fold, the world's ZooKeeper, and brokers that say yes.
+
+What the daemon does with sockets is done here with values: commands go to the world, outcomes come
+back as events, the clock is a number that the caller moves. The same steps give the same log.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from controller.core import znodes
+from controller.core.commands import (
+    BrokerRequest,
+    DrawTopicIds,
+    Issued,
+    LeaderAndIsrRequest,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    Stop,
+    StopReplicaRequest,
+    SyncZnodes,
+    UpdateMetadataRequest,
+    WriteAtomically,
+    WriteZnodes,
+    ZooKeeperCommand,
+)
+from controller.core.configuration import Configuration
+from controller.core.events import (
+    BrokerAnswered,
+    Event,
+    Recorded,
+    SessionConnected,
+    SessionExpired,
+    TopicIdsDrawn,
+)
+from controller.core.fold import Fold
+from controller.core.operations import Create, Delete, SetData
+from controller.core.values import ANY_VERSION
+from replay.world.outcomes import answer
+from replay.world.requests import Exists, GetData, Request, Result
+from replay.world.zookeeper import ZooKeeper
+
+_ZOOKEEPER_COMMANDS = (
+    ReadZnodes,
+    ReadStats,
+    ReadChildren,
+    WriteZnodes,
+    WriteAtomically,
+    SyncZnodes,
+)
+_BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+
+_START_MS: Final = 1_700_000_000_000
+PERSISTENT: Final = (
+    "/brokers",
+    znodes.BROKER_IDS,
+    znodes.TOPICS,
+    "/admin",
+    "/admin/delete_topics",
+    "/config",
+    znodes.TOPIC_CONFIGS,
+    znodes.ISR_CHANGES,
+    znodes.LOG_DIR_EVENTS,
+)
+
+
+class Simulation:
+    """One controller in one small cluster.
+
+    `history` holds every event with the commands that it led to. `before` is called with each
+    command just before it is carried out: the place to let something else happen in between.
+    """
+
+    def __init__(self, configuration: Configuration, zookeeper: ZooKeeper | None = None) -> None:
+        self.fold = Fold(configuration)
+        self.zookeeper = zookeeper or _empty_cluster()
+        self.history: list[tuple[Recorded, list[Issued]]] = []
+        self.before: Callable[[Issued], None] = lambda issued: None
+        self.now_ms = _START_MS
+        self.session = 0
+        self.is_stopped = False
+        self._inbox: deque[tuple[str, Event]] = deque()
+        self._admin = self.zookeeper.create_session()
+        self._broker_sessions: dict[int, int] = {}
+        self._drawn = 0
+
+    # The controller
+
+    def connect(self) -> None:
+        """The daemon's session begins; runs until nothing is left to do."""
+        self.session = self.zookeeper.create_session()
+        self.happen(SessionConnected(self.session, 6000, "world:2181", False), "session")
+
+    def expire(self) -> None:
+        """The daemon's session ends and a new one begins."""
+        self.zookeeper.end_session(self.session)
+        self.happen(SessionExpired(self.session), "session")
+        self.connect()
+
+    def happen(self, event: Event, channel: str) -> None:
+        """Let an event reach the fold; runs until nothing is left to do."""
+        self._inbox.append((channel, event))
+        self.run()
+
+    def run(self) -> None:
+        """Fold what is waiting, carry the commands out, and so on until all is quiet."""
+        self._collect_watches()
+        while self._inbox:
+            channel, event = self._inbox.popleft()
+            self.now_ms += 1
+            recorded = Recorded(
+                len(self.history) + 1,
+                self.now_ms * 1_000_000,
+                self.now_ms * 1_000_000,
+                self.fold.controller.context.epoch,
+                channel,
+                event,
+            )
+            issued: list[Issued] = []
+            self.history.append((recorded, issued))
+            for commands in self.fold.apply(recorded):
+                issued += commands
+            for command in issued:
+                self._carry_out(command)
+            self._collect_watches()
+
+    def _collect_watches(self) -> None:
+        if self.session and self.zookeeper.is_live(self.session):
+            for fired in self.zookeeper.take_events(self.session):
+                self._inbox.append(("watches", fired))
+
+    def _carry_out(self, issued: Issued) -> None:
+        self.before(issued)
+        command = issued.command
+        if isinstance(command, _ZOOKEEPER_COMMANDS):
+            self._ask_zookeeper(issued, command)
+        elif isinstance(command, _BROKER_REQUESTS):
+            self._ask_broker(issued, command)
+        elif isinstance(command, DrawTopicIds):
+            ids = [self._draw() for _ in range(command.count)]
+            self._inbox.append(("draw", TopicIdsDrawn(issued.id, ids)))
+        elif isinstance(command, Stop):
+            self.is_stopped = True
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        for outcome in answer(self.zookeeper, self.session, issued.id, command, self.now_ms):
+            # What changed before the reply is told before the reply.
+            self._collect_watches()
+            self._inbox.append(("zookeeper", outcome))
+
+    def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
+        epoch = command.broker_epoch
+        answered = BrokerAnswered(issued.id, command.broker, epoch, 0, [])
+        self._inbox.append((f"broker:{command.broker}", answered))
+
+    def _draw(self) -> bytes:
+        self._drawn += 1
+        return self._drawn.to_bytes(16, "big")
+
+    # The rest of the cluster
+
+    def start_broker(self, broker: int, rack: str | None = None) -> None:
+        """A broker registers, in a session of its own."""
+        self.register(broker, rack)
+        self.run()
+
+    def register(self, broker: int, rack: str | None = None) -> None:
+        """As `start_broker`, but the controller does not look yet."""
+        session = self._broker_sessions[broker] = self.zookeeper.create_session()
+        data = {
+            "version": 5,
+            "host": f"host{broker}",
+            "port": 9092,
+            "endpoints": [f"PLAINTEXT://host{broker}:9092"],
+            "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+        }
+        if rack:
+            data["rack"] = rack
+        create = Create(znodes.broker_path(broker), msgspec.json.encode(data), ephemeral=True)
+        self.zookeeper.apply(session, create, self.now_ms)
+
+    def stop_broker(self, broker: int) -> None:
+        """A broker's session ends: it died."""
+        self.unregister(broker)
+        self.run()
+
+    def unregister(self, broker: int) -> None:
+        """As `stop_broker`, but the controller does not look yet."""
+        self.zookeeper.end_session(self._broker_sessions.pop(broker))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Somebody creates a znode or sets its data."""
+        exists = self.ask(Exists(path)).error == 0
+        self.ask(SetData(path, data, ANY_VERSION) if exists else Create(path, data))
+        self.run()
+
+    def remove(self, path: str) -> None:
+        """Somebody deletes a znode."""
+        self.ask(Delete(path, ANY_VERSION))
+        self.run()
+
+    def ask(self, request: Request) -> Result:
+        """A request of somebody else's session."""
+        return self.zookeeper.apply(self._admin, request, self.now_ms).result
+
+    def data(self, path: str) -> bytes | None:
+        """What a znode holds; None if there is none."""
+        return self.ask(GetData(path)).data
+
+    # What was decided
+
+    def commands(self) -> list[Issued]:
+        """Every command so far."""
+        return [issued for _, commands in self.history for issued in commands]
+
+
+def _empty_cluster() -> ZooKeeper:
+    """What brokers have made before the first controller (KB 1.1)."""
+    zookeeper = ZooKeeper()
+    session = zookeeper.create_session()
+    for path in PERSISTENT:
+        zookeeper.apply(session, Create(path), _START_MS)
+    return zookeeper

@@ -1,0 +1,127 @@
+"""Who watches what, and the events of a change, with the order and de-duplication of a server.
+
+As in ZooKeeper 3.9's WatchManager: a session gets at most one event a table, path and change. A
+change of data or existence looks into the data table, a change of children into the child table,
+a deletion into both, the child table passing over the sessions that the data table has told.
+Recursive watches are data watches of a whole subtree, so they never tell of children.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, Self
+
+from controller.core.events import WatchFired
+from replay.world.paths import ROOT, parent_of
+
+Change = Literal["created", "deleted", "data"]
+
+_ONE_SHOT: Final = 1
+_PERSISTENT: Final = 2
+
+
+class _Table:
+    """Watches of exactly one path each. The inner dictionaries (session: kinds) never change."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, dict[int, int]] = {}
+
+    def copy(self) -> Self:
+        copy = self.__class__()
+        copy._watches = self._watches.copy()
+        return copy
+
+    def add(self, path: str, session: int, kind: int) -> None:
+        watchers = self._watches.get(path, {})
+        self._watches[path] = {**watchers, session: watchers.get(session, 0) | kind}
+
+    def fire(self, path: str) -> Iterable[int]:
+        """The sessions that watch the path; one-shot watches are used up."""
+        watchers = self._watches.get(path)
+        if watchers is None:
+            return ()
+        left = {one: _PERSISTENT for one, kinds in watchers.items() if kinds & _PERSISTENT}
+        self._replace(path, left)
+        return watchers
+
+    def drop(self, session: int) -> None:
+        for path, watchers in list(self._watches.items()):
+            if session in watchers:
+                self._replace(path, {one: watchers[one] for one in watchers if one != session})
+
+    def _replace(self, path: str, watchers: dict[int, int]) -> None:
+        if watchers:
+            self._watches[path] = watchers
+        else:
+            del self._watches[path]
+
+
+class Watches:
+    """The watches of all sessions. They belong to a connection: `drop` them when it ends."""
+
+    def __init__(self) -> None:
+        self._data = _Table()
+        self._child = _Table()
+        self._recursive: dict[str, tuple[int, ...]] = {}
+
+    def copy(self) -> Self:
+        """Watches that change independently of these."""
+        copy = self.__class__()
+        copy._data = self._data.copy()
+        copy._child = self._child.copy()
+        copy._recursive = self._recursive.copy()
+        return copy
+
+    def watch_data(self, session: int, path: str) -> None:
+        """Arm a one-shot watch for data, creation and deletion."""
+        self._data.add(path, session, _ONE_SHOT)
+
+    def watch_children(self, session: int, path: str) -> None:
+        """Arm a one-shot watch for children and deletion."""
+        self._child.add(path, session, _ONE_SHOT)
+
+    def watch_always(self, session: int, path: str) -> None:
+        """Arm a persistent watch."""
+        self._data.add(path, session, _PERSISTENT)
+        self._child.add(path, session, _PERSISTENT)
+
+    def watch_subtree(self, session: int, path: str) -> None:
+        """Arm a persistent recursive watch."""
+        watchers = self._recursive.get(path, ())
+        if session not in watchers:
+            self._recursive[path] = (*watchers, session)
+
+    def drop(self, session: int) -> None:
+        """Forget all that the session watches."""
+        self._data.drop(session)
+        self._child.drop(session)
+        left = {
+            path: tuple(one for one in watchers if one != session)
+            for path, watchers in self._recursive.items()
+        }
+        self._recursive = {path: watchers for path, watchers in left.items() if watchers}
+
+    def fire(self, change: Change, path: str, zxid: int) -> Iterator[tuple[int, WatchFired]]:
+        """The events of one change, each with the session that it goes to, in their order."""
+        told = self._watching_data(path)
+        for session in told:
+            yield session, WatchFired(path, change, zxid)
+        if change == "data":
+            return
+        if change == "deleted":
+            for session in self._child.fire(path):
+                if session not in told:
+                    yield session, WatchFired(path, change, zxid)
+        parent = parent_of(path)
+        for session in self._child.fire(parent):
+            yield session, WatchFired(parent, "children", zxid)
+
+    def _watching_data(self, path: str) -> Iterable[int]:
+        watching = self._data.fire(path)
+        if not self._recursive:
+            return watching
+        everybody = dict.fromkeys(watching)
+        while True:
+            for session in self._recursive.get(path, ()):
+                everybody[session] = None
+            if path == ROOT:
+                return everybody
+            path = parent_of(path)

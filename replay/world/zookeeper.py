@@ -1,0 +1,243 @@
+"""A ZooKeeper server as a value: sessions, transactions and watches in memory, pure.
+
+It has no clock (the time is an argument), no randomness and no I/O, and behaves as a standalone
+ZooKeeper 3.9 does: tests/world compares the two. Left out: ACLs, quotas, container and TTL znodes,
+and the session time-out, which is the caller's to count: it calls `end_session`.
+"""
+
+from collections.abc import Mapping
+from typing import Self
+
+from controller.core.events import WatchFired
+from controller.core.operations import (
+    OK,
+    RUNTIME_INCONSISTENCY,
+    SESSION_EXPIRED,
+    Check,
+    Create,
+    Delete,
+    SetData,
+)
+from controller.core.values import ANY_VERSION
+from replay.world.requests import (
+    AddWatch,
+    CreateSequential,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    MultiRead,
+    Read,
+    Reply,
+    Request,
+    Result,
+    Sync,
+    Write,
+    WriteInMulti,
+)
+from replay.world.tree import Refused, Tree, Znode
+from replay.world.watches import Change, Watches
+
+_Changes = list[tuple[Change, str]]
+
+_DONE = Result()
+
+
+class ZooKeeper:
+    """One server and the sessions on it. Sessions that it makes are numbered from 1 on."""
+
+    def __init__(self) -> None:
+        self._tree = Tree()
+        self._watches = Watches()
+        self._inboxes: dict[int, list[WatchFired]] = {}
+        self._last_session = 0
+        self.zxid = 0
+
+    @classmethod
+    def load(cls, znodes: Mapping[str, Znode], zxid: int) -> Self:
+        """A server that holds these znodes after transaction `zxid`; their owners are live."""
+        world = cls()
+        world._tree.load(znodes)
+        world._inboxes = {node.owner: [] for node in znodes.values() if node.owner}
+        world.zxid = zxid
+        return world
+
+    def dump(self) -> dict[str, Znode]:
+        """All znodes by path, for `load` and for tests."""
+        return self._tree.dump()
+
+    def copy(self) -> Self:
+        """A server that goes its own way from here."""
+        copy = self.__class__.__new__(self.__class__)
+        copy._tree = self._tree.copy()
+        copy._watches = self._watches.copy()
+        copy._inboxes = {session: events.copy() for session, events in self._inboxes.items()}
+        copy._last_session = self._last_session
+        copy.zxid = self.zxid
+        return copy
+
+    # Sessions
+
+    def create_session(self, session: int | None = None) -> int:
+        """Start a session, one transaction. An import gives the id that the session had."""
+        if session is None:
+            session = self._last_session + 1
+            while session in self._inboxes:
+                session += 1
+            self._last_session = session
+        assert session not in self._inboxes, f"session {session:#x} is already there"
+        self._inboxes[session] = []
+        self.zxid += 1
+        return session
+
+    def is_live(self, session: int) -> bool:
+        """Whether the session has not ended."""
+        return session in self._inboxes
+
+    def disconnect(self, session: int) -> None:
+        """End the connection of a live session: its watches and undelivered events are gone."""
+        self._watches.drop(session)
+        self._inboxes[session] = []
+
+    def end_session(self, session: int) -> None:
+        """End a live session, closed or expired: its ephemerals go in one transaction.
+
+        They go in the order of their paths; a server walks a Java hash set.
+        """
+        self.disconnect(session)
+        del self._inboxes[session]
+        self.zxid += 1
+        changes: _Changes = []
+        for path in self._tree.ephemerals(session):
+            self._tree.delete(path, ANY_VERSION, self.zxid)
+            changes.append(("deleted", path))
+        self._publish(changes)
+
+    def take_events(self, session: int) -> list[WatchFired]:
+        """The watch events that the session has not been given yet, in order.
+
+        A server sends them before the reply to any later request of that session.
+        """
+        events = self._inboxes.get(session)
+        if not events:
+            return []
+        self._inboxes[session] = []
+        return events
+
+    # Requests
+
+    def apply(self, session: int, request: Request, now_ms: int) -> Reply:
+        """Carry out a request of a session at a time (wall clock).
+
+        Every write takes a zxid, a refused one too; a read takes none. In a session that has
+        ended every operation is answered SESSION_EXPIRED.
+        """
+        if session not in self._inboxes:
+            return Reply(self.zxid, (Result(SESSION_EXPIRED),) * _size(request))
+        match request:
+            case Multi(operations=operations):
+                results = self._apply_multi(session, operations, now_ms)
+            case MultiRead(reads=reads):
+                results = tuple(self._read(session, one, armed=False) for one in reads)
+            case GetData() | Exists() | GetChildren():
+                results = (self._read(session, request, armed=request.watch),)
+            case AddWatch(path=path, recursive=True):
+                self._watches.watch_subtree(session, path)
+                results = (_DONE,)
+            case AddWatch(path=path):
+                self._watches.watch_always(session, path)
+                results = (_DONE,)
+            case Sync(path=path):
+                results = (Result(path=path),)
+            case _:
+                results = (self._apply_single(session, request, now_ms),)
+        return Reply(self.zxid, results)
+
+    def _apply_single(self, session: int, operation: Write, now_ms: int) -> Result:
+        self.zxid += 1
+        changes: _Changes = []
+        try:
+            result = self._write(session, operation, now_ms, changes)
+        except Refused as refusal:
+            return Result(refusal.code)
+        self._publish(changes)
+        return result
+
+    def _apply_multi(
+        self, session: int, operations: tuple[WriteInMulti, ...], now_ms: int
+    ) -> tuple[Result, ...]:
+        self.zxid += 1
+        changes: _Changes = []
+        results: list[Result] = []
+        self._tree.begin()
+        for operation in operations:
+            try:
+                results.append(self._write(session, operation, now_ms, changes))
+            except Refused as refusal:
+                self._tree.roll_back()
+                before = [Result(OK)] * len(results)
+                after = [Result(RUNTIME_INCONSISTENCY)] * (len(operations) - len(results) - 1)
+                return (*before, Result(refusal.code), *after)
+        self._tree.commit()
+        self._publish(changes)
+        return tuple(results)
+
+    def _write(
+        self, session: int, operation: WriteInMulti, now_ms: int, changes: _Changes
+    ) -> Result:
+        tree, zxid = self._tree, self.zxid
+        match operation:
+            case Create(path, data, ephemeral):
+                tree.create(path, data, session if ephemeral else 0, False, zxid, now_ms)
+                changes.append(("created", path))
+                return Result(path=path, stat=tree.stat(path))
+            case CreateSequential(path, data, ephemeral):
+                path = tree.create(path, data, session if ephemeral else 0, True, zxid, now_ms)
+                changes.append(("created", path))
+                return Result(path=path, stat=tree.stat(path))
+            case SetData(path, data, version):
+                tree.set_data(path, data, version, zxid, now_ms)
+                changes.append(("data", path))
+                return Result(stat=tree.stat(path))
+            case Delete(path, version):
+                tree.delete(path, version, zxid)
+                changes.append(("deleted", path))
+                return _DONE
+            case Check(path, version):
+                tree.check(path, version)
+                return _DONE
+
+    def _read(self, session: int, request: Read, armed: bool) -> Result:
+        tree, path = self._tree, request.path
+        if armed and isinstance(request, Exists):
+            self._watches.watch_data(session, path)
+        try:
+            stat = tree.stat(path)
+        except Refused as refusal:
+            return Result(refusal.code)
+        match request:
+            case Exists():
+                return Result(stat=stat)
+            case GetData():
+                if armed:
+                    self._watches.watch_data(session, path)
+                return Result(data=tree.get(path).data, stat=stat)
+            case GetChildren():
+                if armed:
+                    self._watches.watch_children(session, path)
+                return Result(stat=stat, children=tree.children(path))
+
+    def _publish(self, changes: _Changes) -> None:
+        for change, path in changes:
+            for session, event in self._watches.fire(change, path, self.zxid):
+                self._inboxes[session].append(event)
+
+
+def _size(request: Request) -> int:
+    match request:
+        case Multi(operations=operations):
+            return len(operations)
+        case MultiRead(reads=reads):
+            return len(reads)
+        case _:
+            return 1

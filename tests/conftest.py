@@ -1,0 +1,29 @@
+"""Real servers for tests marked `lab`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tools.lab import Lab, ZooKeeperServer
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A real ZooKeeper 3.9 that the tests of a module share, with an empty tree at their start."""
+    lab = Lab(tmp_path_factory.mktemp("zookeeper"))
+    try:
+        yield anyio.run(lab.start_zookeeper)
+    finally:
+        lab.close()
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A lab of the test's own, still without servers: `await lab.start_zookeeper()` and so on."""
+    lab = Lab(tmp_path / "lab")
+    try:
+        yield lab
+    finally:
+        lab.close()

@@ -1,0 +1,197 @@
+"""Rules of the code base that no linter knows."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = ("controller", "eventstore", "replay")
+CODE = (*SHIPPED, "tools", "tests")
+IO_ROOMS = (
+    "controller/zookeeper",
+    "controller/brokers",
+    "controller/api",
+    "controller/daemon.py",
+    "eventstore",
+)
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 500
+
+FORBIDDEN_IN_CORE = {
+    "asyncio",
+    "datetime",
+    "logging",
+    "os",
+    "random",
+    "secrets",
+    "select",
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "threading",
+    "time",
+    "uuid",
+}
+FORBIDDEN_IN_FILES = {
+    "a folder of one machine": re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+/"),
+    "the host of a package registry": re.compile(
+        r"\b(?:pypi\.org|files\.pythonhosted\.org|repo1?\.maven\.(?:org|apache\.org))\b"
+    ),
+}
+
+
+def modules(*places: str) -> list[Path]:
+    """The Python files of folders or the files themselves, those that exist."""
+    found: list[Path] = []
+    for place in places:
+        path = ROOT / place
+        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return found
+
+
+def tree_of(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+def at(module: Path, node: ast.AST) -> str:
+    return f"{module.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+
+
+def calls(module: Path) -> Iterator[tuple[ast.Call, str]]:
+    """Every call with the last part of the called name."""
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                yield node, node.func.id
+            elif isinstance(node.func, ast.Attribute):
+                yield node, node.func.attr
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{at(module, node)} {node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for module in modules(*CODE)
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
+    ]
+    assert not long
+
+
+def test_modules_are_short() -> None:
+    lines = {
+        str(module.relative_to(ROOT)): len(module.read_text(encoding="utf-8").splitlines())
+        for module in modules(*CODE)
+    }
+    assert not {module: count for module, count in lines.items() if count > MODULE_LINES_MAX}
+
+
+def test_nothing_prints_below_the_command_line() -> None:
+    prints = [
+        at(module, call)
+        for module in modules("controller/core", "eventstore", "replay")
+        for call, name in calls(module)
+        if name == "print" and isinstance(call.func, ast.Name)
+    ]
+    assert not prints
+
+
+def imported(module: Path) -> Iterator[tuple[ast.AST, str]]:
+    """Every import with the first part of the module's name."""
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name.partition(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node, node.module.partition(".")[0]
+
+
+def test_core_knows_no_clock_and_no_io() -> None:
+    imports = [
+        f"{at(module, node)} imports {name}"
+        for module in modules("controller/core", "replay/world")
+        for node, name in imported(module)
+        if name in FORBIDDEN_IN_CORE
+    ]
+    opened = [
+        f"{at(module, call)} calls {name}"
+        for module in modules("controller/core", "replay/world")
+        for call, name in calls(module)
+        if name in {"open", "input"} and isinstance(call.func, ast.Name)
+    ]
+    assert not imports + opened
+
+
+def is_set(node: ast.AST) -> bool:
+    """Whether an expression is seen to be a set without knowing types."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in {"set", "frozenset"}
+    return isinstance(node, ast.Set | ast.SetComp)
+
+
+def test_core_does_not_iterate_over_sets() -> None:
+    """The order of a set of strings differs with the hash seed, so commands would."""
+    iterated = [
+        at(module, node.iter)
+        for module in modules("controller/core")
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.For | ast.comprehension) and is_set(node.iter)
+    ]
+    frozen = [
+        at(module, call)
+        for module in modules("controller/core")
+        for call, name in calls(module)
+        if name in {"list", "tuple", "enumerate", "iter"} and call.args and is_set(call.args[0])
+    ]
+    assert not iterated + frozen
+
+
+def is_unbounded_queue(call: ast.Call, name: str) -> bool:
+    keywords = {keyword.arg for keyword in call.keywords}
+    if name in {"Queue", "SimpleQueue", "LifoQueue", "PriorityQueue"}:
+        return not call.args and "maxsize" not in keywords
+    return name == "deque" and len(call.args) < 2 and "maxlen" not in keywords
+
+
+def test_queues_that_io_fills_are_bounded() -> None:
+    unbounded = []
+    for module in modules(*IO_ROOMS):
+        lines = module.read_text(encoding="utf-8").splitlines()
+        for call, name in calls(module):
+            said = any("# bounded by " in line for line in lines[call.lineno - 1 : call.end_lineno])
+            if is_unbounded_queue(call, name) and not said:
+                unbounded.append(at(module, call))
+    assert not unbounded, "give it a size, or say on the line `# bounded by ...`"
+
+
+def tracked_files() -> list[Path]:
+    """What git knows, or would add."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    names = listing.stdout.decode().split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def test_files_name_no_machine_and_no_registry() -> None:
+    found = []
+    for file in tracked_files():
+        if file == Path(__file__):
+            continue
+        text = file.read_bytes().decode("utf-8", errors="ignore")
+        found += [
+            f"{file.relative_to(ROOT)}: {what}: {match[0]}"
+            for what, pattern in FORBIDDEN_IN_FILES.items()
+            for match in pattern.finditer(text)
+        ]
+    assert not found

@@ -1,0 +1,277 @@
+"""The world and a real ZooKeeper, given the same operations, answer and tell the same."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from msgspec import structs
+
+from controller.core.events import WatchFired
+from controller.core.operations import Check, Create, Delete, SetData
+from replay.world.requests import (
+    AddWatch,
+    CreateSequential,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    MultiRead,
+    Reply,
+    Request,
+    Result,
+    Stat,
+    Sync,
+)
+from replay.world.zookeeper import ZooKeeper
+from tests.world.real_zookeeper import RealSession
+from tools.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+SESSIONS = 3
+
+NAMES = st.sampled_from(["a", "b"])
+GOOD_PATHS = st.lists(NAMES, min_size=1, max_size=3).map(lambda names: "/" + "/".join(names))
+BAD_PATHS = st.sampled_from(
+    [
+        "/a/",
+        "//a",
+        "/a//b",
+        "/.",
+        "/..",
+        "/a/../b",
+        "/a/./b",
+        "/...",
+        "/a\x01",
+        "/\x7f",
+        "/\U0001f600",
+    ]
+)
+PATHS = st.one_of(GOOD_PATHS, GOOD_PATHS, GOOD_PATHS, GOOD_PATHS, BAD_PATHS)
+DATA = st.binary(max_size=3)
+VERSIONS = st.sampled_from([-1, -1, -1, 0, 1, 2])
+
+CREATE = st.builds(Create, PATHS, DATA, st.booleans())
+WRITE = st.one_of(
+    CREATE,
+    CREATE,
+    st.builds(CreateSequential, PATHS, DATA, st.booleans()),
+    st.builds(SetData, PATHS, DATA, VERSIONS),
+    st.builds(Delete, PATHS, VERSIONS),
+)
+CHECK = st.builds(Check, PATHS, VERSIONS)
+READ = st.one_of(
+    st.builds(Exists, PATHS, st.booleans()),
+    st.builds(GetData, PATHS, st.booleans()),
+    st.builds(GetChildren, PATHS, st.booleans()),
+)
+REQUESTS: st.SearchStrategy[Request] = st.one_of(
+    WRITE,
+    WRITE,
+    WRITE,
+    READ,
+    READ,
+    st.builds(Multi, st.lists(st.one_of(WRITE, CHECK), max_size=4).map(tuple)),
+    st.builds(
+        MultiRead,
+        st.lists(
+            st.one_of(st.builds(GetData, PATHS), st.builds(GetChildren, PATHS)), max_size=3
+        ).map(tuple),
+    ),
+    st.builds(AddWatch, PATHS, st.booleans()),
+    st.builds(Sync, PATHS),
+)
+UNROOTED: st.SearchStrategy[Request] = st.sampled_from(
+    [
+        Create("/"),
+        Create("none"),
+        Create(""),
+        CreateSequential("none"),
+        SetData("none", b"", -1),
+        Delete("/", -1),
+        Delete("/zookeeper", -1),
+        Delete("none", -1),
+        Exists("none"),
+        GetData("none"),
+        GetChildren("none"),
+    ]
+)
+
+
+class Conformance(RuleBasedStateMachine):
+    """Some sessions, each on the world and on the server under the same id and the same root."""
+
+    port: int
+    operations = 0
+    roots = count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = ZooKeeper()
+        self.sessions = [self.new_session() for _ in range(SESSIONS)]
+        self.root = f"/example-{next(self.roots)}"
+        reply = self.sessions[0].apply(Create(self.root))
+        self.world.apply(self.sessions[0].id, Create(self.root), 0)
+        self.zxid_before = reply.zxid - self.world.zxid
+
+    def new_session(self) -> RealSession:
+        session = RealSession(self.port)
+        self.world.create_session(session.id)
+        return session
+
+    def teardown(self) -> None:
+        for session in self.sessions:
+            session.close()
+
+    @rule(which=st.integers(0, SESSIONS - 1), request=REQUESTS)
+    def request(self, which: int, request: Request) -> None:
+        self.compare(self.sessions[which], rooted(request, self.root))
+
+    @rule(which=st.integers(0, SESSIONS - 1), request=UNROOTED)
+    def unrooted_request(self, which: int, request: Request) -> None:
+        self.compare(self.sessions[which], request)
+
+    @rule(which=st.integers(0, SESSIONS - 1))
+    def end_session(self, which: int) -> None:
+        type(self).operations += 1
+        session = self.sessions[which]
+        session.close()
+        self.world.end_session(session.id)
+        self.sessions[which] = self.new_session()
+        for other in self.sessions:
+            # Which ephemeral goes first is up to the server's hash set.
+            assert sorted(self.told_by_server(other)) == sorted(self.told_by_world(other))
+
+    def compare(self, session: RealSession, request: Request) -> None:
+        type(self).operations += 1
+        answered = self.comparable(session.apply(request))
+        assert answered == as_on_the_wire(request, self.world.apply(session.id, request, 0))
+        for each in self.sessions:
+            assert self.told_by_server(each) == self.told_by_world(each)
+
+    def told_by_server(self, session: RealSession) -> list[tuple[str, str, int]]:
+        """Watch events since the last time. They come before the reply of any later request."""
+        session.apply(Sync(self.root))
+        return [self.comparable_event(one) for one in session.take_events()]
+
+    def told_by_world(self, session: RealSession) -> list[tuple[str, str, int]]:
+        events = self.world.take_events(session.id)
+        return [(one.path, one.change, one.zxid) for one in events]
+
+    def comparable_event(self, event: WatchFired) -> tuple[str, str, int]:
+        return event.path, event.change, event.zxid - self.zxid_before
+
+    def comparable(self, reply: Reply) -> Reply:
+        results = tuple(self.comparable_result(one) for one in reply.results)
+        return Reply(reply.zxid - self.zxid_before, results)
+
+    def comparable_result(self, result: Result) -> Result:
+        stat = result.stat
+        return structs.replace(result, stat=stat and comparable_stat(stat, self.zxid_before))
+
+
+def comparable_stat(stat: Stat, zxid_before: int) -> Stat:
+    """A server's Stat as the world has it, which began at that zxid and has a still clock."""
+    return stat._replace(
+        czxid=stat.czxid - zxid_before,
+        mzxid=stat.mzxid - zxid_before,
+        pzxid=stat.pzxid - zxid_before,
+        ctime=0,
+        mtime=0,
+    )
+
+
+def rooted(request: Any, root: str) -> Any:
+    """The same request below another root."""
+    match request:
+        case Multi(operations=operations):
+            return Multi(tuple(rooted(one, root) for one in operations))
+        case MultiRead(reads=reads):
+            return MultiRead(tuple(rooted(one, root) for one in reads))
+        case _:
+            return structs.replace(request, path=root + request.path)
+
+
+def as_on_the_wire(request: Request, reply: Reply) -> Reply:
+    """Without what the world answers and a server does not: children's stats in a multiRead."""
+    if not isinstance(request, MultiRead):
+        return reply
+    results = [
+        structs.replace(result, stat=None) if isinstance(one, GetChildren) else result
+        for one, result in zip(request.reads, reply.results, strict=True)
+    ]
+    return structs.replace(reply, results=tuple(results))
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a real server. It has no log to flush and times sessions out soon if told so."""
+    lab = Lab(tmp_path_factory.mktemp("zookeeper"))
+    try:
+        config = {"forceSync": "no", "minSessionTimeout": "500"}
+        yield anyio.run(lambda: lab.start_zookeeper(config=config)).port
+    finally:
+        lab.close()
+
+
+def compare_operations(port: int, examples: int, steps: int) -> int:
+    """Run the machine; how many operations were compared."""
+    Conformance.port, Conformance.operations = port, 0
+    run_state_machine_as_test(
+        Conformance,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+    return Conformance.operations
+
+
+@pytest.mark.ci
+def test_a_thousand_operations_answer_and_tell_the_same(port: int) -> None:
+    assert compare_operations(port, examples=30, steps=50) >= 1_000
+
+
+@pytest.mark.timeout(300)
+def test_ten_thousand_operations_answer_and_tell_the_same(port: int) -> None:
+    assert compare_operations(port, examples=130, steps=100) >= 10_000
+
+
+def test_a_session_that_times_out_ends_as_in_the_world(port: int) -> None:
+    world = ZooKeeper()
+    watching, dying = RealSession(port), RealSession(port, timeout_ms=500)
+    for session in (watching, dying):
+        world.create_session(session.id)
+    requests: list[tuple[RealSession, Request]] = [
+        (watching, Create("/expiry")),
+        (watching, AddWatch("/expiry")),
+        (dying, Create("/expiry/a", b"", True)),
+        (dying, Create("/expiry/b", b"", True)),
+    ]
+    for session, request in requests:
+        session.apply(request)
+        world.apply(session.id, request, 0)
+    zxid_before = watching.apply(Sync("/expiry")).zxid - world.zxid
+    assert len(watching.take_events()) == len(world.take_events(watching.id)) == 2
+
+    dying.abandon()
+    world.end_session(dying.id)
+
+    expected = world.take_events(watching.id)
+    told = watching.await_events(len(expected))
+    assert [(one.path, one.change, one.zxid - zxid_before) for one in told] == [
+        (one.path, one.change, one.zxid) for one in expected
+    ]
+    stat = watching.apply(Exists("/expiry")).result.stat
+    assert stat is not None
+    expected_stat = world.apply(watching.id, Exists("/expiry"), 0).result.stat
+    assert comparable_stat(stat, zxid_before) == expected_stat
+    watching.close()

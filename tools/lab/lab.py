@@ -1,0 +1,134 @@
+"""A cluster on this machine: its folder, its ZooKeeper and its brokers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio.to_thread
+
+from tools.lab import zookeeper
+from tools.lab.broker import KafkaBroker
+from tools.lab.server import LabError, Server
+from tools.lab.zookeeper import ZooKeeperServer
+from tools.setup.jars import Report, fetch, pyspark_jars
+
+LATEST_KAFKA = "3.9.1"
+
+
+class Lab:
+    """Servers that live as long as the `async with` block, each with its own part of `folder`.
+
+    Folders, with data and logs, stay when the lab ends.
+    """
+
+    def __init__(
+        self, folder: Path, *, kafka: str = LATEST_KAFKA, report: Report = lambda line: None
+    ) -> None:
+        self.folder = folder.resolve()
+        self.kafka = kafka
+        self.zookeepers: list[ZooKeeperServer] = []
+        self.brokers: list[KafkaBroker] = []
+        self.report = report
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill every server that runs."""
+        for server in self.servers:
+            server.close()
+
+    @property
+    def servers(self) -> Iterator[Server]:
+        """Every server made so far, brokers first."""
+        return chain(self.brokers, self.zookeepers)
+
+    def server(self, name: str) -> Server:
+        """The server of that name. Raises LabError when there is none."""
+        for server in self.servers:
+            if server.name == name:
+                return server
+        names = ", ".join(server.name for server in self.servers)
+        raise LabError(f"no server {name} in this lab; there are {names}")
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port of every broker, for clients."""
+        return ",".join(broker.connect for broker in self.brokers)
+
+    async def start_zookeeper(
+        self, version: str = zookeeper.LATEST, *, config: Mapping[str, str] | None = None
+    ) -> ZooKeeperServer:
+        """Start a ZooKeeper of its own; it is ready on return. `config` goes into zoo.cfg."""
+        if version == zookeeper.LATEST:
+            jars = pyspark_jars()
+        else:
+            jars = await self._jars(f"zookeeper-{version}")
+        name = f"zookeeper-{len(self.zookeepers) + 1}"
+        server = ZooKeeperServer(self.folder / name, jars, name=name, config=config)
+        self.zookeepers.append(server)
+        self.report(f"starting {name} {version}")
+        await server.start()
+        return server
+
+    async def start_brokers(
+        self,
+        count: int,
+        *,
+        chroot: str = "",
+        inter_broker_protocol: str | None = None,
+        racks: Sequence[str] = (),
+        listeners: Sequence[str] = ("PLAINTEXT",),
+        config: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = ("-Xmx384m",),
+        quick_start: bool = True,
+    ) -> list[KafkaBroker]:
+        """Start brokers side by side, with the next free ids from 1; all are ready on return.
+
+        `racks` are dealt out in turn. `chroot` is a path such as /kafka; Kafka creates it.
+        """
+        if not self.zookeepers:
+            raise LabError("this lab has no ZooKeeper yet: call start_zookeeper first")
+        jars = await self._jars(f"kafka-{self.kafka}")
+        first = len(self.brokers) + 1
+        replication = str(min(3, first + count - 1))
+        started = [
+            KafkaBroker(
+                broker_id,
+                self.folder / f"broker-{broker_id}",
+                jars,
+                zookeeper=self.zookeepers[0],
+                chroot=chroot,
+                inter_broker_protocol=inter_broker_protocol,
+                rack=racks[broker_id % len(racks)] if racks else None,
+                listeners=listeners,
+                config={
+                    "offsets.topic.replication.factor": replication,
+                    "transaction.state.log.replication.factor": replication,
+                    **(config or {}),
+                },
+                java_options=java_options,
+                quick_start=quick_start,
+            )
+            for broker_id in range(first, first + count)
+        ]
+        self.brokers += started
+        for broker in started:
+            self.report(f"starting {broker.name}, Kafka {self.kafka}")
+            await broker.start(wait=False)
+        for broker in started:
+            await broker.ready()
+        return started
+
+    async def _jars(self, jar_set: str) -> Path:
+        return await anyio.to_thread.run_sync(fetch, jar_set, self.report)

@@ -1,0 +1,189 @@
+"""One server process of the lab: start, kill, stop, pause, resume; its output is kept."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import anyio
+
+from tools.lab import guard
+from tools.lab.ports import HOST
+
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 60.0
+_POLL_SECONDS = 0.05
+
+
+class LabError(Exception):
+    """A server of the lab did not do what was asked; the message names it and its log."""
+
+
+class Server(ABC):
+    """A server process that dies with this process.
+
+    `start`, `stop` and `restart` are awaited; `kill`, `pause` and `resume` are done on return.
+    """
+
+    def __init__(self, name: str, folder: Path, port: int) -> None:
+        self.name = name
+        self.folder = folder
+        self.port = port
+        self._guard: subprocess.Popen[str] | None = None
+        self._pid: int | None = None
+        self._paused = False
+
+    @property
+    def connect(self) -> str:
+        """host:port of the server."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the process writes to standard output and error, over all its starts."""
+        return self.folder / "console.log"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server. Raises LabError when it does not run."""
+        if not self.running or self._pid is None:
+            raise LabError(f"{self.name} does not run")
+        return self._pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there, paused or not."""
+        return self._guard is not None and self._guard.poll() is None
+
+    @property
+    def state(self) -> Literal["running", "paused", "down"]:
+        """How the process is; paused is held by SIGSTOP."""
+        if not self.running:
+            return "down"
+        return "paused" if self._paused else "running"
+
+    @abstractmethod
+    def _command(self) -> Sequence[str]:
+        """The command line; files that it names are written here."""
+
+    @abstractmethod
+    async def _answers(self) -> bool:
+        """Whether the server serves requests."""
+
+    async def start(self, *, wait: bool = True) -> None:
+        """Start the process and wait until it serves requests.
+
+        Raises LabError when it ends or is not ready in START_SECONDS_MAX.
+        """
+        if self.running:
+            raise LabError(f"{self.name} runs already")
+        self._spawn()
+        if wait:
+            await self.ready()
+
+    def _spawn(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-IS", guard.__file__, str(self.log), *self._command()]
+        self._guard = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C at a terminal is for the lab, not for its servers
+        )
+        assert self._guard.stdout is not None
+        line = self._guard.stdout.readline()
+        if not line:
+            raise LabError(f"{self.name} could not be started: {' '.join(command)}")
+        self._pid = int(line)
+        self._paused = False
+
+    async def ready(self) -> None:
+        """Wait until the server serves requests. Raises LabError as `start` does."""
+
+        async def answers() -> bool:
+            if not self.running:
+                raise LabError(f"{self.name} ended while it started: {self._last_words()}")
+            return await self._answers()
+
+        await self._until(answers, START_SECONDS_MAX, "is not ready")
+
+    def kill(self) -> None:
+        """End the process with SIGKILL; it is gone on return."""
+        self._signal(signal.SIGKILL)
+        self._guard_ended(STOP_SECONDS_MAX)
+
+    async def stop(self) -> None:
+        """Ask the process to end with SIGTERM and wait for it: a broker's controlled shutdown.
+
+        Raises LabError when it still runs after STOP_SECONDS_MAX.
+        """
+        self._signal(signal.SIGTERM)
+        await self.ended(STOP_SECONDS_MAX)
+
+    async def ended(self, seconds: float) -> None:
+        """Wait until the process is gone. Raises LabError when it still runs after `seconds`."""
+
+        async def gone() -> bool:
+            return not self.running
+
+        await self._until(gone, seconds, "still runs")
+
+    def pause(self) -> None:
+        """Hold the process with SIGSTOP: its connections stay open and silent."""
+        self._signal(signal.SIGSTOP)
+        self._paused = True
+
+    def resume(self) -> None:
+        """Let a paused process go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+        self._paused = False
+
+    async def restart(self) -> None:
+        """Stop the process if it runs, and start it again on the same port and data."""
+        if self.state == "paused":
+            self.resume()
+        if self.running:
+            await self.stop()
+        await self.start()
+
+    def close(self) -> None:
+        """End the process if it runs."""
+        if self.running:
+            self.kill()
+
+    async def _until(
+        self, reached: Callable[[], Awaitable[bool]], seconds: float, otherwise: str
+    ) -> None:
+        """Ask again and again. Raises LabError saying `otherwise` after `seconds`."""
+        deadline = time.monotonic() + seconds
+        while not await reached():
+            if time.monotonic() > deadline:
+                raise LabError(f"{self.name} {otherwise} after {seconds:g} s, see {self.folder}")
+            await anyio.sleep(_POLL_SECONDS)
+
+    def _signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def _guard_ended(self, seconds: float) -> None:
+        assert self._guard is not None
+        try:
+            self._guard.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise LabError(f"{self.name} (pid {self._pid}) could not be killed") from error
+
+    def _last_words(self) -> str:
+        """The last error that the server wrote, and where to read more."""
+        lines = [
+            line
+            for log in (self.folder / "server.log", self.log)
+            if log.exists()
+            for line in log.read_text(errors="replace").splitlines()
+        ]
+        errors = [line for line in lines if " ERROR " in line or " FATAL " in line]
+        return f"{(errors or lines or ['nothing was logged'])[-1]} (see {self.folder})"

@@ -1,0 +1,77 @@
+"""A real ZooKeeper server: pyspark's 3.9, or an older one that Ivy brings."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+
+from tools.lab.java import java_command
+from tools.lab.ports import HOST, free_port
+from tools.lab.server import Server
+
+LATEST = "3.9.5"
+"""The version that pyspark carries."""
+
+
+class ZooKeeperServer(Server):
+    """A standalone server whose four-letter commands are all allowed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        jars: Path,
+        *,
+        name: str = "zookeeper",
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(name, folder, free_port())
+        self._jars = jars
+        self._config = dict(config or {})
+
+    def _command(self) -> Sequence[str]:
+        settings = {
+            # A session time-out is at least two ticks: short ones are for tests.
+            "tickTime": "500",
+            "maxSessionTimeout": "60000",
+            "dataDir": str(self.folder / "data"),
+            "clientPortAddress": HOST,
+            "clientPort": str(self.port),
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+            "maxClientCnxns": "0",
+            **self._config,
+        }
+        configuration = self.folder / "zoo.cfg"
+        configuration.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return java_command(
+            self._jars,
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            str(configuration),
+            folder=self.folder,
+            options=("-Xmx512m", "-Dzookeeper.jmx.log4j.disable=true"),
+        )
+
+    async def _answers(self) -> bool:
+        try:
+            with anyio.fail_after(2):
+                return "Mode:" in await self.four_letter_word("srvr")
+        except OSError:
+            return False
+
+    async def ephemerals(self) -> set[str]:
+        """The path of every ephemeral znode; none when the server does not run."""
+        if not self.running:
+            return set()
+        dump = await self.four_letter_word("dump")
+        return {line.strip() for line in dump.splitlines() if line.strip().startswith("/")}
+
+    async def four_letter_word(self, word: str) -> str:
+        """The answer to an administrative command such as `srvr`, `wchs` or `cons`."""
+        answer = b""
+        async with await anyio.connect_tcp(HOST, self.port) as stream:
+            await stream.send(word.encode())
+            try:
+                while True:
+                    answer += await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return answer.decode()

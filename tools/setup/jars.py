@@ -1,0 +1,190 @@
+"""Brings the jars of Kafka and ZooKeeper by the Apache Ivy that pyspark carries, and checks them.
+
+A jar set is a folder of jars in the cache. Its jars and their SHA-256 sums are pinned in
+tools/lab/jars/<set>.sha256, in the format of sha256sum: a jar that is not listed is not accepted.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from tools.setup.java import find_java
+
+PINS = Path(__file__).parents[1] / "lab" / "jars"
+
+Module = tuple[str, str, str]
+"""Organisation, name and revision, as Ivy and Maven name a module."""
+
+Report = Callable[[str], None]
+"""Told in one line what is being done now."""
+
+
+def _kafka(version: str) -> tuple[Module, ...]:
+    # Kafka declares no slf4j binding: without slf4j-reload4j the brokers write no logs at all.
+    return (
+        ("org.apache.kafka", "kafka_2.13", version),
+        ("org.apache.kafka", "kafka-tools", version),
+        ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+    )
+
+
+JAR_SETS: Mapping[str, tuple[Module, ...]] = {
+    "kafka-3.9.1": _kafka("3.9.1"),
+    "kafka-3.3.2": _kafka("3.3.2"),
+    "kafka-2.8.2": _kafka("2.8.2"),
+    "zookeeper-3.5.9": (("org.apache.zookeeper", "zookeeper", "3.5.9"),),
+}
+
+
+class JarError(Exception):
+    """Jars could not be fetched, or one is not what was pinned; the message names it."""
+
+
+def cache_folder() -> Path:
+    """Where jar sets are kept: REFOLD_CACHE, else `refold` in the user's cache folder."""
+    if own := os.environ.get("REFOLD_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "refold"
+
+
+def pyspark_jars() -> Path:
+    """The folder of pyspark's jars: ZooKeeper 3.9 and Ivy are among them."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JarError("pyspark, whose jars the lab runs on, is not installed; run `make setup`")
+    return Path(spec.origin).parent / "jars"
+
+
+def fetch(name: str, report: Report = lambda line: None) -> Path:
+    """The folder of the jar set `name`, downloaded first when it is not whole in the cache.
+
+    Raises JarError, for an unknown set, a failed download or a jar whose sum is wrong.
+    """
+    modules = _modules(name)
+    cache = cache_folder()
+    folder = cache / name
+    sums = pinned_sums(name)
+    with _locked(cache):
+        if not all((folder / jar).is_file() for jar in sums):
+            _download(modules, sums, folder, report)
+        check(folder, sums)
+    return folder
+
+
+def pinned_sums(name: str) -> dict[str, str]:
+    """The SHA-256 sum (hexadecimal) of each jar of a set, by file name."""
+    lines = (PINS / f"{name}.sha256").read_text(encoding="ascii").splitlines()
+    return {jar: digest for digest, jar in (line.split() for line in lines)}
+
+
+def sums_of(folder: Path) -> dict[str, str]:
+    """The SHA-256 sum of each jar in `folder`, by file name, sorted."""
+    return {
+        jar.name: hashlib.sha256(jar.read_bytes()).hexdigest()
+        for jar in sorted(folder.glob("*.jar"))
+    }
+
+
+def pin(name: str, report: Report) -> None:
+    """Download a jar set and pin its jars as they are found now."""
+    with tempfile.TemporaryDirectory() as scratch:
+        staged = Path(scratch) / "jars"
+        retrieve(_modules(name), Path(scratch), staged, report)
+        lines = (f"{digest}  {jar}\n" for jar, digest in sums_of(staged).items())
+        (PINS / f"{name}.sha256").write_text("".join(lines), encoding="ascii")
+
+
+def check(folder: Path, sums: Mapping[str, str]) -> None:
+    """Compare the jars in `folder` with their pinned sums.
+
+    Raises JarError naming a jar that is missing, or that differs or is not pinned: it is removed.
+    """
+    found = sums_of(folder)
+    for jar, digest in found.items():
+        if digest != sums.get(jar):
+            (folder / jar).unlink()
+            wanted = sums.get(jar, "no jar of that name")
+            raise JarError(
+                f"{jar} has SHA-256 {digest}, pinned is {wanted}; "
+                "it was removed, run again to download it anew"
+            )
+    if missing := sorted(sums.keys() - found.keys()):
+        raise JarError(f"{folder} lacks {', '.join(missing)}")
+
+
+def _modules(name: str) -> Sequence[Module]:
+    if name not in JAR_SETS:
+        raise JarError(f"no jar set {name}; there are {', '.join(sorted(JAR_SETS))}")
+    return JAR_SETS[name]
+
+
+def _download(
+    modules: Sequence[Module], sums: Mapping[str, str], folder: Path, report: Report
+) -> None:
+    report(f"downloading {folder.name}: {len(sums)} jars")
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
+        staged = Path(scratch) / "jars"
+        retrieve(modules, Path(scratch), staged, report)
+        check(staged, sums)
+        shutil.rmtree(folder, ignore_errors=True)
+        staged.rename(folder)
+
+
+def retrieve(modules: Iterable[Module], scratch: Path, into: Path, report: Report) -> None:
+    """Let Ivy bring `modules` and what they need to `into`; unchecked."""
+    description = scratch / "ivy.xml"
+    description.write_text(_ivy_description(modules), encoding="utf-8")
+    settings = os.environ.get("REFOLD_IVY_SETTINGS")
+    command: list[str | Path] = [
+        *(find_java(), "-cp", pyspark_jars() / "*", "org.apache.ivy.Main"),
+        *(("-settings", settings) if settings else ()),
+        *("-cache", scratch / "ivy", "-ivy", description, "-confs", "default"),
+        *("-retrieve", into / "[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+    said: list[str] = []
+    count = 0
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as ivy:
+        for line in ivy.stdout or ():
+            said.append(line.strip())
+            if match := _DOWNLOADED.search(line):
+                count += 1
+                report(f"downloaded {match[1]} ({count})")
+    if ivy.returncode != 0:
+        reasons = [line for line in said if line.startswith(("::", "ERROR", "SERVER ERROR"))]
+        raise JarError(f"Ivy could not bring the jars: {'; '.join(reasons[-5:] or said[-5:])}")
+
+
+_DOWNLOADED = re.compile(r"\[SUCCESSFUL ] \S+!(\S+)")
+
+
+def _ivy_description(modules: Iterable[Module]) -> str:
+    dependencies = "".join(
+        f"<dependency org={quoteattr(organisation)} name={quoteattr(module)} "
+        f'rev={quoteattr(revision)} conf="default->default"/>'
+        for organisation, module, revision in modules
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="refold" module="lab"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+
+
+@contextmanager
+def _locked(cache: Path) -> Iterator[None]:
+    """One process at a time fills the cache."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
