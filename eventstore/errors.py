@@ -68,9 +68,12 @@ def from_os(error: OSError, file: Path | str) -> LogError:
     return LogFailed(file, f"{error.strerror or error}: check the disk")
 
 
-def from_sqlite(error: sqlite3.Error, file: Path | str, record: str | None = None) -> LogError:
-    """The member of the family for an error that SQLite reports at `file`."""
-    match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
+def from_sqlite(
+    error: sqlite3.Error | UnicodeDecodeError, file: Path | str, record: str | None = None
+) -> LogError:
+    """The member of the family for an error that SQLite reports at `file`. In a damaged file even
+    its messages may not be UTF-8."""
+    match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF:
         case sqlite3.SQLITE_FULL:
             return LogFull(file, "the disk is full: free space, or set a retention limit", record)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -79,13 +82,10 @@ def from_sqlite(error: sqlite3.Error, file: Path | str, record: str | None = Non
             return LogReadOnly(file, f"cannot be written ({error}): check owner and mount", record)
         case sqlite3.SQLITE_NOTADB:
             return NotALog(file, "is not a SQLite file", record)
-        case sqlite3.SQLITE_CORRUPT:
-            return LogCorrupt(file, f"the file is damaged ({error}): use a copy", record)
         case sqlite3.SQLITE_CANTOPEN:
             return LogFailed(file, "cannot be opened: check that it is there and readable", record)
-        case sqlite3.SQLITE_IOERR:
-            return LogFailed(file, f"{error}: check the disk and the file size limit", record)
-        case _ if "decode to UTF-8" in str(error):
-            return LogCorrupt(file, "a text is not UTF-8: use a copy", record)
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR:
+            # The statements are fixed: where one does not fit, the tables are damaged.
+            return LogCorrupt(file, f"the file is damaged ({error}): use a copy", record)
         case _:
-            return LogFailed(file, str(error), record)
+            return LogFailed(file, f"{error}: check the disk and the file size limit", record)

@@ -98,12 +98,15 @@ class FolderLock:
             raise from_os(error, path) from None
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, f"{os.getpid()}\n".encode())
         except BlockingIOError:
-            os.close(self._descriptor)
+            self.release()
             text = f"process {path.read_text().strip()} writes this log: end it first"
             raise LogLocked(folder, text) from None
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        except OSError as error:
+            self.release()
+            raise from_os(error, path) from None
 
     def release(self) -> None:
         """Give the lock back; the file stays."""

@@ -26,17 +26,13 @@ class LogReader:
     """A log that can be read any number of times, while a daemon writes it too: every call sees
     what is stored by then. A context manager."""
 
-    def __init__(
-        self,
-        path: Path,
-        upcasters: Upcasters | None = None,
-        subjects_of: SubjectsOf | None = None,
-    ) -> None:
-        """A folder or one segment. Without `upcasters` events come as they were stored;
-        `subjects_of` is needed to filter by subject. Raises LogNotFound, NotALog."""
+    def __init__(self, path: Path, upcasters: Upcasters | None = None) -> None:
+        """A folder or one segment. Without `upcasters` events come as they were stored.
+
+        Raises LogNotFound, NotALog, LogTooNew, LogCorrupt.
+        """
         self.path = path
         self._upcasters = upcasters
-        self._subjects_of = subjects_of
         self._resources = ExitStack()
         with open_segment(folders.segments_of(path)[0]) as first:
             self.header: Header = first.header
@@ -46,20 +42,19 @@ class LogReader:
         cls,
         path: Path | str,
         upcasters: Upcasters | None = None,
-        subjects_of: SubjectsOf | None = None,
         standard_input: BinaryIO | None = None,
     ) -> Self:
         """As the constructor; "-" is a stream (see `stream`), which is kept in a temporary folder
         while the reader is open, and checked as it comes: raises LogCorrupt."""
         if str(path) != "-":
-            return cls(Path(path), upcasters, subjects_of)
+            return cls(Path(path), upcasters)
         with ExitStack() as resources:
             folder = Path(resources.enter_context(TemporaryDirectory(prefix="refold-")))
             stream.receive(standard_input or sys.stdin.buffer, folder)
             report = verify(folder)
             for damage in report.damages:
                 raise LogCorrupt("the stream", damage.text, damage.record)
-            reader = cls(folder, upcasters, subjects_of)
+            reader = cls(folder, upcasters)
             reader._resources = resources.pop_all()
         return reader
 
@@ -101,13 +96,16 @@ class LogReader:
         folder = self.path if self.path.is_dir() else self.path.parent
         return snapshots.names_in(folder)
 
-    def events(self, wanted: EventFilter = ALL) -> Iterator[EventRecord]:
-        """The events that pass a filter, in order, upcast. Raises LogTooNew and LogCorrupt."""
+    def events(
+        self, wanted: EventFilter = ALL, subjects_of: SubjectsOf | None = None
+    ) -> Iterator[EventRecord]:
+        """The events that pass a filter, in order, upcast. `subjects_of` is needed to filter by
+        subject; it is given events as they were stored. Raises LogTooNew and LogCorrupt."""
         stored = wanted
         if self._upcasters and wanted.kinds:
             stored = structs.replace(wanted, kinds=self._upcasters.stored_kinds(wanted.kinds))
         for segment in self._opened(wanted.first_seq, wanted.last_seq):
-            for event in self._stored_events(segment, stored):
+            for event in _stored_events(segment, stored, subjects_of):
                 current = event
                 if self._upcasters:
                     current = self._upcasters.upcast(event, segment.path)
@@ -128,12 +126,12 @@ class LogReader:
                 return
 
     def records(
-        self, wanted: EventFilter = ALL
+        self, wanted: EventFilter = ALL, subjects_of: SubjectsOf | None = None
     ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
         """The events that pass a filter, each with the commands that it caused."""
         commands = self.commands(wanted.first_seq, wanted.last_seq)
         command = next(commands, None)
-        for event in self.events(wanted):
+        for event in self.events(wanted, subjects_of):
             while command and command.cause < event.seq:
                 command = next(commands, None)
             caused: list[CommandRecord] = []
@@ -141,13 +139,6 @@ class LogReader:
                 caused.append(command)
                 command = next(commands, None)
             yield event, caused
-
-    def _stored_events(self, segment: Segment, wanted: EventFilter) -> Iterator[EventRecord]:
-        if wanted.subject is None:
-            return segment.events(wanted)
-        if self._subjects_of is None:
-            raise ValueError("a filter by subject needs subjects_of")
-        return subjects.events_about(segment, wanted, self._subjects_of)
 
     def _opened(self, first_seq: int | None, last_seq: int | None) -> Iterator[Segment]:
         """The segments that may hold events of a range, each open while it is the current one."""
@@ -165,3 +156,12 @@ class LogReader:
     def _starts_after(path: Path, seq: int) -> bool:
         return folders.is_segment(path) and folders.first_seq_of(path) > seq
 
+
+def _stored_events(
+    segment: Segment, wanted: EventFilter, subjects_of: SubjectsOf | None
+) -> Iterator[EventRecord]:
+    if wanted.subject is None:
+        return segment.events(wanted)
+    if subjects_of is None:
+        raise ValueError("a filter by subject needs subjects_of")
+    return subjects.events_about(segment, wanted, subjects_of)

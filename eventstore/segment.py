@@ -30,8 +30,11 @@ PAGE_BYTES = 4 << 20
 _BUSY_S = 5.0
 _CANNOT_OPEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
-_EVENTS = "select rowid as page_key, * from events"
-_COMMANDS = "select rowid as page_key, * from commands"
+_EVENTS = "select rowid as page_key, length(payload) as size, * from events"
+_COMMANDS = "select rowid as page_key, length(body) as size, * from commands"
+
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises on a damaged file."""
 
 _Document = TypeVar("_Document", Header, Closing)
 
@@ -110,7 +113,7 @@ class Segment:
         """All rows of a query that has few. Raises LogCorrupt and the rest of the family."""
         try:
             return self._database.execute(sql).fetchall()
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise from_sqlite(error, self.path) from error
 
     def copy_to(self, target: Path) -> None:
@@ -121,7 +124,7 @@ class Segment:
                 self._database.conn.backup(copy)
             finally:
                 copy.close()
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise from_sqlite(error, target) from error
 
     def _events(
@@ -129,7 +132,10 @@ class Segment:
     ) -> Iterator[EventRecord]:
         for page in self._pages(_EVENTS, conditions, parameters):
             for row in page:
-                yield EventRecord._make(row[:-1])
+                event = EventRecord._make(row[:-1])
+                if type(event.payload) is not bytes or type(event.kind) is not str:
+                    raise LogCorrupt(self.path, "was changed: use a copy", f"event {event.seq}")
+                yield event
 
     def _pages(
         self, select: str, conditions: list[str], parameters: dict[str, Any]
@@ -138,7 +144,7 @@ class Segment:
         after = 0
         while page := self._page(sql, {**parameters, "after": after}):
             after = page[-1][0]
-            yield [row[1:] for row in page]
+            yield [row[2:] for row in page]
 
     def _page(self, sql: str, parameters: dict[str, Any]) -> list[Any]:
         rows: list[Any] = []
@@ -147,11 +153,11 @@ class Segment:
             cursor = self._database.execute(sql, parameters)
             for row in cursor:
                 rows.append(row)
-                size += len(row[-2] or b"")
+                size += row[1] or 0
                 if len(rows) == PAGE_ROWS or size >= PAGE_BYTES:
                     break
             cursor.close()
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             record = f"after {parameters['after']}"
             raise from_sqlite(error, self.path, record) from error
         return rows
@@ -179,9 +185,9 @@ class Segment:
         database = Database(connection, execute_plugins=False)
         try:
             database.execute("select count(*) from sqlite_schema").fetchone()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise
+        except sqlite3.OperationalError:
+            raise
+        except SQLITE_ERRORS as error:
             raise from_sqlite(error, self.path) from error
         return database
 
@@ -243,5 +249,5 @@ def open_segment(path: Path) -> Segment:
     """
     try:
         return Segment(path, living=folders.is_living(path.parent))
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise from_sqlite(error, path) from error

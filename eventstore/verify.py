@@ -107,12 +107,12 @@ class _Checks:
                 event_chain=event_chain,
                 command_chain=command_chain,
             )
-            if last_cause > last_seq:
-                text = f"its event is not in the log, which ends with event {last_seq}"
-                self.found(path, f"command of event {last_cause}", text)
             self._closed = closing is not None
             if closing and not self.damages and closing.tip != self._tip:
                 self.found(path, "closing record", _difference(closing.tip, self._tip))
+            if last_cause > last_seq and not self.damages:
+                text = f"its event is not in the log, which ends with event {last_seq}"
+                self.found(path, f"command of event {last_cause}", text)
 
     def _check_header(self, path: Path, header: Header, before: Tip | None) -> None:
         if self._first_seq is None:

@@ -153,9 +153,11 @@ def test_core_does_not_iterate_over_sets() -> None:
 
 def is_unbounded_queue(call: ast.Call, name: str) -> bool:
     keywords = {keyword.arg for keyword in call.keywords}
-    if name in {"Queue", "SimpleQueue", "LifoQueue", "PriorityQueue"}:
+    if name in {"Queue", "LifoQueue", "PriorityQueue"}:
         return not call.args and "maxsize" not in keywords
-    return name == "deque" and len(call.args) < 2 and "maxlen" not in keywords
+    return name == "SimpleQueue" or (
+        name == "deque" and len(call.args) < 2 and "maxlen" not in keywords
+    )
 
 
 def test_queues_that_io_fills_are_bounded() -> None:

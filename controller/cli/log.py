@@ -54,12 +54,12 @@ def verify_command(log: Log, as_json: Json = False) -> None:
     """
     with _errors(), _local(log) as path:
         report = verify(path)
-    if as_json:
-        _write(rendering.json_text(report))
-    else:
-        for damage in report.damages:
-            _write(f"{damage.file}, {damage.record}: {damage.text}")
-        _write(f"{log}: {_summary(report)}")
+        if as_json:
+            _write(rendering.json_text({"sound": report.is_sound, **msgspec.to_builtins(report)}))
+        else:
+            for damage in report.damages:
+                _write(f"{damage.file}, {damage.record}: {damage.text}")
+            _write(f"{log}: {_summary(report)}")
     if not report.is_sound:
         raise typer.Exit(DAMAGED)
 
@@ -95,9 +95,7 @@ def show(
         term=term,
         subject=subject,
     )
-    subjects = Subjects()
-    with _errors(), LogReader.open(log, subjects_of=subjects) as reader:
-        subjects.reader = reader
+    with _errors(), LogReader.open(log) as reader:
         for number, (event, commands) in enumerate(_records(reader, wanted, with_commands), 1):
             _write_record(event, commands, as_json)
             if number == limit:
@@ -109,10 +107,10 @@ def stats(log: Log, as_json: Json = False) -> None:
     """Count records by kind; say size, duration, rate and terms."""
     with _errors(), _local(log) as path:
         found = statistics(path)
-    if as_json:
-        _write(rendering.json_text(_stats_object(found)))
-    else:
-        _print_stats(log, found)
+        if as_json:
+            _write(rendering.json_text(_stats_object(found)))
+        else:
+            _print_stats(log, found)
 
 
 @app.command()
@@ -151,6 +149,8 @@ def copy(
     """
     with _errors():
         if target == "-":
+            if sys.stdout.isatty():
+                raise LogError("standard output", "is a terminal: send the stream to a pipe")
             with _local(log) as path:
                 stream.send(path, sys.stdout.buffer)
             return
@@ -168,6 +168,7 @@ def _errors() -> Iterator[None]:
     """A clear line and an exit code in the place of a traceback."""
     try:
         yield
+        sys.stdout.flush()
     except LogError as error:
         typer.echo(f"refold log: {error}", err=True)
         raise typer.Exit(DAMAGED if isinstance(error, LogCorrupt) else UNUSABLE) from None
@@ -193,9 +194,10 @@ def _local(log: str) -> Iterator[Path]:
 def _records(
     reader: LogReader, wanted: EventFilter, with_commands: bool
 ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
+    subjects_of = Subjects(reader)
     if with_commands:
-        return reader.records(wanted)
-    return ((event, []) for event in reader.events(wanted))
+        return reader.records(wanted, subjects_of)
+    return ((event, []) for event in reader.events(wanted, subjects_of))
 
 
 def _write_record(event: EventRecord, commands: list[CommandRecord], as_json: bool) -> None:
@@ -262,7 +264,8 @@ def _print_stats(log: str, found: Statistics) -> None:
     state = "closed" if found.closed else "being written" if found.living else "not closed"
     header = found.header
     _write(f"log        {log}, {state}, {found.segments} segment(s), {found.file_bytes:,} bytes")
-    _write(f"made by    refold {header.code_version}, core {header.core_fingerprint}, {header.kind}")
+    _write(f"made by    refold {header.code_version}, core {header.core_fingerprint}")
+    _write(f"outcomes   {header.kind}")
     _write(f"cluster    {header.cluster_id}")
     _write(f"terms      {', '.join(map(str, found.terms)) or 'none'}")
     if found.first_ns is not None and found.last_ns is not None:

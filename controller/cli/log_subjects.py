@@ -21,9 +21,8 @@ class Subjects:
     command's body was too large to be stored the outcome's subjects are not known.
     """
 
-    def __init__(self) -> None:
-        """`reader` is to be set before the first event."""
-        self.reader: LogReader | None = None
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
         self._first_cause: int | None = None
         self._commands: Iterator[CommandRecord] = iter(())
         self._next: CommandRecord | None = None
@@ -51,10 +50,9 @@ class Subjects:
                 return []
 
     def _subjects_of_command(self, command: commands.CommandId, seq: int) -> list[str]:
-        assert self.reader is not None
         if self._first_cause is None or command.cause < self._first_cause:
             self._first_cause = command.cause
-            self._commands = self.reader.commands(command.cause)
+            self._commands = self._reader.commands(command.cause)
             self._next = next(self._commands, None)
         while self._next and self._next.cause < seq:
             self._remember(self._next)

@@ -34,7 +34,10 @@ class ReadZnodes(Struct, frozen=True, array_like=True, tag="read_znodes"):
 
 
 class ReadStats(Struct, frozen=True, array_like=True, tag="read_stats"):
-    """Read only the stats (ZooKeeper's exists); `watch` also covers creation. Outcome: `ZnodesRead`."""
+    """Read only the stats (ZooKeeper's exists). Outcome: `ZnodesRead`.
+
+    `watch` covers the creation of those that do not exist, too.
+    """
 
     paths: tuple[str, ...]
     watch: bool = False
@@ -244,7 +247,7 @@ class Choice(Struct, frozen=True, array_like=True):
 
 
 class Issued(NamedTuple):
-    """A command as the fold issued it. `term` is the controller epoch that it acts under, 0: none."""
+    """A command as the fold issued it, under the controller epoch `term` (0: none)."""
 
     id: CommandId
     term: int
@@ -253,7 +256,7 @@ class Issued(NamedTuple):
 
 
 def target_of(command: Command) -> str:
-    """What a command is aimed at, for people and for the store's index: a path, a broker, a timer."""
+    """What a command is aimed at, for people and the store's index: a path, a broker, a timer."""
     match command:
         case ReadZnodes(paths=paths) | ReadStats(paths=paths):
             return paths[0] if len(paths) == 1 else f"{len(paths)} znodes"

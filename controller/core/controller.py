@@ -30,6 +30,11 @@ class Controller:
         self._ordinal = 0
         self._issued: list[Issued] = []
 
+    @property
+    def term(self) -> int:
+        """The controller epoch that this session holds; 0: none."""
+        return self.context.epoch if self.is_active else 0
+
     def begin(self, seq: int, now_ms: int) -> None:
         """A new event is folded: its number is the cause of what is issued from now on."""
         self._cause, self._ordinal, self.now_ms = seq, 0, now_ms
@@ -38,8 +43,7 @@ class Controller:
         """Put a command out; it is carried out when the slice ends."""
         id = CommandId(self._cause, self._ordinal)
         self._ordinal += 1
-        term = self.context.epoch if self.is_active else 0
-        self._issued.append(Issued(id, term, command, reason))
+        self._issued.append(Issued(id, self.term, command, reason))
         return id
 
     def take_issued(self) -> list[Issued]:

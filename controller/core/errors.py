@@ -14,7 +14,7 @@ class ControllerMovedError(CoreError):
 
 
 class ProcedureError(CoreError):
-    """A step of a procedure cannot be done; the rest of the controller event is dropped (KB 3.1.5)."""
+    """A step of a procedure cannot be done; the rest of it is dropped (KB 3.1.5)."""
 
 
 class ZnodeError(CoreError):

@@ -5,6 +5,7 @@ with the outcomes that the log holds: no event loop, no clock (DESIGN.md, The wa
 """
 
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from typing import Any, cast
 
 from controller.core import znodes
@@ -53,6 +54,11 @@ class Fold:
         self._trigger: Trigger | None = None
         self._procedure: Coroutine[Wait, Any, None] | None = None
         self._wait: Wait | None = None
+
+    @property
+    def term(self) -> int:
+        """The controller epoch that is held; 0: none."""
+        return self.controller.term
 
     @property
     def is_idle(self) -> bool:
@@ -119,10 +125,8 @@ class Fold:
     def _end_term(self) -> None:
         """The session is over: the procedure ends where it stands, its queue with it (KB 13.1)."""
         if self._procedure is not None:
-            try:
+            with suppress(TermOver):
                 self._procedure.throw(TermOver())
-            except TermOver:
-                pass
             self._procedure = self._wait = None
             self.controller.triggers.appendleft(cast(Trigger, self._trigger))
         kept = [one for one in self.controller.triggers if isinstance(one, HandBack)]

@@ -94,9 +94,7 @@ def _nonzero(topic: str, block: bytes) -> list[PartitionError]:
     return [(topic, partition, code) for partition, code, _ in iter_unpack(">ihB", block) if code]
 
 
-def _add_tagged(
-    errors: list[PartitionError], topic: str, body: bytes, at: int, count: int
-) -> int:
+def _add_tagged(errors: list[PartitionError], topic: str, body: bytes, at: int, count: int) -> int:
     """The slow way, for partitions that carry tagged fields; gives the position after them."""
     for _ in range(count):
         partition, code = _partition_error(body, at)

@@ -12,6 +12,8 @@ _FIRST_WITH_TOPIC_IDS = 5
 _FIRST_WITH_RECOVERY_STATE = 6
 _FIRST_WITH_KRAFT_FLAG = 7
 
+_fixed = Struct(">iiii").pack
+
 
 class LeaderAndIsrFragments:
     """Partitions encoded for one version, each once, however many brokers it goes to.
@@ -38,11 +40,8 @@ class LeaderAndIsrFragments:
             fragment = known.get(id(partition))
             if fragment is None:
                 now, assignment = partition.leadership, partition.assignment
-                tail = settled
-                if assignment.adding or assignment.removing or partition.is_new:
-                    tail = self._tail_of(partition)
-                elif now.recovery_state:
-                    tail = self._tail_of(partition)
+                plain = not (assignment.adding or assignment.removing or now.recovery_state)
+                tail = settled if plain and not partition.is_new else self._tail_of(partition)
                 fragment = known[id(partition)] = (
                     _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch)
                     + arrays[now.isr]
@@ -64,9 +63,6 @@ class LeaderAndIsrFragments:
         recovery = pack(">b", recovery_state) if self._with_recovery_state else b""
         arrays = self._arrays[adding] + self._arrays[removing]
         return arrays + pack(">?", is_new) + recovery + self._tags
-
-
-_fixed = Struct(">iiii").pack
 
 
 def encode_leader_and_isr(

@@ -1,4 +1,4 @@
-"""Kafka's primitive types as bytes, in the legacy and in the flexible ("compact") form (KIP-482)."""
+"""Kafka's primitive types as bytes, in the legacy and in the flexible (compact) form of KIP-482."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

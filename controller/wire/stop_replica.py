@@ -25,7 +25,9 @@ def encode_stop_replica(request: StopReplicaRequest, version: int) -> EncodedReq
         for name, partitions in groupby(request.partitions, attrgetter("topic"))
     ]
     if version >= _FIRST_WITH_LEADER_EPOCH:
-        content = {"topic_states": tuple(_state(schema, *topic) for topic in topics)}
+        content: dict[str, Any] = {
+            "topic_states": tuple(_state(schema, *topic) for topic in topics)
+        }
     else:
         content = {
             "delete_partitions": any(one.delete for one in request.partitions),

@@ -42,7 +42,8 @@ _EPHEMERAL = _INT.pack(1)
 _LASTING = _INT.pack(0)
 _END = _RESULT.pack(-1, True, -1)
 _HEADS: Final = {
-    opcode: _RESULT.pack(opcode, False, -1) for opcode in (CREATE, DELETE, GET_DATA, SET_DATA, CHECK)
+    opcode: _RESULT.pack(opcode, False, -1)
+    for opcode in (CREATE, DELETE, GET_DATA, SET_DATA, CHECK)
 }
 
 

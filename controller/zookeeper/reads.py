@@ -23,6 +23,9 @@ PAGE_ITEMS_MAX: Final = 1000
 SINGLES_ITEMS_MAX: Final = 500
 """Items in an event where each znode has a reply of its own."""
 
+ITEM_BYTES_MIN: Final = PAGE_BYTES // PAGE_ITEMS_MAX
+"""What an item is taken to have at least: a page of missing znodes tells nothing of the others."""
+
 SINGLE_REPLY_BYTES: Final = 4096
 """What a znode's reply is taken to have before it is seen."""
 
@@ -138,7 +141,7 @@ class PagedReads(_ZnodeReads):
                 continue
             count = FIRST_PAGE_ITEMS
             if self._item_bytes:
-                count = min(PAGE_ITEMS_MAX, max(1, PAGE_BYTES // self._item_bytes))
+                count = max(1, PAGE_BYTES // self._item_bytes)
             paths = self._paths[start : start + count]
             if self._watch:
                 yield from self._persistent_watches(paths)
@@ -157,7 +160,7 @@ class PagedReads(_ZnodeReads):
             bulk.read_multi_read(frame, token, columns)
         else:
             columns.add_errors(error, token)
-        self._item_bytes = max(self._item_bytes, len(frame) // token)
+        self._item_bytes = max(self._item_bytes, len(frame) // token, ITEM_BYTES_MIN)
         yield from self._tell(columns)
 
 

@@ -2,28 +2,29 @@
 
 The rules, beside which the code is only bookkeeping:
 
-- One connection at a time. A handshake asks for the session that we have, or for a new one; then one
-  multiRead asks whether the server is 3.6 or later; then watches are set again; then commands go out.
-- Requests go out in the order of the commands, many in flight, and are answered in order; a reply out
-  of order ends the connection. Two limits bound what is in flight, of requests and of bytes (a single
-  request may pass the latter). What waits behind them is bounded by what the core asks for at a time.
+- One connection at a time. A handshake asks for the session that we have, or for a new one; one
+  multiRead then asks whether the server is 3.6 or later; then watches are set again; then commands
+  go out.
+- Requests go out in the order of the commands, many in flight, and are answered in order; a reply
+  out of order ends the connection. Two limits bound what is in flight, of requests and of bytes (a
+  single request may pass the latter). What waits is bounded by what the core asks for at a time.
 - Nothing is ever sent again on another connection. When one is lost, every command that is not done
-  ends with CONNECTION_LOSS for what has no reply, and then the loss is told. Commands that come while
-  there is no connection end so at once.
+  ends with CONNECTION_LOSS for what has no reply, and then the loss is told. Commands that come
+  while there is no connection end so at once.
 - Silence for a third of the session time-out (10 s at most) is broken by a ping, for two thirds it
   ends the connection.
-- The session is over when a server says so, or when nothing was heard of it for its whole time-out: the
-  servers may then have ended it. Everything not done ends with SESSION_EXPIRED, the end is told, and the
-  next handshake begins a new session, which no command of the old one ever reaches.
-- ZooKeeper's own client would wait for the server's word. An end that we only assume may be wrong (the
-  whole ensemble was away), and the ephemeral znodes of a session that nobody uses would stand for
-  another time-out. So the next connection takes the old session up once more, only to close it.
-- Watch events are told from the moment of the watch on; over a reconnect none is lost, but changes of
-  one znode may be merged into one, and a deletion may be told twice.
+- The session is over when a server says so, or when nothing was heard of it for its whole time-out:
+  the servers may then have ended it. Everything not done ends with SESSION_EXPIRED, the end is told
+  and the next handshake begins a new session, which no command of the old one ever reaches.
+- ZooKeeper's own client would wait for the server's word. An end that we only assume may be wrong
+  (the whole ensemble was away), and the ephemeral znodes of a session that nobody uses would stand
+  for another time-out. So the next connection takes the old session up again, only to close it.
+- Over a reconnect no watch event is lost, but several changes of one znode may be told as one, and
+  a deletion twice.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -41,7 +42,7 @@ from controller.zookeeper import bulk, wire
 from controller.zookeeper.commands import is_empty, work_of
 from controller.zookeeper.errors import MalformedReply
 from controller.zookeeper.watches import Watches
-from controller.zookeeper.work import Exchange, OutcomeEvent, Request, Work
+from controller.zookeeper.work import Exchange, Request, Work
 
 PING_MS_MAX: Final = 10_000
 NO_SESSION: Final = 0
@@ -64,12 +65,16 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What a session is made with. Times in milliseconds; the server may change the time-out."""
+    """What a session is made with. Times in milliseconds; the server may change the time-out.
+
+    Without `bulk` every server is spoken to as one before 3.6.
+    """
 
     timeout_ms: int = 18_000
     connect_timeout_ms: int = 6_000
     chroot: str = ""
     acl: bytes = wire.acl_vector(wire.OPEN_ACL)
+    bulk: bool = True
     flight_requests_max: int = 1000
     flight_bytes_max: int = 4 * 1024 * 1024
 
@@ -305,9 +310,7 @@ class Session:
         self._identity = _Identity(answer.session_id, answer.password, answer.timeout_ms)
         self._heard_ms = now_ms
         self._phase = Phase.PROBING
-        self._tell(
-            [SessionConnected(answer.session_id, answer.timeout_ms, self._server, renewed)]
-        )
+        self._tell([SessionConnected(answer.session_id, answer.timeout_ms, self._server, renewed)])
         self._send(None, Request(bulk.multi_read_request([self._exchange.encoded("/")]), 0))
 
     def _bury(self, answer: wire.Handshake) -> None:
@@ -322,14 +325,15 @@ class Session:
             raise MalformedReply(f"a reply to request {header.xid}, which is not the next one")
         _, work, request = self._flight.popleft()
         self._flight_bytes -= request.flight_bytes
-        if header.zxid > 0:
-            self._last_zxid = header.zxid
         if work is not None:
+            # Not of the probe's reply: changes up to it are still to be told by the watches.
+            self._last_zxid = max(self._last_zxid, header.zxid)
             self._tell(work.reply(request.token, header.error, frame))
             return
         match self._phase:
             case Phase.PROBING:
-                self._exchange.bulk = header.error != wire.UNIMPLEMENTED
+                unknown = header.error == wire.UNIMPLEMENTED
+                self._exchange.bulk = self._settings.bulk and not unknown
                 self._watch_again()
                 self._phase = Phase.READY
             case Phase.BURYING:
@@ -370,7 +374,8 @@ class Session:
     def _expire(self) -> None:
         """End the session; its outcomes and its end are told on its own channel."""
         self._fail(SESSION_EXPIRED)
-        self._tell([SessionExpired(self._identity.session_id)])
+        if self._identity is not self._none:
+            self._tell([SessionExpired(self._identity.session_id)])
         self._identity = self._none
         self._last_zxid = 0
         self._exchange.watches = Watches()
@@ -390,6 +395,6 @@ class Session:
         for command_id, command in waiting:
             self._tell(work_of(command_id, command, self._exchange).fail(error))
 
-    def _tell(self, events: "Iterator[OutcomeEvent] | list[Event]") -> None:
+    def _tell(self, events: Iterable[Event]) -> None:
         channel = self.channel
         self._told.extend(Told(channel, event) for event in events)

@@ -1,9 +1,9 @@
 """Which watches a session has, so that a repeated one costs nothing and a reconnect loses none.
 
-Two kinds of server: from 3.6 on a path gets one persistent watch, which stays for the session and
-serves every interest in that path; on older ones each read sets a one-shot watch, which is gone when
-it has fired. A persistent watch tells of children too: what nobody asked for is dropped here, so that
-both kinds of server tell the same.
+From ZooKeeper 3.6 on a path gets one persistent watch, which stays for the session and serves every
+interest in that path; on older servers each read sets a one-shot watch, which is gone when it has
+fired. A persistent watch tells of children too: what nobody asked for is dropped here, so that both
+kinds of server tell the same.
 
 Entries grow with the number of different paths that the session ever watched.
 """

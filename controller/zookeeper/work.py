@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from controller.core.commands import CommandId
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.zookeeper.watches import Watches
 
@@ -26,7 +25,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Exchange:
-    """What the works of a session share: the chroot, the ACL, the watches, and the server's talents.
+    """What the works of a session share: the chroot, the ACL, the watches, what the server knows.
 
     `bulk` is whether the server knows multiRead and addWatch (from 3.6 on); None: not asked yet.
     """

@@ -1,13 +1,13 @@
 """WriteZnodes, WriteAtomically and SyncZnodes.
 
-WriteZnodes means: every operation on its own, in order, each guarded by /controller_epoch (KB 1.3.1).
-Many go in one multi all the same, several multis in flight. What keeps the meaning:
+WriteZnodes means: every operation on its own, in order, each guarded by /controller_epoch
+(KB 1.3.1). Many go in one multi all the same, several multis in flight. What keeps the meaning:
 
-- A multi is all or nothing. Where an operation fails, it keeps its error and the others of that multi
-  are sent again without it, in multis of half the size, so that many failures cost little.
+- A multi is all or nothing. Where an operation fails, it keeps its error and the others of that
+  multi are sent again without it, in multis of half the size, so that many failures cost little.
 - An operation that depends on one in flight (the same path, its parent or its child) waits until
   nothing is in flight: else a create would meet a parent that is about to be sent again.
-- A failed operation that depends on one before it in its multi is tried again after that one is done.
+- A failed operation that depends on one before it in its multi is tried again when that is done.
 - Where the check of /controller_epoch failed, every operation ends FENCED, those not sent yet too:
   that version never comes back.
 """

@@ -158,7 +158,9 @@ def _show(status: control.Answer, as_json: bool) -> None:
         return
     table = Table("server", "listens at", "state", "pid", "folder", box=None)
     for server in status["servers"]:
-        table.add_row(*(str(server[key]) for key in ("name", "connect", "state", "pid", "folder")))
+        table.add_row(
+            *(str(server[key] or "-") for key in ("name", "connect", "state", "pid", "folder"))
+        )
     _out.print(table)
     _out.print(f"zookeeper.connect  {status['zookeeper']}", soft_wrap=True)
     _out.print(f"bootstrap.servers  {status['bootstrap']}", soft_wrap=True)

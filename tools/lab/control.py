@@ -4,6 +4,7 @@ A request is {"do": "kill", "server": "broker-1"}; `do` is `status`, `down` or o
 The answer is the status of the lab, or {"error": "..."}.
 """
 
+import contextlib
 import json
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -63,6 +64,11 @@ async def serve(lab: Lab, chroot: str, *, down: Callable[[], None]) -> None:
     """Answer requests until cancelled; calls `down` when asked to end the lab."""
 
     async def answer(client: SocketStream) -> None:
+        # Who asked may be gone by now; that ends the answer, not the lab.
+        with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            await act(client)
+
+    async def act(client: SocketStream) -> None:
         async with client:
             request = json.loads(await client.receive())
             try:

@@ -58,7 +58,9 @@ class Server(ABC):
     @property
     def running(self) -> bool:
         """Whether the process is there, paused or not."""
-        return self._guard is not None and self._guard.poll() is None
+        if self._guard is not None and self._guard.poll() is not None:
+            self._forget(self._guard)
+        return self._guard is not None
 
     @property
     def state(self) -> Literal["running", "paused", "down"]:
@@ -97,7 +99,8 @@ class Server(ABC):
             start_new_session=True,  # Ctrl-C at a terminal is for the lab, not for its servers
         )
         assert self._guard.stdout is not None
-        line = self._guard.stdout.readline()
+        with self._guard.stdout as told:
+            line = told.readline()
         if not line:
             raise LabError(f"{self.name} could not be started: {' '.join(command)}")
         self._pid = int(line)
@@ -116,7 +119,12 @@ class Server(ABC):
     def kill(self) -> None:
         """End the process with SIGKILL; it is gone on return."""
         self._signal(signal.SIGKILL)
-        self._guard_ended(STOP_SECONDS_MAX)
+        assert self._guard is not None
+        try:
+            self._guard.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired as error:
+            raise LabError(f"{self.name} (pid {self._pid}) could not be killed") from error
+        self._forget(self._guard)
 
     async def stop(self) -> None:
         """Ask the process to end with SIGTERM and wait for it: a broker's controlled shutdown.
@@ -170,12 +178,10 @@ class Server(ABC):
     def _signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
-    def _guard_ended(self, seconds: float) -> None:
-        assert self._guard is not None
-        try:
-            self._guard.wait(seconds)
-        except subprocess.TimeoutExpired as error:
-            raise LabError(f"{self.name} (pid {self._pid}) could not be killed") from error
+    def _forget(self, ended: "subprocess.Popen[str]") -> None:
+        assert ended.stdin is not None
+        ended.stdin.close()
+        self._guard = None
 
     def _last_words(self) -> str:
         """The last error that the server wrote, and where to read more."""

@@ -1,0 +1,91 @@
+"""`refold replay`: fold a recorded log again and compare every decision."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from eventstore.errors import LogError
+from eventstore.reader import LogReader
+from replay.errors import ReplayError
+from replay.recorded import UPCASTERS
+from replay.verify.verification import Verification, verify_decisions
+
+_SHOWN = 50
+_STEP = 1000
+_AGREED, _DIFFERS, _UNUSABLE = 0, 1, 2
+
+app = typer.Typer()
+
+
+@app.command(name="replay")
+def replay(
+    log: Annotated[Path, typer.Argument(help="A log folder, or - for a stream on stdin.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Derive the controller's decisions again from LOG and compare them with what it did.
+
+    Exit status: 0 every command agrees, 1 at least one does not, 2 the log cannot be used or was
+    recorded by another core.
+    """
+    try:
+        with LogReader.open(log, UPCASTERS) as reader:
+            result = _verify_with_progress(reader)
+    except (LogError, ReplayError) as error:
+        typer.echo(f"refold replay: {error}", err=True)
+        raise typer.Exit(_UNUSABLE) from None
+    if as_json:
+        typer.echo(_as_json(result))
+    else:
+        _print(result, log)
+    raise typer.Exit(_DIFFERS if result.mismatched else _AGREED)
+
+
+def _verify_with_progress(reader: LogReader) -> Verification:
+    console = Console(stderr=True)
+    columns = (TextColumn("folding"), BarColumn(), TextColumn("{task.completed} events"))
+    with Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("folding", total=reader.last_seq)
+
+        def advance(events: int) -> None:
+            if events % _STEP == 0:
+                progress.update(task, completed=events)
+
+        return verify_decisions(reader, advance)
+
+
+def _as_json(result: Verification) -> str:
+    document = {
+        "events": result.events,
+        "commands": result.commands,
+        "agreed": result.agreed,
+        "unrecorded": result.unrecorded,
+        "mismatches": msgspec.to_builtins(result.mismatches),
+    }
+    return msgspec.json.encode(document).decode()
+
+
+def _print(result: Verification, log: Path) -> None:
+    for one in result.mismatches[:_SHOWN]:
+        differing = f" ({', '.join(one.differs)})" if one.differs else ""
+        typer.echo(
+            f"event {one.event} ({one.event_kind}), command {one.ordinal}: {one.what}{differing}\n"
+            f"  recorded: {one.recorded or 'nothing'}\n"
+            f"  derived:  {one.derived or 'nothing'}"
+        )
+    if result.mismatched > _SHOWN:
+        typer.echo(f"... and {result.mismatched - _SHOWN} more; --json lists up to 1000")
+    verdict = "agrees" if not result.mismatched else f"{result.mismatched} commands do not agree"
+    typer.echo(
+        f"{log}: {verdict}: {result.events} events, {result.commands} commands, "
+        f"{result.agreed} agreed, {result.unrecorded} unrecorded"
+    )

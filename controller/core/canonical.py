@@ -1,0 +1,85 @@
+"""How events and commands are written down: msgpack in field order, and digests of commands.
+
+The log stores what is made here, and replay compares it: a change of these bytes is a change of
+every log. Tags stand for kinds; the schema of an event is the version of its fields.
+"""
+
+import hashlib
+from typing import Final, cast
+
+import msgspec
+
+from controller.core.commands import Command, Reason
+from controller.core.events import Event
+
+_encoder = msgspec.msgpack.Encoder()
+_event_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+_command_decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
+_reason_decoder: msgspec.msgpack.Decoder[Reason] = msgspec.msgpack.Decoder(Reason)
+
+DIGEST_BYTES: Final = 16
+
+EVENT_SCHEMAS: Final[dict[str, int]] = {
+    tag: 1
+    for tag in (
+        "session_connected",
+        "session_disconnected",
+        "session_expired",
+        "watch_fired",
+        "znodes_read",
+        "children_read",
+        "znodes_written",
+        "broker_answered",
+        "channel_fault",
+        "timer_fired",
+        "topic_ids_drawn",
+        "shutdown_requested",
+    )
+}
+"""Every kind of event, with the version of its fields that this code writes and folds."""
+
+
+def kind_of(value: Event | Command) -> str:
+    """The kind that an event or command is stored under."""
+    return cast(str, value.__struct_config__.tag)
+
+
+def cause_of(event: Event) -> int | None:
+    """The event whose command this one answers; None for one that came by itself."""
+    command = getattr(event, "command", None)
+    return command.cause if command is not None else None
+
+
+def encode_event(event: Event) -> bytes:
+    """The payload that the log stores."""
+    return _encoder.encode(event)
+
+
+def decode_event(payload: bytes) -> Event:
+    """The event again. Raises msgspec.DecodeError for anything else."""
+    return _event_decoder.decode(payload)
+
+
+def encode_command(command: Command) -> bytes:
+    """A command's canonical body."""
+    return _encoder.encode(command)
+
+
+def decode_command(body: bytes) -> Command:
+    """The command again. Raises msgspec.DecodeError for anything else."""
+    return _command_decoder.decode(body)
+
+
+def digest(body: bytes) -> bytes:
+    """What stands for a body in the log, and is compared."""
+    return hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
+
+
+def encode_reason(reason: Reason) -> bytes:
+    """A reason as the log stores it."""
+    return _encoder.encode(reason)
+
+
+def decode_reason(data: bytes) -> Reason:
+    """The reason again. Raises msgspec.DecodeError for anything else."""
+    return _reason_decoder.decode(data)

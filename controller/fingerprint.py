@@ -1,0 +1,35 @@
+"""Which core this is: a digest of its source, so that a log names the rules it was decided by."""
+
+import hashlib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+
+@cache
+def core_fingerprint() -> str:
+    """A hex digest of every source file of controller.core, the same on every machine."""
+    digest = hashlib.blake2b(digest_size=12)
+    for name, source in _sources(files("controller.core"), ""):
+        digest.update(name.encode() + b"\0")
+        digest.update(source.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    return digest.hexdigest()
+
+
+def code_version() -> str:
+    """The version of the installed package; "unknown" when it runs from a bare checkout."""
+    try:
+        return version("refold")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _sources(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:
+    found: list[tuple[str, Traversable]] = []
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        if entry.is_dir():
+            found += _sources(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            found.append((prefix + entry.name, entry))
+    return found

@@ -1,0 +1,225 @@
+"""Drives a ZooKeeper session over TCP: sockets, the clock, the choice of the server.
+
+When a connection ends the next server is tried at once, in an order of chance, so that the clients
+of a dead server do not all meet at the same one; only when every server has failed in turn is there
+a pause.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from itertools import cycle
+
+import anyio
+
+from controller.core.commands import CommandId, ZooKeeperCommand
+from controller.core.events import Event
+from controller.zookeeper.servers import ConnectString, Server
+from controller.zookeeper.session import Phase, Session, SessionSettings
+
+PAUSE_SECONDS_MIN = 0.1
+PAUSE_SECONDS_MAX = 1.0
+STEADY_SECONDS = 1.0
+"""A connection that ends sooner counts as a failure of its server: no tight loop of reconnects."""
+
+OnEvent = Callable[[Event, str], None]
+"""Called with an event and its channel, in order, on the event loop; must not wait."""
+
+
+class ZooKeeperConnection:
+    """A ZooKeeper session on real servers. One `run` an object."""
+
+    def __init__(
+        self,
+        connect: ConnectString,
+        on_event: OnEvent,
+        *,
+        session_timeout_ms: int = 18_000,
+        settings: SessionSettings | None = None,
+    ) -> None:
+        """`settings` goes before what `connect` and `session_timeout_ms` say; for tests."""
+        self._servers = list(connect.servers)
+        self._on_event = on_event
+        self._settings = settings or SessionSettings(
+            timeout_ms=session_timeout_ms,
+            connect_timeout_ms=session_timeout_ms // len(connect.servers),
+            chroot=connect.chroot,
+        )
+        self._session = Session(self._settings, 0)
+        self._link: _Link | None = None
+        self._flush_is_due = False
+        self._closing = anyio.Event()
+        self._finished = anyio.Event()
+
+    @property
+    def session_id(self) -> int:
+        """The living session; 0 while there is none."""
+        return self._session.session_id
+
+    @property
+    def fault(self) -> str:
+        """Why the last connection ended or could not be made, for people; empty at first."""
+        return self._session.fault
+
+    def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
+        """Carry out a command. Its outcome comes by `on_event`, never from within this call."""
+        self._session.submit(command_id, command)
+        self._flush_soon()
+
+    async def run(self) -> None:
+        """Keep a session until `close`: connect, reconnect, begin a new one when one has ended."""
+        self._session = Session(self._settings, _now_ms())
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._tick)
+                await self._stay_connected()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._finished.set()
+
+    async def close(self) -> None:
+        """End the session in order, so that its ephemeral znodes go at once; `run` then returns.
+
+        To be called while `run` runs. Takes as long as the server takes, two thirds of the session
+        time-out at most.
+        """
+        self._closing.set()
+        self._session.close()
+        self._flush()
+        await self._finished.wait()
+
+    @property
+    def _closed(self) -> bool:
+        return self._session.phase is Phase.CLOSED
+
+    async def _stay_connected(self) -> None:
+        random.shuffle(self._servers)
+        failures = 0
+        for server in cycle(self._servers):
+            began = _now_ms()
+            answered = await self._live_with(server)
+            if self._closed:
+                return
+            if answered and _now_ms() - began > STEADY_SECONDS * 1000:
+                failures = 0
+                continue
+            failures += 1
+            rounds, rest = divmod(failures, len(self._servers))
+            if rounds and not rest:
+                pause = PAUSE_SECONDS_MIN * 2 ** min(rounds - 1, 10)
+                await self._pause(min(pause, PAUSE_SECONDS_MAX))
+                if self._closed:
+                    return
+
+    async def _pause(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await self._closing.wait()
+
+    async def _live_with(self, server: Server) -> bool:
+        """Connect to a server and stay until that connection ends; whether it was ever made."""
+        loop = asyncio.get_running_loop()
+        link = _Link(self)
+        try:
+            with anyio.fail_after(self._settings.connect_timeout_ms / 1000):
+                await loop.create_connection(lambda: link, server.host, server.port)
+        except (OSError, TimeoutError) as error:
+            self._session.disconnected(f"no connection to {server}: {_reason(error)}")
+            self._flush()
+            return False
+        if self._closed:
+            link.close()
+            return True
+        self._link = link
+        self._session.connected(str(server), _now_ms())
+        self._flush()
+        try:
+            await link.ended.wait()
+        finally:
+            self._link = None
+            link.close()
+        return True
+
+    async def _tick(self) -> None:
+        while True:
+            due_ms = self._session.next_tick_ms
+            # A deadline can come nearer only by a handshake; a look this often finds that.
+            nap_ms = PAUSE_SECONDS_MIN * 1000
+            if due_ms is not None:
+                nap_ms = min(max(due_ms - _now_ms(), 1), nap_ms)
+            # After a sleep the loop has read its sockets before this task goes on: a loop that was
+            # held up does not take its own silence for the server's.
+            await anyio.sleep(nap_ms / 1000)
+            self._session.tick(_now_ms())
+            self._flush()
+
+    def arrived(self, link: "_Link", data: bytes) -> None:
+        """Bytes came in on `link`."""
+        if link is self._link:
+            self._session.received(data, _now_ms())
+            self._flush()
+
+    def ended(self, link: "_Link", cause: str) -> None:
+        """`link` was closed by the other side, or broke."""
+        if link is self._link:
+            self._link = None
+            self._session.disconnected(cause)
+            self._flush()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send what the session wants sent, tell its events, hang up where it wants that."""
+        self._flush_is_due = False
+        link = self._link
+        data = self._session.output(_now_ms())
+        if link is not None:
+            if data:
+                link.send(data)
+            if self._session.phase in (Phase.DISCONNECTED, Phase.CLOSED):
+                self._link = None
+                link.close()
+        for channel, event in self._session.told():
+            self._on_event(event, channel)
+
+
+class _Link(asyncio.Protocol):
+    """One TCP connection. Its write buffer is bounded by the session's limit of bytes in flight."""
+
+    def __init__(self, owner: ZooKeeperConnection) -> None:
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        self.ended = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._owner.arrived(self, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.ended(self, _reason(exc) if exc else "the server closed the connection")
+        self.ended.set()
+
+    def send(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Drop the connection; nothing that is still buffered matters to the session."""
+        if self._transport is not None:
+            self._transport.abort()
+        self.ended.set()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
+    return str(error) or type(error).__name__
+
+
+def _now_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)

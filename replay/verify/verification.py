@@ -1,0 +1,168 @@
+"""Does this code decide again what the log says was decided? (DESIGN.md, Replay: verify)
+
+The log's events are folded anew and every command is compared with the one stored: its kind,
+target, reason, digest, and body where it is kept.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from controller.core.canonical import digest, encode_command, encode_reason, kind_of
+from controller.core.commands import Issued, target_of
+from controller.core.fold import Fold
+from controller.fingerprint import core_fingerprint
+from eventstore.reader import LogReader
+from eventstore.records import CommandRecord
+from eventstore.verify import verify
+from replay.errors import OtherCoreError, ReplayError
+from replay.recorded import configuration_of, records
+
+MISMATCHES_MAX = 1000
+"""More than these are counted but not listed."""
+
+
+class Mismatch(Struct, frozen=True):
+    """One command that does not agree. `event` is the number of the event that it belongs to.
+
+    `differs` names the fields; a "missing" one was recorded and is not decided now, an "extra" one
+    is decided now and was not recorded.
+    """
+
+    event: int
+    ordinal: int
+    event_kind: str
+    what: Literal["changed", "missing", "extra"]
+    differs: list[str]
+    recorded: str | None
+    derived: str | None
+
+
+class Verification(Struct, frozen=True):
+    """What came of a replay. `unrecorded` commands at the log's end were decided, but the daemon
+    died before it could store them."""
+
+    events: int
+    commands: int
+    agreed: int
+    unrecorded: int
+    mismatched: int
+    mismatches: list[Mismatch]
+
+
+def verify_decisions(
+    reader: LogReader, progress: Callable[[int], None] = lambda events: None
+) -> Verification:
+    """Fold a sound log again and compare. Raises ReplayError when it cannot be done."""
+    _check_usable(reader)
+    comparison = _Comparison()
+    fold = Fold(configuration_of(reader.header))
+    events = 0
+    for event, stored in records(reader):
+        derived = [issued for part in fold.apply(event) for issued in part]
+        comparison.compare(event.seq, kind_of(event.event), derived, stored)
+        events += 1
+        progress(events)
+    return comparison.result(events, reader.closing is not None)
+
+
+def _check_usable(reader: LogReader) -> None:
+    header = reader.header
+    if header.kind != "recorded":
+        raise ReplayError("this log is world-backed: its outcomes are computed, not recorded")
+    if header.first_seq != 1:
+        raise ReplayError(
+            f"the log begins with event {header.first_seq}, its earlier segments are gone: "
+            "replay needs a whole log"
+        )
+    report = verify(reader.path)
+    for damage in report.damages:
+        raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
+    if header.core_fingerprint != core_fingerprint():
+        raise OtherCoreError(
+            f"recorded by core {header.core_fingerprint} (refold {header.code_version}), this is "
+            f"{core_fingerprint()}: run the replay of that version, or compare the two with diff"
+        )
+
+
+class _Comparison:
+    """Counts and collects while the log is folded.
+
+    What is decided now and was not stored is held back until a later stored command shows that it
+    should have been: after a crash the last commands are not in the log.
+    """
+
+    def __init__(self) -> None:
+        self._commands = self._agreed = self._mismatched = 0
+        self._mismatches: list[Mismatch] = []
+        self._held_back: list[tuple[int, str, Issued]] = []
+
+    def compare(
+        self, seq: int, kind: str, derived: list[Issued], stored: list[CommandRecord]
+    ) -> None:
+        """The commands of one event."""
+        by_ordinal = {one.ordinal: one for one in stored}
+        for issued in derived:
+            self._commands += 1
+            before = by_ordinal.pop(issued.id.ordinal, None)
+            if before is None:
+                self._held_back.append((seq, kind, issued))
+                continue
+            self._release()
+            differs = _differences(before, issued)
+            if differs:
+                self._add(seq, issued.id.ordinal, kind, "changed", differs, before, issued)
+            else:
+                self._agreed += 1
+        for ordinal, before in by_ordinal.items():
+            self._release()
+            self._commands += 1
+            self._add(seq, ordinal, kind, "missing", [], before, None)
+
+    def result(self, events: int, is_closed: bool) -> Verification:
+        """The counts. A log that was closed holds every command that was decided."""
+        if is_closed:
+            self._release()
+        return Verification(
+            events,
+            self._commands,
+            self._agreed,
+            len(self._held_back),
+            self._mismatched,
+            self._mismatches,
+        )
+
+    def _release(self) -> None:
+        for seq, kind, issued in self._held_back:
+            self._add(seq, issued.id.ordinal, kind, "extra", [], None, issued)
+        self._held_back.clear()
+
+    def _add(
+        self,
+        seq: int,
+        ordinal: int,
+        kind: str,
+        what: Literal["changed", "missing", "extra"],
+        differs: list[str],
+        before: CommandRecord | None,
+        now: Issued | None,
+    ) -> None:
+        self._mismatched += 1
+        if len(self._mismatches) < MISMATCHES_MAX:
+            was = f"{before.kind} {before.target}" if before else None
+            is_now = f"{kind_of(now.command)} {target_of(now.command)}" if now else None
+            self._mismatches.append(Mismatch(seq, ordinal, kind, what, differs, was, is_now))
+
+
+def _differences(before: CommandRecord, now: Issued) -> list[str]:
+    body = encode_command(now.command)
+    compared = {
+        "kind": (before.kind, kind_of(now.command)),
+        "term": (before.term, now.term),
+        "target": (before.target, target_of(now.command)),
+        "reason": (before.reason, encode_reason(now.reason)),
+        "digest": (before.digest, digest(body)),
+        "body": (before.body, body if before.body is not None else None),
+    }
+    return [name for name, (was, is_now) in compared.items() if was != is_now]

@@ -1,0 +1,70 @@
+"""Records and logs to test with."""
+
+from pathlib import Path
+from typing import Any
+
+from eventstore.records import CommandRecord, EventRecord, Header
+from eventstore.writer import LogWriter
+
+START_NS = 1_795_000_000_000_000_000
+
+
+def header(**changes: Any) -> Header:
+    values: dict[str, Any] = {
+        "kind": "recorded",
+        "core_fingerprint": "c0ffee",
+        "code_version": "0.1.0",
+        "configuration": {"broker.id": 1000},
+        "cluster_id": "Zm9v",
+        "created_ns": START_NS,
+    }
+    return Header(**(values | changes))
+
+
+def event(seq: int, **changes: Any) -> EventRecord:
+    """One event a second."""
+    base = EventRecord(
+        seq=seq,
+        wall_ns=START_NS + seq * 1_000_000_000,
+        mono_ns=seq * 1_000_000_000,
+        term=1,
+        kind="watch_fired",
+        schema=1,
+        channel="zookeeper",
+        origin="exogenous",
+        cause=None,
+        payload=f"payload {seq}".encode(),
+    )
+    return base._replace(**changes)
+
+
+def events(first: int, last: int, **changes: Any) -> list[EventRecord]:
+    return [event(seq, **changes) for seq in range(first, last + 1)]
+
+
+def command(cause: int, ordinal: int = 0, **changes: Any) -> CommandRecord:
+    base = CommandRecord(
+        cause=cause,
+        ordinal=ordinal,
+        term=1,
+        kind="write_znodes",
+        target="/brokers/topics/t",
+        reason=b"because",
+        digest=b"d" * 16,
+        body=b"body",
+    )
+    return base._replace(**changes)
+
+
+def write_log(folder: Path, count: int = 10, *, closed: bool = True, **options: Any) -> Path:
+    """A log of `count` events, one command each, appended by threes."""
+    writer = LogWriter.create(folder, header(), **options)
+    for first in range(1, count + 1, 3):
+        batch = events(first, min(first + 2, count))
+        writer.append(batch, [command(one.seq) for one in batch])
+        writer.roll_if_due()
+    if closed:
+        writer.close()
+    else:
+        writer.abandon()
+    return folder

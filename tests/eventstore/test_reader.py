@@ -1,0 +1,187 @@
+import sqlite3
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from eventstore.errors import LogLocked, LogTooNew
+from eventstore.filters import EventFilter
+from eventstore.reader import LogReader
+from eventstore.records import EventRecord
+from eventstore.segment import open_segment
+from eventstore.subjects import index_path, index_subjects
+from eventstore.upcasters import Upcast, Upcasters
+from eventstore.verify import verify
+from eventstore.writer import LogWriter
+from tests.eventstore.samples import START_NS, event, events, header, write_log
+
+
+@pytest.fixture
+def mixed_log(tmp_path: Path) -> Path:
+    """Nine events in segments of three; kinds, channels and terms vary."""
+    folder = tmp_path / "mixed"
+    with LogWriter.create(folder, header(), segment_bytes=1) as writer:
+        for first in (1, 4, 7):
+            writer.append(
+                [
+                    event(first),
+                    event(first + 1, kind="timer_fired", channel="timer"),
+                    event(first + 2, kind="broker_answered", channel="broker-3", term=2),
+                ]
+            )
+            writer.roll_if_due()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        (EventFilter(), [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (EventFilter(first_seq=4, last_seq=7), [4, 5, 6, 7]),
+        (EventFilter(from_ns=START_NS + 8 * 10**9), [8, 9]),
+        (EventFilter(to_ns=START_NS + 2 * 10**9), [1, 2]),
+        (EventFilter(kinds=("timer_fired",)), [2, 5, 8]),
+        (EventFilter(kinds=("timer_fired", "broker_answered"), first_seq=5), [5, 6, 8, 9]),
+        (EventFilter(channel="broker-3"), [3, 6, 9]),
+        (EventFilter(term=2, last_seq=6), [3, 6]),
+        (EventFilter(first_seq=10), []),
+    ],
+)
+def test_filters(mixed_log: Path, wanted: EventFilter, numbers: list[int]) -> None:
+    assert [one.seq for one in LogReader(mixed_log).events(wanted)] == numbers
+
+
+def subjects_of(record: EventRecord) -> Iterable[str]:
+    return ["even" if record.seq % 2 == 0 else "odd", f"broker {record.seq}"]
+
+
+def test_events_are_found_by_subject(mixed_log: Path) -> None:
+    reader = LogReader(mixed_log)
+    even = EventFilter(subject="even", kinds=("watch_fired", "timer_fired"))
+    assert [one.seq for one in reader.events(even, subjects_of)] == [2, 4, 8]
+    assert [one.seq for one in reader.events(EventFilter(subject="broker 5"), subjects_of)] == [5]
+    assert list(reader.events(EventFilter(subject="nobody"), subjects_of)) == []
+    assert index_path(reader.segments[0]).exists()
+    assert verify(mixed_log).is_sound
+
+
+def test_an_index_goes_on_where_it_ended(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def counted(record: EventRecord) -> Iterable[str]:
+        asked.append(record.seq)
+        return subjects_of(record)
+
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append(events(1, 4))
+        with open_segment(writer.segment) as segment:
+            index_subjects(segment, counted)
+        writer.append(events(5, 6))
+        wanted = EventFilter(subject="odd")
+        found = LogReader(tmp_path / "log").events(wanted, counted)
+        assert [one.seq for one in found] == [1, 3, 5]
+    assert asked == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_living_log_is_read_as_it_grows(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header(), segment_bytes=1) as writer:
+        reader = LogReader(tmp_path / "log")
+        assert list(reader.events()) == []
+        writer.append(events(1, 3))
+        assert reader.last_seq == 3
+        writer.roll_if_due()
+        writer.append(events(4, 5))
+        assert list(reader.events()) == events(1, 5)
+        assert verify(tmp_path / "log").living
+        assert reader.closing is None
+    assert reader.closing is not None
+
+
+def test_a_slow_reader_does_not_hold_up_the_writer(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append(events(1, 2500))
+        slow = LogReader(tmp_path / "log").events()
+        next(slow)
+        wal = writer.segment.with_name(writer.segment.name + "-wal")
+        for first in range(2501, 12_501, 1000):
+            writer.append(events(first, first + 999, payload=b"x" * 2000))
+        # The write-ahead log was folded back: it holds one batch, not all that came.
+        assert wal.stat().st_size < 10 << 20
+        assert sum(1 for _ in slow) == 12_499
+
+
+def test_a_log_that_somebody_locked(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header(), busy_ms=10) as writer:
+        foreign = sqlite3.connect(writer.segment, isolation_level=None)
+        foreign.execute("begin immediate")
+        with pytest.raises(LogLocked, match="another process holds it"):
+            writer.append(events(1, 3))
+        foreign.close()
+
+
+def test_reading_from_a_read_only_file_system(small_disk: Path) -> None:
+    write_log(small_disk / "closed")
+    write_log(small_disk / "open", closed=False)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert verify(small_disk / "closed").closed
+    reader = LogReader(small_disk / "closed")
+    assert list(reader.events()) == events(1, 10)
+    found = reader.events(EventFilter(subject="odd"), subjects_of)
+    assert [one.seq for one in found] == [1, 3, 5, 7, 9]
+    assert list(LogReader(small_disk / "open").events()) == events(1, 10)
+    left = sorted(one.name for one in (small_disk / "closed").iterdir())
+    assert left == ["00000000000000000001.refold", "lock"]
+
+
+def test_the_last_transactions_of_a_crash_are_read_from_read_only_media(small_disk: Path) -> None:
+    writer = LogWriter.create(small_disk / "living", header())
+    writer.append(events(1, 10))
+    crashed = small_disk / "crashed"
+    crashed.mkdir()
+    for suffix in ("", "-wal"):
+        name = writer.segment.name + suffix
+        (crashed / name).write_bytes((small_disk / "living" / name).read_bytes())
+    writer.close()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert list(LogReader(crashed).events()) == events(1, 10)
+    assert verify(crashed).is_sound
+
+
+def test_old_schemas_are_read_as_the_current_one(tmp_path: Path) -> None:
+    """Version 1 of "ticked" was called "tick"; version 2 of "ticked" has an exclamation mark."""
+    upcasters = Upcasters(
+        {"ticked": 2},
+        {
+            ("tick", 1): Upcast(lambda payload: payload.upper(), new_kind="ticked", new_schema=1),
+            ("ticked", 1): Upcast(lambda payload: payload + b"!"),
+        },
+    )
+    stored = [
+        event(1, kind="tick", payload=b"a"),
+        event(2, kind="ticked", payload=b"B"),
+        event(3, kind="ticked", schema=2, payload=b"C!"),
+    ]
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append(stored)
+    reader = LogReader(tmp_path / "log", upcasters)
+    for wanted in (EventFilter(), EventFilter(kinds=("ticked",))):
+        read = list(reader.events(wanted))
+        assert [one.payload for one in read] == [b"A!", b"B!", b"C!"]
+        assert {(one.kind, one.schema) for one in read} == {("ticked", 2)}
+    assert list(LogReader(tmp_path / "log").events()) == stored
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"schema": 2}, 'event 3: made by a newer refold \\("watch_fired" in version 2'),
+        ({"kind": "foreseen"}, 'made by a newer refold \\("foreseen" in version 1'),
+    ],
+)
+def test_newer_schemas_are_named(tmp_path: Path, changes: dict[str, object], text: str) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([*events(1, 2), event(3, **changes)])
+    found = LogReader(tmp_path / "log", Upcasters({"watch_fired": 1})).events()
+    with pytest.raises(LogTooNew, match=text):
+        list(found)

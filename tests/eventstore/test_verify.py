@@ -1,0 +1,174 @@
+"""Every kind of damage to a log is found and named."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eventstore.errors import LogNotFound, LogTooNew, NotALog
+from eventstore.verify import verify
+from eventstore.writer import LogWriter
+from tests.eventstore.samples import command, events, header, write_log
+
+Damage = str | Callable[[Path], None]
+
+
+def damaged(folder: Path, sql: str) -> None:
+    segment = max(folder.glob("*.refold"))
+    connection = sqlite3.connect(segment)
+    connection.executescript(sql)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "record", "text"),
+    [
+        ("update events set payload = x'00' where seq = 4", "event 4", "changed"),
+        ("update events set wall_ns = wall_ns + 1 where seq = 10", "event 10", "changed"),
+        ("update events set term = 2 where seq = 1", "event 1", "changed"),
+        ("update events set cause = 1 where seq = 5", "event 5", "changed"),
+        ("update events set chain = x'00' where seq = 5", "event 5", "changed"),
+        (
+            "update events set seq = 99 where seq = 4; update events set seq = 4 where seq = 5;"
+            "update events set seq = 5 where seq = 99",
+            "event 4",
+            "moved",
+        ),
+        ("delete from events where seq = 4", "event 5", "events 4 to 4 are missing"),
+        ("delete from events where seq = 1", "event 2", "events 1 to 1 are missing"),
+        ("delete from events where seq = 10", "closing record", "10 is the last one by it, 9 is"),
+        (
+            "insert into events select 11, wall_ns, mono_ns, term, kind, schema, channel, origin,"
+            " cause, payload, chain from events where seq = 10",
+            "event 11",
+            "put in",
+        ),
+        ("update commands set body = x'00' where cause = 3", "command 3.0", "changed"),
+        ("update commands set reason = x'00' where cause = 3", "command 3.0", "changed"),
+        ("delete from commands where cause = 3", "command 4.0", "missing"),
+        ("delete from commands where cause = 10", "closing record", "10 commands by it, 9 are"),
+        (
+            "insert into commands select 10, 1, term, kind, target, reason, digest, body, chain"
+            " from commands where cause = 10",
+            "command 10.1",
+            "put in",
+        ),
+        (
+            "update header set body = replace(body, 'c0ffee', 'decaf0')",
+            "header",
+            "was changed",
+        ),
+        ("delete from header", "header", "missing"),
+        ("update closing set body = replace(body, '10', '11')", "closing record", "was changed"),
+    ],
+)
+def test_a_damaged_record_is_named(tmp_path: Path, sql: str, record: str, text: str) -> None:
+    folder = write_log(tmp_path / "log")
+    damaged(folder, sql)
+    first = verify(folder).damages[0]
+    assert first.record == record
+    assert text in first.text
+    assert first.file == str(folder / "00000000000000000001.refold")
+
+
+def test_a_sound_log(tmp_path: Path) -> None:
+    report = verify(write_log(tmp_path / "log"))
+    assert report.is_sound
+    assert report.closed
+    assert (report.events, report.commands, report.first_seq, report.last_seq) == (10, 10, 1, 10)
+
+
+def test_without_its_closing_record_a_log_is_not_closed(tmp_path: Path) -> None:
+    report = verify(write_log(tmp_path / "log", closed=False))
+    assert report.is_sound
+    assert not report.closed
+
+
+def test_a_missing_segment_is_found(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log", 30, segment_bytes=1)
+    sorted(folder.glob("*.refold"))[2].unlink()
+    [damage] = verify(folder).damages
+    assert damage.record == "header"
+    assert damage.file.endswith("010.refold")
+    assert "event 9 is the last one by it, 6 is found" in damage.text
+
+
+def test_events_cut_from_the_end_of_a_segment_are_found(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log", 6, segment_bytes=1)
+    first = min(folder.glob("*.refold"))
+    connection = sqlite3.connect(first)
+    connection.executescript("delete from commands where cause = 3; delete from events where seq=3")
+    connection.close()
+    [damage] = verify(folder).damages
+    assert "event 3 is the last one by it, 2 is found" in damage.text
+
+
+def test_a_segment_of_another_log_is_found(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log", 6, segment_bytes=1)
+    writer = LogWriter.create(tmp_path / "other", header())
+    writer.append(events(1, 3, term=7), [command(1), command(2), command(3)])
+    writer.abandon()
+    writer.segment.replace(folder / writer.segment.name)
+    assert "its checksums" in verify(folder).damages[0].text
+
+
+def test_a_segment_under_another_name_is_found(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log")
+    segment = folder / "00000000000000000001.refold"
+    segment.rename(folder / "00000000000000000002.refold")
+    assert "its own name" in verify(folder).damages[0].text
+
+
+def test_a_changed_byte_of_the_file_is_found_or_meets_no_record(tmp_path: Path) -> None:
+    """Every 97th byte in turn; what is not found has changed nothing that is read."""
+    folder = write_log(tmp_path / "log")
+    segment = folder / "00000000000000000001.refold"
+    content = segment.read_bytes()
+    at_payload = content.index(b"payload 7")
+    for position in [at_payload, *range(0, len(content), 97)]:
+        segment.write_bytes(
+            content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :]
+        )
+        try:
+            report = verify(folder)
+        except (NotALog, LogTooNew):
+            continue
+        assert position != at_payload or report.damages[0].record == "event 7"
+        assert report.damages or (report.events, report.commands, report.closed) == (10, 10, True)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.9])
+def test_a_cut_file_is_damaged(tmp_path: Path, part: float) -> None:
+    folder = write_log(tmp_path / "log", 300)
+    segment = folder / "00000000000000000001.refold"
+    content = segment.read_bytes()
+    segment.write_bytes(content[: int(len(content) * part)])
+    assert verify(folder).damages
+
+
+def test_what_is_no_log(tmp_path: Path) -> None:
+    with pytest.raises(LogNotFound, match="no such file"):
+        verify(tmp_path / "nowhere")
+    with pytest.raises(NotALog, match="holds no segment"):
+        verify(tmp_path)
+    text = tmp_path / "text"
+    text.write_text("not a log" * 100)
+    with pytest.raises(NotALog, match="not a SQLite file"):
+        verify(text)
+    (tmp_path / "empty").write_text("")
+    with pytest.raises(NotALog):
+        verify(tmp_path / "empty")
+    sqlite3.connect(tmp_path / "other.db").executescript("create table t (a)").connection.close()
+    with pytest.raises(NotALog, match="not a log of refold"):
+        verify(tmp_path / "other.db")
+    write_log(tmp_path / "parent" / "run-1")
+    with pytest.raises(NotALog, match=r"holds 1 logs, name one of them; the last is .*run-1"):
+        verify(tmp_path / "parent")
+
+
+def test_a_newer_format_is_named(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log")
+    damaged(folder, "pragma user_version = 2")
+    with pytest.raises(LogTooNew, match="format 2, this one reads 1"):
+        verify(folder)
