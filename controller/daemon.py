@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 import anyio
 import anyio.lowlevel
+from anyio.abc import TaskGroup
 
 from controller.core.commands import (
     CancelTimer,
@@ -41,6 +42,7 @@ from controller.core.events import (
 )
 from controller.core.fold import Fold
 from controller.errors import DaemonError
+from controller.housekeeping import Housekeeping
 from controller.log_records import command_record, event_record
 from controller.topic_ids import is_reserved
 from eventstore.errors import LogError
@@ -118,6 +120,7 @@ class Daemon:
         inbox: Inbox,
         zookeeper: ZooKeeper,
         channels: Channels,
+        housekeeping: Housekeeping,
         session_timeout_ms: int,
     ) -> None:
         self._fold = Fold(configuration)
@@ -125,6 +128,7 @@ class Daemon:
         self._inbox = inbox
         self._zookeeper = zookeeper
         self._channels = channels
+        self._housekeeping = housekeeping
         self._append_seconds_max = session_timeout_ms / 1000 / 3
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._unwritten: list[Issued] = []
@@ -142,7 +146,7 @@ class Daemon:
                 tasks.start_soon(self._zookeeper.run)
                 tasks.start_soon(self._channels.run)
                 try:
-                    await self._fold_until_stopped(writer)
+                    await self._fold_until_stopped(writer, tasks)
                 finally:
                     # Whatever happened: nothing is sent any more, and the role is free at once.
                     self._channels.close_all()
@@ -157,7 +161,7 @@ class Daemon:
         if self._stop is not None and self._stop.reason:
             raise DaemonError(self._stop.reason)
 
-    async def _fold_until_stopped(self, writer: Executor) -> None:
+    async def _fold_until_stopped(self, writer: Executor, tasks: TaskGroup) -> None:
         while self._stop is None:
             await self._inbox.wait(_QUIET_SECONDS)
             events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
@@ -166,7 +170,11 @@ class Daemon:
             for event in events:
                 await self._apply(event)
             if self._fold.is_idle and not self._unwritten:
-                await asyncio.get_running_loop().run_in_executor(writer, self._log.roll_if_due)
+                rolled = await asyncio.get_running_loop().run_in_executor(
+                    writer, self._log.roll_if_due
+                )
+                if rolled is not None:
+                    tasks.start_soon(self._housekeeping.after_roll)
         await self._append(writer, [])
 
     async def _append(self, writer: Executor, events: Sequence[Recorded]) -> None:

@@ -4,7 +4,7 @@ What is added is a snapshot: the last one of a partition wins. `requests` gives 
 then all UpdateMetadata, then all StopReplica requests, each by broker id.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from controller.core.commands import (
@@ -36,6 +36,7 @@ class RequestBatch:
         self._controller_id = controller_id
         self._leader_and_isr: dict[int, dict[Partition, LeaderAndIsrPartition]] = {}
         self._entries: dict[Partition, LeaderAndIsrPartition] = {}
+        self._offline: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._update_metadata_to: dict[int, None] = {}
         self._update_metadata: dict[Partition, UpdateMetadataPartition] = {}
         self._stop_replica: dict[int, dict[Partition, StopReplicaPartition]] = {}
@@ -43,36 +44,45 @@ class RequestBatch:
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: Partition, *, is_new: bool
     ) -> None:
-        """Tell these brokers who leads; and everybody through UpdateMetadata (KB 5.1.3).
+        """Tell these brokers who leads a partition."""
+        for broker in brokers:
+            self.add_leader_and_isr_to(broker, (partition,), is_new=is_new)
+        self.add_update_metadata(self._context.brokers, (partition,))
+
+    def add_leader_and_isr_to(
+        self, broker: int, partitions: Sequence[Partition], *, is_new: bool
+    ) -> None:
+        """Tell a broker who leads these partitions; and everybody, by UpdateMetadata (KB 5.1.3).
 
         isNew sticks once it is true for a broker and partition (KB 12.2.3).
         """
-        entry = self._entry(partition, is_new)
-        for broker in brokers:
-            if broker < 0:
-                continue
-            of_broker = self._leader_and_isr.setdefault(broker, {})
-            before = of_broker.get(partition)
-            if before is not None and before.is_new and not is_new:
-                of_broker[partition] = self._entry(partition, True)
-            else:
-                of_broker[partition] = entry
-        self.add_update_metadata(self._context.brokers, (partition,))
+        self.add_update_metadata(self._context.brokers, partitions)
+        if broker < 0:
+            return
+        of_broker = self._leader_and_isr.setdefault(broker, {})
+        for partition in partitions:
+            entry = self._entry(partition, is_new)
+            if not is_new and of_broker:
+                before = of_broker.get(partition)
+                if before is not None and before.is_new:
+                    entry = self._entry(partition, True)
+            of_broker[partition] = entry
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[Partition]) -> None:
         """Tell these brokers, and all others of the batch, about these partitions (KB 12.2.6)."""
         self._update_metadata_to.update(dict.fromkeys(brokers))
+        told = self._update_metadata
         for partition in partitions:
             leadership = partition.leadership
             if leadership is None:
                 continue
-            before = self._update_metadata.get(partition)
+            before = told.get(partition)
             if (
                 before is None
                 or before.leadership is not leadership
                 or before.replicas is not partition.assignment.replicas
             ):
-                self._update_metadata[partition] = self._metadata(partition, leadership)
+                told[partition] = self._metadata(partition, leadership)
 
     def add_stop_replica(
         self, brokers: Iterable[int], partition: Partition, *, delete: bool
@@ -122,10 +132,25 @@ class RequestBatch:
                 LEADER_DURING_DELETE, 0, state.isr, 0, state.controller_epoch, state.recovery_state
             )
         replicas = partition.assignment.replicas
-        offline = tuple([one for one in replicas if not context.is_online(one, partition)])
         return UpdateMetadataPartition(
-            topic.name, topic.id, partition.number, state, replicas, offline
+            topic.name,
+            topic.id,
+            partition.number,
+            state,
+            replicas,
+            self._offline_replicas(partition, replicas),
         )
+
+    def _offline_replicas(self, partition: Partition, replicas: tuple[int, ...]) -> tuple[int, ...]:
+        context = self._context
+        if context.offline_dirs:
+            return tuple([one for one in replicas if not context.is_online(one, partition)])
+        # Without log directories to look at, partitions on the same brokers are all alike.
+        offline = self._offline.get(replicas)
+        if offline is None:
+            live = context.live_brokers
+            offline = self._offline[replicas] = tuple([one for one in replicas if one not in live])
+        return offline
 
     def _leader_and_isr_request(self, broker: int) -> LeaderAndIsrRequest:
         context = self._context

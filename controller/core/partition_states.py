@@ -25,8 +25,3 @@ PREVIOUS_STATES: Final = {
     PartitionState.NON_EXISTENT: (PartitionState.OFFLINE,),
 }
 """For each state those that it may be entered from."""
-
-
-def may_become(current: PartitionState, target: PartitionState) -> bool:
-    """Whether the table allows the transition."""
-    return current in PREVIOUS_STATES[target]

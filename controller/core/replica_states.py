@@ -39,8 +39,3 @@ PREVIOUS_STATES: Final = {
     ReplicaState.NON_EXISTENT: (ReplicaState.DELETION_SUCCESSFUL,),
 }
 """For each state those that it may be entered from."""
-
-
-def may_become(current: ReplicaState, target: ReplicaState) -> bool:
-    """Whether the table allows the transition."""
-    return current in PREVIOUS_STATES[target]

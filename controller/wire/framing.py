@@ -29,10 +29,10 @@ class EncodedRequest:
         return fixed + legacy_string(client_id) + self.api.layout(self.version).tags
 
 
-def split_response(frame: bytes, flexible: bool) -> tuple[int, bytes]:
-    """The correlation id and the body of a response frame. Raises `MalformedResponse`."""
+def read_response_header(frame: bytes, flexible: bool) -> tuple[int, int]:
+    """The correlation id of a response, and where its body begins. Raises `MalformedResponse`."""
     try:
         (correlation_id,) = unpack_from(">i", frame)
-        return correlation_id, frame[after_tags(frame, 4) if flexible else 4 :]
+        return correlation_id, after_tags(frame, 4) if flexible else 4
     except (error, IndexError) as fault:
         raise MalformedResponse(f"a response of {len(frame)} bytes has no header") from fault

@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from controller.core.canonical import digest, encode_command, encode_reason, kind_of
 from controller.core.commands import Issued, target_of
-from controller.core.fold import Fold
 from controller.fingerprint import core_fingerprint
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.verify import verify
 from replay.errors import OtherCoreError, ReplayError
-from replay.recorded import configuration_of, records
+from replay.recorded import records
+from replay.snapshots import fold_at_start
 
 MISMATCHES_MAX = 1000
 """More than these are counted but not listed."""
@@ -57,7 +57,7 @@ def verify_decisions(
     """Fold a sound log again and compare. Raises ReplayError when it cannot be done."""
     _check_usable(reader)
     comparison = _Comparison()
-    fold = Fold(configuration_of(reader.header))
+    fold = fold_at_start(reader)
     events = 0
     for event, stored in records(reader):
         derived = [issued for part in fold.apply(event) for issued in part]
@@ -71,11 +71,6 @@ def _check_usable(reader: LogReader) -> None:
     header = reader.header
     if header.kind != "recorded":
         raise ReplayError("this log is world-backed: its outcomes are computed, not recorded")
-    if header.first_seq != 1:
-        raise ReplayError(
-            f"the log begins with event {header.first_seq}, its earlier segments are gone: "
-            "replay needs a whole log"
-        )
     report = verify(reader.path)
     for damage in report.damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")

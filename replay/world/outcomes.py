@@ -15,10 +15,10 @@ from controller.core.commands import (
 )
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import (
-    BAD_VERSION,
     FENCED,
     OK,
     RUNTIME_INCONSISTENCY,
+    SESSION_EXPIRED,
     Check,
     WriteOperation,
 )
@@ -86,9 +86,9 @@ def _write(
         return world.apply(session, Multi((operation,)), now_ms).result
     guarded = Multi((Check(CONTROLLER_EPOCH, epoch_version), operation))
     check, result = world.apply(session, guarded, now_ms).results
-    if check.error == BAD_VERSION:
-        return Result(FENCED)
-    return check if check.error else result
+    if check.error in (OK, SESSION_EXPIRED):
+        return result
+    return Result(FENCED)
 
 
 def _write_atomically(
@@ -116,7 +116,7 @@ def _read(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesRe
         versions=[one.version if one else -1 for one in stats],
         czxids=[one.czxid if one else -1 for one in stats],
         mzxids=[one.mzxid if one else -1 for one in stats],
-        owners=[one.ephemeral_owner if one else 0 for one in stats],
+        owners=[one.ephemeral_owner if one else -1 for one in stats],
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.client import AIOKafkaClient
 
 from tools.lab import Lab, LabError, ZooKeeperServer
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.lab
 
 
 async def live_brokers(bootstrap: str) -> set[int]:
-    """The ids in the Metadata answer of one of the brokers."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
+    """The ids in the Metadata answer of that broker."""
+    client = AIOKafkaClient(bootstrap_servers=bootstrap)
+    await client.bootstrap()
     try:
-        return {broker["node_id"] for broker in (await admin.describe_cluster())["brokers"]}
+        return {broker.nodeId for broker in client.cluster.brokers()}
     finally:
-        await admin.close()
+        await client.close()
 
 
 async def until_live(bootstrap: str, expected: set[int]) -> None:

@@ -16,7 +16,7 @@ int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 broker_ids = st.integers(0, 5) | st.integers(0, 2**31 - 1)
 replicas = st.lists(broker_ids, max_size=4).map(tuple) | st.just(tuple(range(130)))
-# Kafka's own names are ASCII; what a peer holds need not be, and lengths of 127 and more take two bytes.
+# Kafka's own names are ASCII, a rack need not be; a length of 127 and more takes two bytes.
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("ü" * 100)
 ports = st.integers(0, 65535)
 # One id a topic name: topics are grouped by name.

@@ -1,5 +1,6 @@
 """What brokers answer, read by hand and by kio."""
 
+from contextlib import suppress
 from importlib import import_module
 from io import BytesIO
 from struct import pack
@@ -15,7 +16,7 @@ from kio.serial import entity_writer
 from controller.wire.answers import decode_answer
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, Api
 from controller.wire.errors import MalformedResponse
-from controller.wire.framing import EncodedRequest, split_response
+from controller.wire.framing import EncodedRequest, read_response_header
 from tests.wire.commands import int32, names
 
 PACKAGES = {LEADER_AND_ISR: "leader_and_isr", STOP_REPLICA: "stop_replica"}
@@ -75,11 +76,9 @@ def test_tagged_fields_of_a_later_broker_are_passed_over() -> None:
 
 @pytest.mark.parametrize(("api", "version"), ALL)
 @given(garbage=st.binary(max_size=80))
-def test_garbage_is_an_answer_or_named_as_malformed(api: Api, version: int, garbage: bytes) -> None:
-    try:
+def test_garbage_is_an_answer_or_malformed_and_nothing_else(api: Api, version: int, garbage: bytes) -> None:
+    with suppress(MalformedResponse):
         decode_answer(api, version, garbage)
-    except MalformedResponse as fault:
-        assert f"{api.name} version {version}" in str(fault)
 
 
 @given(topics=grouped_errors, data=st.data())
@@ -101,12 +100,12 @@ def test_request_headers_name_api_version_correlation_and_client(version: int, t
     assert encoded.header(9, "1000") == expected
 
 
-def test_response_headers_are_split_off() -> None:
-    assert split_response(pack(">i", 9) + b"body", flexible=False) == (9, b"body")
-    assert split_response(pack(">i", 9) + b"\0body", flexible=True) == (9, b"body")
+def test_response_headers_say_where_the_body_begins() -> None:
+    assert read_response_header(pack(">i", 9) + b"body", flexible=False) == (9, 4)
+    assert read_response_header(pack(">i", 9) + b"\0body", flexible=True) == (9, 5)
     for short in (b"", b"\0\0\0", b"\0\0\0\0"):
         with pytest.raises(MalformedResponse):
-            split_response(short, flexible=True)
+            read_response_header(short, flexible=True)
 
 
 def by_name(api: Api, version: int, code: int, errors: list[tuple[str, int, int]]) -> bytes:

@@ -47,11 +47,28 @@ class RealSession:
     """One session on one connection. Every request waits for its reply."""
 
     def __init__(self, port: int, timeout_ms: int = 30_000) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._port = port
+        self._timeout_ms = timeout_ms
+        self.id, self._password = 0, bytes(16)
+        self._connect()
+
+    def reconnect(self) -> None:
+        """Lose the connection and go on with the session on a new one."""
+        self._socket.close()
+        self._connect()
+
+    def _connect(self) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=60)
         self._xid = 0
         self._events: list[WatchFired] = []
-        self._send(struct.pack(">iqiqi16s?", 0, 0, timeout_ms, 0, 16, bytes(16), False))
-        self.id = struct.unpack_from(">iiq", self._receive())[2]
+        self._send(
+            struct.pack(">iqiqi", 0, 0, self._timeout_ms, self.id, len(self._password))
+            + self._password
+            + b"\0"
+        )
+        reply = self._receive()
+        self.id = struct.unpack_from(">iiq", reply)[2]
+        self._password = reply[20:36]
 
     def apply(self, request: Request) -> Reply:
         """Send a request and read up to its reply; watch events on the way are kept."""

@@ -64,7 +64,7 @@ def test_reads_come_in_pages_and_missing_znodes_have_an_error(
         versions=[0, -1],
         czxids=[created, -1],
         mzxids=[created, -1],
-        owners=[session, 0],
+        owners=[session, -1],
     )
     assert isinstance(second, ZnodesRead)
     assert (second.offset, second.data, second.versions) == (2, [b"2"], [1])
@@ -126,10 +126,10 @@ def test_writes_of_an_older_epoch_are_fenced(world: ZooKeeper, session: int) -> 
     assert world.dump() == before
 
 
-def test_a_missing_epoch_is_an_error_of_its_own(world: ZooKeeper, session: int) -> None:
+def test_without_the_epoch_znode_writes_are_fenced_too(world: ZooKeeper, session: int) -> None:
     world.apply(session, Delete(CONTROLLER_EPOCH, -1), 0)
     writes = WriteZnodes((Create("/a"),), epoch_version=1)
-    assert answer(world, session, ID, writes, 0) == [ZnodesWritten(ID, 0, [NO_NODE], [-1])]
+    assert answer(world, session, ID, writes, 0) == [ZnodesWritten(ID, 0, [FENCED], [-1])]
 
 
 def test_writes_without_a_guard_need_no_epoch(world: ZooKeeper, session: int) -> None:

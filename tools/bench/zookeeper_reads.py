@@ -1,10 +1,10 @@
-"""How fast znodes are read and written: refold's session, plain getData, and kazoo if it is installed.
+"""How fast znodes are read and written: refold's session, plain getData, and kazoo if installed.
 
     python -m tools.bench.zookeeper_reads HOST:PORT [--znodes 20000]
 
 The bias: one client on an otherwise idle server, the server on the same machine, znodes of the size
-of a partition state. kazoo decodes into objects of its own; refold leaves the bytes as they are. The
-znodes lie under /bench-refold, which is deleted at the end.
+of a partition state. kazoo decodes into objects of its own; refold leaves the bytes as they are.
+The znodes lie under /bench-refold, which is deleted at the end.
 """
 
 import argparse

@@ -184,12 +184,13 @@ class Server(ABC):
         self._guard = None
 
     def _last_words(self) -> str:
-        """The last error that the server wrote, and where to read more."""
+        """The last error in the logs with the exception below it, and where to read more."""
         lines = [
             line
             for log in (self.folder / "server.log", self.log)
             if log.exists()
             for line in log.read_text(errors="replace").splitlines()
         ]
-        errors = [line for line in lines if " ERROR " in line or " FATAL " in line]
-        return f"{(errors or lines or ['nothing was logged'])[-1]} (see {self.folder})"
+        errors = [at for at, line in enumerate(lines) if " ERROR " in line or " FATAL " in line]
+        first = errors[-1] if errors else len(lines) - 1
+        return f"{': '.join(lines[max(first, 0) : first + 2])} (see {self.folder})"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from controller.core.controller import Controller
-from controller.core.partition_states import PartitionState, may_become
+from controller.core.partition_states import PREVIOUS_STATES, PartitionState
 from controller.core.procedures.failures import Failures
 from controller.core.procedures.leadership import (
     OFFLINE,
@@ -33,7 +33,7 @@ async def change_partitions(
     failures = Failures(controller, "partition_state_refused")
     valid = []
     for partition in partitions:
-        if may_become(partition.state, target):
+        if partition.state in PREVIOUS_STATES[target]:
             valid.append(partition)
         else:
             failures.add(partition, f"{partition.state.name} may not become {target.name}")

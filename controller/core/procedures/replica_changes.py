@@ -1,13 +1,20 @@
 """Moving replicas through their states (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
 
+from collections import defaultdict
+
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.failures import Failures
-from controller.core.procedures.leadership import SLICE_SIZE, read_states, write_states
-from controller.core.replica_states import ReplicaState, may_become
+from controller.core.procedures.leadership import (
+    SLICE_SIZE,
+    online_test,
+    read_states,
+    write_states,
+)
+from controller.core.replica_states import PREVIOUS_STATES, ReplicaState
 from controller.core.state import Partition
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 
@@ -27,8 +34,10 @@ async def change_replicas(
     batch = controller.new_batch(rule)
     failures = Failures(controller, "replica_state_refused")
     for broker in sorted(replicas):
-        valid = _valid(broker, replicas[broker], target, failures)
-        if target is ReplicaState.OFFLINE:
+        valid = await _valid(broker, replicas[broker], target, failures)
+        if target is ReplicaState.ONLINE:
+            await _bring_online(broker, valid, batch)
+        elif target is ReplicaState.OFFLINE:
             await _take_offline(controller, broker, valid, batch, rule)
         else:
             await _change_on(broker, valid, target, batch, failures)
@@ -36,18 +45,21 @@ async def change_replicas(
     controller.send(batch)
 
 
-def _valid(
+async def _valid(
     broker: int, partitions: list[Partition], target: ReplicaState, failures: Failures
 ) -> list[Partition]:
     valid = []
-    for partition in partitions:
+    allowed = PREVIOUS_STATES[target]
+    for place, partition in enumerate(partitions):
         state = partition.replica_states.setdefault(broker, ReplicaState.NON_EXISTENT)
-        if may_become(state, target):
+        if state in allowed:
             valid.append(partition)
         else:
             failures.add(
                 partition, f"its replica on {broker}: {state.name} may not become {target.name}"
             )
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)
     return valid
 
 
@@ -60,9 +72,7 @@ async def _change_on(
 ) -> None:
     """The transitions that need no ZooKeeper."""
     for place, partition in enumerate(partitions):
-        if target is ReplicaState.ONLINE:
-            _bring_online(broker, partition, batch)
-        elif target is ReplicaState.NEW:
+        if target is ReplicaState.NEW:
             _make_new(broker, partition, batch, failures)
         elif target is ReplicaState.NON_EXISTENT:
             _forget(broker, partition)
@@ -74,17 +84,25 @@ async def _change_on(
             await suspend(SLICE)
 
 
-def _bring_online(broker: int, partition: Partition, batch: RequestBatch) -> None:
-    states = partition.replica_states
-    if states[broker] is ReplicaState.NEW:
-        assignment = partition.assignment
-        if broker not in assignment.replicas:
-            partition.assignment = Assignment(
-                (*assignment.replicas, broker), assignment.adding, assignment.removing
-            )
-    elif partition.leadership is not None:
-        batch.add_leader_and_isr((broker,), partition, is_new=False)
-    states[broker] = ReplicaState.ONLINE
+async def _bring_online(broker: int, partitions: list[Partition], batch: RequestBatch) -> None:
+    for start in range(0, len(partitions), SLICE_SIZE):
+        told = []
+        for partition in partitions[start : start + SLICE_SIZE]:
+            if partition.replica_states[broker] is ReplicaState.NEW:
+                _assign(broker, partition)
+            elif partition.leadership is not None:
+                told.append(partition)
+            partition.replica_states[broker] = ReplicaState.ONLINE
+        batch.add_leader_and_isr_to(broker, told, is_new=False)
+        await suspend(SLICE)
+
+
+def _assign(broker: int, partition: Partition) -> None:
+    assignment = partition.assignment
+    if broker not in assignment.replicas:
+        partition.assignment = Assignment(
+            (*assignment.replicas, broker), assignment.adding, assignment.removing
+        )
 
 
 def _make_new(broker: int, partition: Partition, batch: RequestBatch, failures: Failures) -> None:
@@ -199,16 +217,17 @@ def _without(state: LeaderAndIsr, broker: int, epoch: int) -> LeaderAndIsr:
 async def start_replica_states(controller: Controller) -> None:
     """The states at failover and what brokers must do (ReplicaStateMachine.startup, KB 5.3)."""
     context = controller.context
-    online: Replicas = {}
-    offline: Replicas = {}
+    online: Replicas = defaultdict(list)
+    offline: Replicas = defaultdict(list)
     for place, partition in enumerate(context.partitions()):
+        is_online = online_test(context, partition)
         for broker in partition.assignment.replicas:
-            if context.is_online(broker, partition):
+            if is_online(broker):
                 partition.replica_states[broker] = ReplicaState.ONLINE
-                online.setdefault(broker, []).append(partition)
+                online[broker].append(partition)
             else:
                 partition.replica_states[broker] = ReplicaState.DELETION_INELIGIBLE
-                offline.setdefault(broker, []).append(partition)
+                offline[broker].append(partition)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
     await change_replicas(controller, online, ReplicaState.ONLINE, "failover: replicas online")

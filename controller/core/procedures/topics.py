@@ -5,6 +5,7 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
+from controller.core.outcomes import SLICE, suspend
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.leadership import OFFLINE
 from controller.core.procedures.own_id import repair_assignments
@@ -15,6 +16,8 @@ from controller.core.settle import draw_topic_ids, read_znodes, write
 from controller.core.state import Partition, sorted_partitions
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import TopicContent
+
+_SLICE_TOPICS = 200
 
 Contents = dict[str, TopicContent]
 """What the znodes of topics say, by topic."""
@@ -30,7 +33,7 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     wanted = await _with_ids(controller, _repaired(controller, contents), rule)
     await _write_changed(controller, contents, wanted)
     partitions = []
-    for name, content in wanted.items():
+    for place, (name, content) in enumerate(wanted.items()):
         topic = controller.context.topic(name)
         topic.is_known = True
         topic.id = content.topic_id
@@ -38,6 +41,8 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
             partition = topic.partition(number)
             partition.assignment = assignment
             partitions.append(partition)
+        if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
+            await suspend(SLICE)
     return partitions
 
 

@@ -1,0 +1,178 @@
+"""The channel to one broker: a queue, in order, one request in flight (KB 12.1)."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from controller.brokers.backlog import Backlog
+from controller.brokers.connection import BrokerConnection
+from controller.brokers.errors import ChannelError
+from controller.brokers.trouble import Trouble
+from controller.core.commands import BrokerRequest, CommandId, OpenChannel
+from controller.core.events import BrokerAnswered, ChannelFault
+from controller.wire.answers import Answer
+from controller.wire.apis import api_of
+from controller.wire.encoding import BatchEncoder
+from controller.wire.errors import WireError
+
+log = logging.getLogger(__name__)
+
+EventSink = Callable[[BrokerAnswered | ChannelFault, str], None]
+"""Takes an event and the name of the channel that it came on; must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSettings:
+    """What all channels have in common. `client_id` is the controller's broker id as text.
+
+    `one_encoding` is held while a request is encoded, until the event loop has had a turn.
+    """
+
+    client_id: str
+    socket_timeout_ms: int
+    on_event: EventSink
+    backlog: Backlog
+    one_encoding: anyio.Lock
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A request in the queue, with the answers to the parts of it that were answered already."""
+
+    command: CommandId
+    request: BrokerRequest
+    encoder: BatchEncoder
+    answers: list[Answer] = field(default_factory=list)
+
+
+class Channel:
+    """Sends what is queued until it is closed: a request is tried again until it is answered."""
+
+    def __init__(self, opened: OpenChannel, settings: ChannelSettings) -> None:
+        self.broker = opened.broker
+        self.broker_epoch = opened.broker_epoch
+        self._endpoint = opened.endpoint
+        self._settings = settings
+        self._name = f"broker:{opened.broker}:{opened.broker_epoch}"
+        self._queue: deque[Waiting] = deque()
+        self._queued = anyio.Event()
+        self._trouble = Trouble()
+        self._connection: BrokerConnection | None = None
+        self._scope = anyio.CancelScope()
+
+    def put(self, command: CommandId, request: BrokerRequest, encoder: BatchEncoder) -> None:
+        """Queue a request."""
+        if self._trouble.is_told:
+            encoder = BatchEncoder()
+        self._queue.append(Waiting(command, request, encoder))
+        self._settings.backlog.add(request)
+        self._queued.set()
+
+    def close(self) -> None:
+        """Stop at once: what is queued is dropped, what is in flight is given up (KB 12.1.4)."""
+        self._scope.cancel()
+        self._disconnect()
+        while self._queue:
+            self._settings.backlog.remove(self._queue.popleft().request)
+
+    async def run(self) -> None:
+        """Work until closed or cancelled."""
+        with self._scope:
+            try:
+                while True:
+                    while not self._queue:
+                        self._queued = anyio.Event()
+                        await self._queued.wait()
+                    await self._deliver(self._queue[0])
+            finally:
+                self._disconnect()
+
+    async def _deliver(self, waiting: Waiting) -> None:
+        """Try until the request is answered, then tell of the answer and take it off the queue."""
+        answered = False
+        while not answered:
+            began_s = anyio.current_time()
+            try:
+                await self._attempt(waiting)
+                answered = True
+            except ChannelError as error:
+                self._disconnect()
+                self._failed(error, began_s)
+                await anyio.sleep(self._trouble.pause_s())
+            except WireError as error:
+                self._drop(waiting, error)
+                return
+        if self._scope.cancel_called:
+            return
+        self._take_off(waiting)
+        if self._trouble.worked():
+            self._tell(ChannelFault(self.broker, self.broker_epoch, "recovered", ""))
+        self._tell(self._answered(waiting))
+
+    async def _attempt(self, waiting: Waiting) -> None:
+        """Send what is not answered yet of a request. Raises `ChannelError`, `WireError`."""
+        connection = await self._connected()
+        request = waiting.request
+        version = connection.version_for(api_of(request), request.version)
+        async with self._settings.one_encoding:
+            parts = waiting.encoder.encode(request, version)
+            # What is shared goes with the last that takes it, answered or not.
+            waiting.encoder = BatchEncoder()
+            await checkpoint()
+        # The parts are the same at each try: a broker changes its versions only with its epoch.
+        for part in parts[len(waiting.answers) :]:
+            waiting.answers.append(await connection.exchange(part))
+
+    async def _connected(self) -> BrokerConnection:
+        if self._connection is not None and self._connection.stands:
+            return self._connection
+        self._disconnect()
+        self._connection = await BrokerConnection.open(
+            self._endpoint, self._settings.client_id, self._settings.socket_timeout_ms
+        )
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _failed(self, error: ChannelError, began_s: float) -> None:
+        if not self._trouble.failed(error, began_s, anyio.current_time()):
+            return
+        # Who may wait for long shares nothing: else its queue would hold what others encoded.
+        for waiting in self._queue:
+            waiting.encoder = BatchEncoder()
+        text = f"broker {self.broker}: {error}"
+        self._tell(ChannelFault(self.broker, self.broker_epoch, error.kind, text))
+
+    def _drop(self, waiting: Waiting, error: WireError) -> None:
+        """What cannot be encoded would stop the queue for ever."""
+        self._take_off(waiting)
+        log.error(
+            "request to broker %d dropped, it cannot be encoded: %s",
+            self.broker,
+            error,
+            extra={"broker": self.broker, "broker_epoch": self.broker_epoch},
+        )
+
+    def _take_off(self, waiting: Waiting) -> None:
+        self._queue.popleft()
+        self._settings.backlog.remove(waiting.request)
+
+    def _answered(self, waiting: Waiting) -> BrokerAnswered:
+        """One event for all parts: the first top-level error, all partition errors."""
+        return BrokerAnswered(
+            waiting.command,
+            self.broker,
+            self.broker_epoch,
+            next((one.error for one in waiting.answers if one.error), 0),
+            [each for one in waiting.answers for each in one.partition_errors],
+        )
+
+    def _tell(self, event: BrokerAnswered | ChannelFault) -> None:
+        self._settings.on_event(event, self._name)

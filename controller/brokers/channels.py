@@ -1,0 +1,113 @@
+"""The channels to all brokers: opened, closed and fed by commands, heard of by events."""
+
+import logging
+from weakref import WeakValueDictionary
+
+import anyio
+from anyio.abc import TaskGroup
+
+from controller.brokers.backlog import Backlog
+from controller.brokers.channel import Channel, ChannelSettings, EventSink
+from controller.core.commands import BrokerRequest, CloseChannel, CommandId, OpenChannel
+from controller.wire.apis import api_of
+from controller.wire.encoding import BatchEncoder
+
+log = logging.getLogger(__name__)
+
+SOCKET_TIMEOUT_MS = 30_000
+"""Kafka's default of controller.socket.timeout.ms."""
+
+BACKLOG_BYTES_MAX = 512 * 1024 * 1024
+"""When this much waits for brokers, the operator is told."""
+
+
+class BrokerChannels:
+    """One channel a broker; they work while `run` does. All other methods return at once.
+
+    Events leave by `on_event(event, channel)` in the event loop, with
+    the channel as "broker:<id>:<epoch>": `BrokerAnswered` for each request that was sent, and
+    `ChannelFault`. Nothing is told of a request that was dropped.
+    """
+
+    def __init__(
+        self,
+        on_event: EventSink,
+        *,
+        client_id: str,
+        socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
+        backlog_bytes_max: int = BACKLOG_BYTES_MAX,
+    ) -> None:
+        self._tasks: TaskGroup | None = None
+        self._backlog = Backlog()
+        self._backlog_bytes_max = backlog_bytes_max
+        self._backlog_told = False
+        self._settings = ChannelSettings(
+            client_id, socket_timeout_ms, on_event, self._backlog, anyio.Lock()
+        )
+        self._channels: dict[int, Channel] = {}
+        # By the event that caused them: requests of one cause share their encoding. An encoder
+        # lives in the queues only, and goes with the last request that has it.
+        self._encoders: WeakValueDictionary[int, BatchEncoder] = WeakValueDictionary()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with anyio.create_task_group() as self._tasks:
+            for channel in self._channels.values():
+                self._start(channel)
+            await anyio.sleep_forever()
+
+    def open(self, command: OpenChannel) -> None:
+        """Start a channel; one to an earlier epoch of the same broker ends."""
+        standing = self._channels.get(command.broker)
+        if standing is not None:
+            if standing.broker_epoch == command.broker_epoch:
+                return
+            standing.close()
+        channel = self._channels[command.broker] = Channel(command, self._settings)
+        self._start(channel)
+
+    def close(self, command: CloseChannel) -> None:
+        """End a channel at once; one to another epoch of the broker stays."""
+        channel = self._channels.get(command.broker)
+        if channel is None or channel.broker_epoch != command.broker_epoch:
+            return
+        del self._channels[command.broker]
+        channel.close()
+
+    def close_all(self) -> None:
+        """End all channels at once."""
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+    def send(self, command_id: CommandId, request: BrokerRequest) -> None:
+        """Queue a request; without a channel to its broker it is dropped (KB 12.1.2)."""
+        channel = self._channels.get(request.broker)
+        if channel is None:
+            log.warning(
+                "%s to broker %d dropped: there is no channel to it",
+                api_of(request).name,
+                request.broker,
+                extra={"broker": request.broker, "command": tuple(command_id)},
+            )
+            return
+        encoder = self._encoders.get(command_id.cause)
+        if encoder is None:
+            encoder = self._encoders[command_id.cause] = BatchEncoder()
+        channel.put(command_id, request, encoder)
+        self._watch_backlog()
+
+    def _start(self, channel: Channel) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(channel.run, name=f"broker {channel.broker}")
+
+    def _watch_backlog(self) -> None:
+        exceeded = self._backlog.bytes > self._backlog_bytes_max
+        if exceeded and not self._backlog_told:
+            log.warning(
+                "%d bytes wait to be sent to brokers, more than %d: a broker does not take them",
+                self._backlog.bytes,
+                self._backlog_bytes_max,
+                extra={"backlog_bytes": self._backlog.bytes},
+            )
+        self._backlog_told = exceeded

@@ -1,0 +1,121 @@
+"""The whole fold between two procedures, as bytes: where a log can be folded on from.
+
+A snapshot is a cache: folding the log from its beginning gives the same state. It is only taken
+and loaded by the core that the log's header names.
+"""
+
+import msgspec
+from msgspec import Struct
+
+from controller.core.configuration import Configuration
+from controller.core.fold import Fold
+from controller.core.partition_states import PartitionState
+from controller.core.replica_states import ReplicaState
+from controller.core.state import ControllerContext, Partition, Topic
+from controller.core.values import Assignment, Broker, LeaderAndIsr
+
+
+class _PartitionRow(Struct, frozen=True, array_like=True):
+    number: int
+    assignment: Assignment
+    leadership: LeaderAndIsr | None
+    state: PartitionState
+    replica_states: dict[int, ReplicaState]
+
+
+class _TopicRow(Struct, frozen=True, array_like=True):
+    name: str
+    id: bytes | None
+    is_known: bool
+    partitions: list[_PartitionRow]
+
+
+class _Snapshot(Struct, frozen=True, kw_only=True):
+    session_id: int
+    is_active: bool
+    is_connected: bool
+    epoch: int
+    epoch_version: int
+    brokers: list[Broker]
+    shutting_down: list[int]
+    channels: dict[int, int]
+    topics: list[_TopicRow]
+    offline_dirs: dict[int, list[tuple[str, int]]]
+    reassigning: list[tuple[str, int]]
+    queued_for_deletion: list[str]
+
+
+_decoder = msgspec.msgpack.Decoder(_Snapshot)
+
+
+def take_snapshot(fold: Fold) -> bytes:
+    """The state of an idle fold."""
+    assert fold.is_idle, "a snapshot is taken between two procedures"
+    controller, context = fold.controller, fold.controller.context
+    return msgspec.msgpack.encode(
+        _Snapshot(
+            session_id=controller.session_id,
+            is_active=controller.is_active,
+            is_connected=controller.is_connected,
+            epoch=context.epoch,
+            epoch_version=context.epoch_version,
+            brokers=list(context.brokers.values()),
+            shutting_down=list(context.shutting_down),
+            channels=context.channels,
+            topics=[_topic_row(topic) for topic in context.topics.values()],
+            offline_dirs={
+                broker: [one.key for one in partitions]
+                for broker, partitions in context.offline_dirs.items()
+            },
+            reassigning=[one.key for one in context.reassigning],
+            queued_for_deletion=list(context.queued_for_deletion),
+        )
+    )
+
+
+def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
+    """A fold that goes on from there. Raises msgspec.DecodeError for anything else."""
+    snapshot = _decoder.decode(data)
+    fold = Fold(configuration)
+    controller, context = fold.controller, fold.controller.context
+    controller.session_id = snapshot.session_id
+    controller.is_active = snapshot.is_active
+    controller.is_connected = snapshot.is_connected
+    context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
+    context.brokers = {broker.id: broker for broker in snapshot.brokers}
+    context.shutting_down = dict.fromkeys(snapshot.shutting_down)
+    context.channels = snapshot.channels
+    context.topics = {row.name: _topic(row) for row in snapshot.topics}
+    context.offline_dirs = {
+        broker: dict.fromkeys(_named(context, names))
+        for broker, names in snapshot.offline_dirs.items()
+    }
+    context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
+    context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
+    return fold
+
+
+def _topic_row(topic: Topic) -> _TopicRow:
+    rows = [
+        _PartitionRow(
+            one.number, one.assignment, one.leadership, one.state, one.replica_states
+        )
+        for one in topic.partitions.values()
+    ]
+    return _TopicRow(topic.name, topic.id, topic.is_known, rows)
+
+
+def _topic(row: _TopicRow) -> Topic:
+    topic = Topic(row.name)
+    topic.id, topic.is_known = row.id, row.is_known
+    for of_partition in row.partitions:
+        partition = topic.partition(of_partition.number)
+        partition.assignment = of_partition.assignment
+        partition.leadership = of_partition.leadership
+        partition.state = of_partition.state
+        partition.replica_states = of_partition.replica_states
+    return topic
+
+
+def _named(context: ControllerContext, names: list[tuple[str, int]]) -> list[Partition]:
+    return [context.topics[topic].partition(number) for topic, number in names]

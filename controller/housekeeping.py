@@ -1,0 +1,55 @@
+"""What follows a roll-over: a snapshot for the new segment, then old segments go."""
+
+import logging
+import sys
+import time
+from pathlib import Path
+
+import anyio
+from anyio.to_thread import run_sync
+from msgspec import Struct
+
+from eventstore.errors import LogError
+from eventstore.retention import retain
+
+logger = logging.getLogger(__name__)
+
+
+class Retention(Struct, frozen=True):
+    """How much of the logs in a log directory is kept; None is no limit."""
+
+    bytes_max: int | None = None
+    age_ms_max: int | None = None
+
+
+class Housekeeping:
+    """Keeps the log directory small. Errors are told and change nothing for the controller."""
+
+    def __init__(self, log: Path, retention: Retention) -> None:
+        self._log = log
+        self._retention = retention
+
+    async def after_roll(self) -> None:
+        """Make the snapshot in a helper process, then apply retention."""
+        command = [sys.executable, "-m", "replay.snapshots", str(self._log)]
+        helper = await anyio.run_process(command, check=False)
+        if helper.returncode != 0:
+            said = helper.stderr.decode(errors="replace").strip()[-500:]
+            logger.warning("no snapshot of the new segment, old ones are kept: %s", said)
+        await self.apply_retention()
+
+    async def apply_retention(self) -> None:
+        """Remove the segments that are over a limit."""
+        try:
+            removed = await run_sync(self._retain)
+        except LogError as error:
+            logger.warning("cannot remove old segments: %s", error)
+            return
+        if removed:
+            logger.info("removed %d old segments, the oldest %s", len(removed), removed[0])
+
+    def _retain(self) -> list[Path]:
+        limits = self._retention
+        return retain(
+            self._log.parent, limits.bytes_max, limits.age_ms_max, time.time_ns(), own=self._log
+        )

@@ -1,0 +1,243 @@
+"""`refold log` as a user meets it: what is printed, and the exit code."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.core import commands, events
+from eventstore.writer import LogWriter
+from tests.eventstore.samples import command, event, header
+
+REFOLD = [sys.executable, "-m", "controller.cli.main"]
+STATE = "/brokers/topics/t/partitions/0/state"
+
+
+def refold(*arguments: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*REFOLD, *map(str, arguments)], input=stdin, capture_output=True, check=False, timeout=30
+    )
+    text = (done.stdout.decode(errors="replace"), done.stderr.decode())
+    return subprocess.CompletedProcess(done.args, done.returncode, *text)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A watch fires, the state of t-0 is read, a broker answers, a timer runs out."""
+    encode = msgspec.msgpack.encode
+    read = commands.ReadZnodes(paths=(STATE,), watch=True)
+    observed: list[events.Event] = [
+        events.WatchFired(path="/brokers/ids/3", change="created", zxid=7),
+        events.ZnodesRead(
+            command=commands.CommandId(1, 0),
+            offset=0,
+            errors=[0],
+            data=[b'{"leader":1}'],
+            versions=[1],
+            czxids=[1],
+            mzxids=[1],
+            owners=[0],
+        ),
+        events.BrokerAnswered(
+            command=commands.CommandId(2, 0),
+            broker=3,
+            broker_epoch=7,
+            error=0,
+            partition_errors=[("t", 0, 9)],
+        ),
+        events.TimerFired(timer="topic-deletion"),
+    ]
+    stored = [
+        event(number, kind=one.__struct_config__.tag, term=number // 4, payload=encode(one))
+        for number, one in enumerate(observed, 1)
+    ]
+    reason = encode(commands.Reason(rule="broker start-up"))
+    issued = command(1, kind="read_znodes", target=STATE, reason=reason, body=encode(read))
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append(stored[:1])
+        writer.append(stored[1:], [issued])
+    return tmp_path / "log"
+
+
+def shown(*arguments: str | Path) -> list[int]:
+    done = refold("log", "show", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line)["seq"] for line in done.stdout.splitlines()]
+
+
+def test_verify_a_sound_log(log: Path) -> None:
+    done = refold("log", "verify", log)
+    assert done.returncode == 0
+    assert done.stdout == f"{log}: sound and closed; 4 events, 1 commands in 1 segment(s)\n"
+    report = json.loads(refold("log", "verify", log, "--json").stdout)
+    assert report["sound"]
+    assert report["damages"] == []
+
+
+def test_verify_a_damaged_log(log: Path) -> None:
+    segment = log / "00000000000000000001.refold"
+    connection = sqlite3.connect(segment)
+    connection.executescript("update events set term = 9 where seq = 2")
+    connection.close()
+    done = refold("log", "verify", log)
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"{segment}, event 2: it was changed")
+    assert json.loads(refold("log", "verify", "--json", log).stdout)["damages"][0]["record"]
+
+
+@pytest.mark.parametrize("sub_command", ["verify", "show", "stats", "tail"])
+def test_what_is_no_log_is_said_in_one_line(tmp_path: Path, sub_command: str) -> None:
+    done = refold("log", sub_command, tmp_path / "nowhere")
+    assert done.returncode == 2
+    assert done.stderr == f"refold log: {tmp_path}/nowhere: no such file or folder\n"
+    assert done.stdout == ""
+    assert refold("log", sub_command, "-", stdin=b"nonsense").returncode == 2
+
+
+def test_show_filters(log: Path) -> None:
+    assert shown(log) == [1, 2, 3, 4]
+    assert shown(log, "--from", "2", "--to", "3") == [2, 3]
+    assert shown(log, "--from", "2026-11-18T11:06:43") == [3, 4]
+    assert shown(log, "--to", "2026-11-18T12:06:42+01:00") == [1, 2]
+    assert shown(log, "--kind", "timer_fired", "--kind", "watch_fired") == [1, 4]
+    assert shown(log, "--term", "1") == [4]
+    assert shown(log, "--limit", "1") == [1]
+    assert shown(log, "--channel", "nobody") == []
+
+
+def test_show_by_subject(log: Path) -> None:
+    assert shown(log, "--subject", "t-0") == [2, 3]
+    assert shown(log, "--subject", "t") == [2]
+    assert shown(log, "--subject", "broker 3") == [1, 3]
+    assert shown(log, "--subject", "topic-deletion") == [4]
+
+
+def test_show_decodes_events_and_commands(log: Path) -> None:
+    done = refold("log", "show", log, "--json", "--commands")
+    first, second, *_ = map(json.loads, done.stdout.splitlines())
+    assert first["event"] == {
+        "kind": "watch_fired",
+        "path": "/brokers/ids/3",
+        "change": "created",
+        "zxid": 7,
+    }
+    assert first["commands"][0]["reason"] == {"rule": "broker start-up", "choices": []}
+    assert first["commands"][0]["body"]["paths"] == [STATE]
+    assert second["event"]["data"] == ['{"leader":1}']
+    text = refold("log", "show", log, "--commands").stdout.splitlines()
+    assert "2026-11-18T11:06:41.000000Z  term 0  watch_fired  zookeeper" in text[0]
+    assert text[1].split()[:3] == ["1.0", "read_znodes", STATE]
+
+
+def test_show_gives_what_it_cannot_decode_as_it_is(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(1, payload=b"\xc1\xff"), event(2, kind="foreseen")])
+    done = refold("log", "show", tmp_path / "log", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout.splitlines()[0])["event"] == "0xc1ff"
+
+
+def test_show_a_wrong_bound(log: Path) -> None:
+    done = refold("log", "show", log, "--from", "yesterday")
+    assert done.returncode == 2
+    assert "neither a number nor a time" in done.stderr
+
+
+def test_stats(log: Path) -> None:
+    found = json.loads(refold("log", "stats", log, "--json").stdout)
+    assert found["event_count"] == 4
+    assert found["command_count"] == 1
+    assert found["duration_s"] == 3.0
+    assert found["terms"] == [0, 1]
+    text = refold("log", "stats", log).stdout
+    assert "watch_fired" in text
+    assert "2026-11-18T11:06:41.000000Z to 2026-11-18T11:06:44.000000Z, 3.000 s" in text
+
+
+def test_copy_to_a_folder_and_through_a_pipe(log: Path, tmp_path: Path) -> None:
+    assert refold("log", "copy", log, tmp_path / "copy").returncode == 0
+    assert shown(tmp_path / "copy") == [1, 2, 3, 4]
+    piped = subprocess.run([*REFOLD, "log", "copy", log, "-"], capture_output=True, check=True)
+    assert refold("log", "show", "-", "--json", stdin=piped.stdout).stdout.count("\n") == 4
+    assert refold("log", "verify", "-", stdin=piped.stdout).returncode == 0
+    assert refold("log", "copy", "-", tmp_path / "back", stdin=piped.stdout).returncode == 0
+    assert shown(tmp_path / "back", "--subject", "t-0") == [2, 3]
+    cut = refold("log", "copy", "-", tmp_path / "cut", stdin=piped.stdout[:-10])
+    assert cut.returncode == 1
+    assert "is cut: copy it again" in cut.stderr
+
+
+def test_copy_refuses_a_folder_with_a_log(log: Path) -> None:
+    done = refold("log", "copy", log, log)
+    assert done.returncode == 2
+    assert "holds a log already" in done.stderr
+
+
+def test_tail(log: Path) -> None:
+    lines = refold("log", "tail", "-n", "2", log).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["3", "4"]
+
+
+def test_tail_follows_until_the_log_is_closed(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header(), segment_bytes=1) as writer:
+        writer.append([event(1)])
+        follower = subprocess.Popen(
+            [*REFOLD, "log", "tail", "-f", tmp_path / "log"], stdout=subprocess.PIPE, text=True
+        )
+        assert follower.stdout is not None
+        assert follower.stdout.readline().split()[0] == "1"
+        writer.roll_if_due()
+        writer.append([event(2)])
+        assert follower.stdout.readline().split()[0] == "2"
+    assert follower.stdout.read() == ""
+    assert follower.wait(timeout=10) == 0
+    follower.stdout.close()
+
+
+def test_tail_ends_quietly_with_ctrl_c(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(1)])
+        follower = subprocess.Popen(
+            [*REFOLD, "log", "tail", "-f", tmp_path / "log"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert follower.stdout is not None
+        follower.stdout.readline()
+        follower.send_signal(signal.SIGINT)
+        assert follower.communicate(timeout=10) == ("", "")
+        assert follower.returncode == 0
+
+
+def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(number) for number in range(1, 5001)])
+    for sub_command in (["show", tmp_path / "log"], ["copy", tmp_path / "log", "-"]):
+        read_end, write_end = os.pipe()
+        program = subprocess.Popen(
+            [*REFOLD, "log", *sub_command], stdout=write_end, stderr=subprocess.PIPE
+        )
+        os.close(write_end)
+        os.read(read_end, 10)
+        os.close(read_end)
+        assert program.communicate(timeout=20)[1] == b""
+        assert program.returncode == 0
+
+
+def test_show_opens_nothing_of_the_daemon(log: Path) -> None:
+    """`refold log` starts quickly: it imports no connection, channel or event loop."""
+    program = (
+        "import sys; from controller.cli.main import app\n"
+        "try: app(['log', 'verify', sys.argv[1]])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('anyio', 'aiokafka', 'asyncio', 'kio')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(log)], check=False)
+    assert done.returncode == 0

@@ -1,0 +1,42 @@
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from controller.cli import main
+from controller.cli.main import SubCommand, app
+
+
+def test_help_names_every_sub_command_and_imports_none() -> None:
+    program = (
+        "import sys; from controller.cli.main import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('controller.cli.log', 'sqlite_utils')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    for name in ("run", "check", "log", "replay"):
+        assert f" {name} " in done.stdout
+
+
+def test_the_version() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.startswith("refold")
+
+
+def test_an_unknown_sub_command() -> None:
+    result = CliRunner().invoke(app, ["lok"])
+    assert result.exit_code == 2
+    assert "No such command 'lok'" in result.output
+
+
+def test_a_sub_command_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = SubCommand("controller.cli.absent:app", "Not there.")
+    monkeypatch.setitem(main.SUB_COMMANDS, "replay", absent)
+    result = CliRunner().invoke(app, ["replay"])
+    assert result.exit_code == 2
+    assert "refold replay is not part of this installation" in result.output

@@ -1,0 +1,103 @@
+import io
+import threading
+from pathlib import Path
+
+import pytest
+
+from eventstore import stream
+from eventstore.copying import copy_log
+from eventstore.errors import LogCorrupt, LogExists, LogTooNew, NotALog
+from eventstore.reader import LogReader
+from eventstore.snapshots import put_snapshot, read_snapshot
+from eventstore.verify import verify
+from eventstore.writer import LogWriter
+from tests.eventstore.samples import command, event, events, header, write_log
+
+
+def sent(path: Path) -> bytes:
+    out = io.BytesIO()
+    stream.send(path, out)
+    return out.getvalue()
+
+
+def test_a_copy_has_everything(tmp_path: Path) -> None:
+    original = write_log(tmp_path / "log", 30, segment_bytes=1)
+    put_snapshot(original, "c0ffee", 3, b"state")
+    copy_log(original, tmp_path / "copy")
+    assert verify(tmp_path / "copy") == verify(original)
+    assert list(LogReader(tmp_path / "copy").events()) == events(1, 30)
+    [snapshot] = LogReader(tmp_path / "copy").snapshots
+    assert read_snapshot(snapshot) == b"state"
+
+
+def test_a_copy_does_not_overwrite_a_log(tmp_path: Path) -> None:
+    write_log(tmp_path / "log")
+    with pytest.raises(LogExists, match="name another folder"):
+        copy_log(tmp_path / "log", tmp_path / "log")
+
+
+def test_copies_of_a_living_log_are_sound(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def write() -> None:
+        with LogWriter.create(tmp_path / "log", header(), segment_bytes=500_000) as writer:
+            started.set()
+            while not stop.is_set():
+                seq = writer.tip.last_seq + 1
+                commands = [command(seq - 1)] if seq > 1 else []
+                writer.append([event(seq, payload=b"x" * 5000)], commands)
+                writer.roll_if_due()
+
+    started = threading.Event()
+    thread = threading.Thread(target=write)
+    thread.start()
+    started.wait()
+    try:
+        for number in range(5):
+            copy_log(tmp_path / "log", tmp_path / f"copy-{number}")
+            with LogReader.open("-", standard_input=io.BytesIO(sent(tmp_path / "log"))) as reader:
+                assert verify(reader.path).is_sound
+    finally:
+        stop.set()
+        thread.join()
+    reports = [verify(tmp_path / f"copy-{number}") for number in range(5)]
+    assert all(report.is_sound and not report.closed for report in reports)
+    assert reports[0].events < reports[-1].events
+
+
+def test_a_stream_is_the_log(tmp_path: Path) -> None:
+    original = write_log(tmp_path / "log", 30, segment_bytes=1)
+    put_snapshot(original, "c0ffee", 3, b"state")
+    with LogReader.open("-", standard_input=io.BytesIO(sent(original))) as reader:
+        assert list(reader.events()) == events(1, 30)
+        assert list(reader.commands()) == list(LogReader(original).commands())
+        assert reader.closing == LogReader(original).closing
+        assert [name.seq for name in reader.snapshots] == [3]
+        kept = reader.path
+    assert not kept.exists()
+
+
+def test_a_cut_stream_is_found(tmp_path: Path) -> None:
+    content = sent(write_log(tmp_path / "log"))
+    for end in range(20, len(content), 101):
+        with pytest.raises(LogCorrupt, match=r"the stream, frame \d+: is cut"):
+            LogReader.open("-", standard_input=io.BytesIO(content[:end]))
+
+
+def test_a_changed_stream_is_found(tmp_path: Path) -> None:
+    content = sent(write_log(tmp_path / "log"))
+    changed = content.replace(b"payload 7", b"payload 8", 1)
+    with pytest.raises(LogCorrupt, match="the stream, event 7: it was changed"):
+        LogReader.open("-", standard_input=io.BytesIO(changed))
+
+
+def test_what_is_no_stream() -> None:
+    with pytest.raises(NotALog, match="refold log copy LOG -"):
+        LogReader.open("-", standard_input=io.BytesIO(b"hello"))
+
+
+def test_a_newer_stream_is_named(tmp_path: Path) -> None:
+    content = sent(write_log(tmp_path / "log"))
+    newer = content.replace(b"\xa7segment\x01", b"\xa7segment\x02", 1)
+    with pytest.raises(LogTooNew, match="format 2"):
+        LogReader.open("-", standard_input=io.BytesIO(newer))

@@ -1,0 +1,206 @@
+"""The server's side of the wire, for tests: requests taken apart, replies made from plain values."""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from controller.core.operations import OK, Check, Create, Delete, SetData, WriteOperation
+
+MULTI, MULTI_READ, ADD_WATCH, CLOSE, PING = 14, 22, 106, -11, 11
+SET_WATCHES, SET_WATCHES_2 = 101, 105
+EVENT_TYPES = {"created": 1, "deleted": 2, "data": 3, "children": 4}
+
+
+class Sent(NamedTuple):
+    """A request as the server sees it; `body` is what follows the opcode."""
+
+    xid: int
+    opcode: int
+    body: bytes
+
+
+class Greeting(NamedTuple):
+    """A connect request as the server sees it."""
+
+    last_zxid: int
+    timeout_ms: int
+    session_id: int
+    password: bytes
+
+
+class Znode(NamedTuple):
+    """What a reply says of a znode."""
+
+    data: bytes | None
+    version: int = 0
+    czxid: int = 1
+    mzxid: int = 1
+    owner: int = 0
+
+
+def greeting(output: bytes) -> Greeting:
+    """The only frame of a connection that has just been made."""
+    length, _, zxid, timeout, session_id, size = struct.unpack_from(">iiqiqi", output)
+    assert len(output) == length + 4
+    return Greeting(zxid, timeout, session_id, output[32 : 32 + size])
+
+
+def requests(output: bytes) -> list[Sent]:
+    """All requests in what a session sent."""
+    found = []
+    at = 0
+    while at < len(output):
+        length, xid, opcode = struct.unpack_from(">iii", output, at)
+        found.append(Sent(xid, opcode, output[at + 12 : at + 4 + length]))
+        at += 4 + length
+    return found
+
+
+def handshake(session_id: int, timeout_ms: int, password: bytes = b"p" * 16) -> bytes:
+    """The answer to a connect request; time-out 0: that session is over."""
+    return _framed(
+        struct.pack(">iiqi", 0, timeout_ms, session_id, len(password)) + password + b"\0"
+    )
+
+
+def reply(xid: int, body: bytes = b"", *, error: int = OK, zxid: int = 1) -> bytes:
+    """A reply to a request."""
+    return _framed(struct.pack(">iqi", xid, zxid, error) + body)
+
+
+def watch_event(path: str, change: str, zxid: int = -1) -> bytes:
+    """A watch event."""
+    body = struct.pack(">ii", EVENT_TYPES[change], 3) + _string(path)
+    return reply(-1, body, zxid=zxid)
+
+
+def znode_body(znode: Znode) -> bytes:
+    """The body of getData's reply."""
+    data = _int(-1) if znode.data is None else _int(len(znode.data)) + znode.data
+    return data + stat_body(znode)
+
+
+def stat_body(znode: Znode) -> bytes:
+    """The body of exists' reply."""
+    times = (znode.czxid, znode.mzxid, 11, 12)
+    return struct.pack(">qqqqiiiqiiq", *times, znode.version, 13, 14, znode.owner, 15, 16, 17)
+
+
+def children_body(names: Sequence[str]) -> bytes:
+    """The body of getChildren's reply."""
+    return _int(len(names)) + b"".join(map(_string, names))
+
+
+def multi_read_body(items: Sequence[Znode | int]) -> bytes:
+    """The body of multiRead's reply; a number is an error."""
+    parts = [
+        _failed(one) if isinstance(one, int) else struct.pack(">i?i", 4, False, 0) + znode_body(one)
+        for one in items
+    ]
+    return b"".join(parts) + _END
+
+
+def multi_body(
+    operations: Sequence[WriteOperation], errors: list[int], versions: list[int]
+) -> bytes:
+    """The body of a multi's reply."""
+    if any(errors):
+        return b"".join(map(_failed, errors)) + _END
+    parts = []
+    for operation, version in zip(operations, versions, strict=True):
+        match operation:
+            case Create(path=path):
+                parts.append(struct.pack(">i?i", 1, False, 0) + _string(path))
+            case SetData():
+                stat = stat_body(Znode(None, version))
+                parts.append(struct.pack(">i?i", 5, False, 0) + stat)
+            case Delete():
+                parts.append(struct.pack(">i?i", 2, False, 0))
+            case Check():
+                parts.append(struct.pack(">i?i", 13, False, 0))
+    return b"".join(parts) + _END
+
+
+def multi_read_paths(body: bytes) -> list[str]:
+    """The paths that a multiRead asks for."""
+    reader = _Reader(body)
+    paths = []
+    while reader.head() == 4:
+        paths.append(reader.text())
+        assert reader.take(1) == b"\0"
+    return paths
+
+
+def multi_operations(body: bytes) -> list[WriteOperation]:
+    """The operations of a multi."""
+    reader = _Reader(body)
+    operations: list[WriteOperation] = []
+    while (opcode := reader.head()) != -1:
+        path = reader.text()
+        if opcode == 1:
+            data = reader.buffer()
+            for _ in range(reader.number()):
+                reader.number(), reader.text(), reader.text()
+            operations.append(Create(path, data, reader.number() == 1))
+        elif opcode == 5:
+            operations.append(SetData(path, reader.buffer(), reader.number()))
+        else:
+            operations.append((Delete if opcode == 2 else Check)(path, reader.number()))
+    return operations
+
+
+def watch_lists(body: bytes) -> tuple[int, list[list[str]]]:
+    """What setWatches or setWatches2 asks for: the zxid, and its lists."""
+    reader = _Reader(body)
+    (zxid,) = struct.unpack(">q", reader.take(8))
+    lists = []
+    while reader.rest:
+        lists.append([reader.text() for _ in range(reader.number())])
+    return zxid, lists
+
+
+def path_of(body: bytes) -> str:
+    """The path that a request begins with."""
+    return _Reader(body).text()
+
+
+class _Reader:
+    def __init__(self, body: bytes) -> None:
+        self.rest = body
+
+    def take(self, count: int) -> bytes:
+        taken, self.rest = self.rest[:count], self.rest[count:]
+        return taken
+
+    def number(self) -> int:
+        return int.from_bytes(self.take(4), signed=True)
+
+    def buffer(self) -> bytes:
+        return self.take(self.number())
+
+    def text(self) -> str:
+        return self.buffer().decode()
+
+    def head(self) -> int:
+        opcode = self.number()
+        self.take(5)
+        return opcode
+
+
+def _framed(data: bytes) -> bytes:
+    return _int(len(data)) + data
+
+
+def _int(number: int) -> bytes:
+    return struct.pack(">i", number)
+
+
+def _string(text: str) -> bytes:
+    return _int(len(text.encode())) + text.encode()
+
+
+def _failed(error: int) -> bytes:
+    return struct.pack(">i?ii", -1, False, error, error)
+
+
+_END = struct.pack(">i?i", -1, True, -1)

@@ -1,0 +1,36 @@
+"""zookeeper.connect as operators write it."""
+
+import pytest
+
+from controller.zookeeper.errors import BadConnectString
+from controller.zookeeper.servers import Server, parse_connect_string
+
+
+@pytest.mark.parametrize(
+    ("text", "servers", "chroot"),
+    [
+        ("zk1:2181", ["zk1:2181"], ""),
+        ("zk1", ["zk1:2181"], ""),
+        ("zk1:2181,zk2:2182, zk3/kafka/one", ["zk1:2181", "zk2:2182", "zk3:2181"], "/kafka/one"),
+        ("zk1:2181/", ["zk1:2181"], ""),
+        ("zk1:2181/kafka/", ["zk1:2181"], "/kafka"),
+        ("[::1]:2181,[fe80::1]", ["[::1]:2181", "[fe80::1]:2181"], ""),
+    ],
+)
+def test_servers_and_chroot(text: str, servers: list[str], chroot: str) -> None:
+    connect = parse_connect_string(text)
+    assert [str(one) for one in connect.servers] == servers
+    assert connect.chroot == chroot
+
+
+def test_an_address_in_brackets_is_connected_to_without_them() -> None:
+    assert parse_connect_string("[::1]:2181").servers == (Server("::1", 2181),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "/kafka", "zk1:x", "zk1:0", "zk1:70000", ":2181", "zk1/a//b", "zk1/a,zk2/a", "zk1:²"],
+)
+def test_a_bad_connect_string_is_named(text: str) -> None:
+    with pytest.raises(BadConnectString, match="HOST:PORT|chroot"):
+        parse_connect_string(text)
