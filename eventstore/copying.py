@@ -33,6 +33,9 @@ def _copy_segment(original: Path, target: Path) -> Path:
     with open_segment(original) as segment:
         copy = folders.segment_path(target, segment.header.first_seq)
         partial = copy.with_suffix(folders.PARTIAL_SUFFIX)
-        partial.unlink(missing_ok=True)
-        segment.copy_to(partial)
-    return partial.rename(copy)
+        try:
+            folders.discard(partial)
+            segment.copy_to(partial)
+            return partial.rename(copy)
+        finally:
+            folders.discard(partial)

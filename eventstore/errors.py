@@ -87,5 +87,7 @@ def from_sqlite(
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR:
             # The statements are fixed: where one does not fit, the tables are damaged.
             return LogCorrupt(file, f"the file is damaged ({error}): use a copy", record)
+        case sqlite3.SQLITE_CONSTRAINT:
+            return LogFailed(file, f"a record of that number is stored already ({error})", record)
         case _:
             return LogFailed(file, f"{error}: check the disk and the file size limit", record)

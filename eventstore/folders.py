@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eventstore.errors import LogLocked, LogNotFound, NotALog, from_os
+from eventstore.errors import LogLocked, NotALog, from_os
 
 SEGMENT_SUFFIX = ".refold"
 PARTIAL_SUFFIX = ".partial"
@@ -54,12 +54,14 @@ def logs_in(parent: Path) -> list[Path]:
 def segments_of(path: Path) -> list[Path]:
     """The segments that a path names: a log's folder, or one segment. Never empty.
 
-    Raises LogNotFound, NotALog.
+    Raises LogNotFound, NotALog, LogFailed.
     """
-    if path.is_file():
-        return [path]
-    if not path.exists():
-        raise LogNotFound(path, "no such file or folder")
+    try:
+        if path.is_file():
+            return [path]
+        path.stat()
+    except OSError as error:
+        raise from_os(error, path) from None
     found = segments_in(path)
     if not found:
         raise _no_segments(path)
@@ -71,6 +73,12 @@ def _no_segments(path: Path) -> NotALog:
     if logs:
         return NotALog(path, f"holds {len(logs)} logs, name one of them; the last is {logs[-1]}")
     return NotALog(path, "holds no segment (a file named 00000000000000000001.refold)")
+
+
+def discard(segment: Path) -> None:
+    """Remove a segment that was not finished, with SQLite's files beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        segment.with_name(segment.name + suffix).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

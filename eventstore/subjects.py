@@ -3,10 +3,11 @@ function that knows what is in them. Indexed after the fact, in a file beside th
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from sqlite_utils import Database
 
@@ -17,7 +18,15 @@ from eventstore.segment import PAGE_ROWS, Segment
 
 INDEX_SUFFIX = ".subjects"
 
-SubjectsOf = Callable[[EventRecord], Iterable[str]]
+
+class SubjectsOf(Protocol):
+    """Names the subjects of an event. Where it names others than it did, `version` has changed."""
+
+    version: str
+
+    def __call__(self, record: EventRecord, /) -> Iterable[str]:
+        """The subjects; asked in the order of the log."""
+
 
 
 def index_path(segment: Path) -> Path:
@@ -28,7 +37,7 @@ def index_path(segment: Path) -> Path:
 def index_subjects(segment: Segment, subjects_of: SubjectsOf, path: Path | None = None) -> Path:
     """Bring the index of a segment up to date and return its path: beside the segment, or `path`.
 
-    Raises LogReadOnly, LogFull, LogFailed. Remove the file when `subjects_of` has changed.
+    Raises LogReadOnly, LogFull, LogFailed.
     """
     target = path or index_path(segment.path)
     with _index(target) as database:
@@ -52,7 +61,8 @@ def events_about(
 
 
 def _bring_up_to_date(database: Database, segment: Segment, subjects_of: SubjectsOf) -> None:
-    indexed = database.table("indexed").rows_where("header = ?", [segment.header_body.hex()])
+    made_of = f"{segment.header_body.hex()} {subjects_of.version}"
+    indexed = database.table("indexed").rows_where("made_of = ?", [made_of])
     last = next((row["last_seq"] for row in indexed), None)
     if last is None:
         database.table("subjects").delete_where()
@@ -63,8 +73,7 @@ def _bring_up_to_date(database: Database, segment: Segment, subjects_of: Subject
             rows = [(subject, event.seq) for subject in dict.fromkeys(subjects_of(event))]
             database.conn.executemany("insert into subjects values (?, ?)", rows)
             last = event.seq
-        row = {"header": segment.header_body.hex(), "last_seq": last}
-        database.table("indexed").upsert(row, pk="header")
+        database.table("indexed").upsert({"made_of": made_of, "last_seq": last}, pk="made_of")
 
 
 def _numbers(database: Database, wanted: EventFilter) -> Iterator[list[int]]:
@@ -96,7 +105,7 @@ def _index(path: Path) -> Iterator[Database]:
             {"subject": str, "seq": int}, pk=("subject", "seq"), if_not_exists=True
         )
         database.table("indexed").create(
-            {"header": str, "last_seq": int}, pk="header", if_not_exists=True
+            {"made_of": str, "last_seq": int}, pk="made_of", if_not_exists=True
         )
         yield database
     except sqlite3.Error as error:

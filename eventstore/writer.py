@@ -192,7 +192,6 @@ class LogWriter:
         partial = path.with_suffix(folders.PARTIAL_SUFFIX)
         body = schema.document(header)
         try:
-            partial.unlink(missing_ok=True)
             schema.create(partial, body)
             partial.rename(path)
             folders.sync_folder(self.folder)
@@ -201,6 +200,8 @@ class LogWriter:
             raise from_sqlite(error, path, "header") from error
         except OSError as error:
             raise from_os(error, path) from error
+        finally:
+            folders.discard(partial)
         self._database, self._segment, self._header = database, path, header
         self._tip = chain.start(header, body)
 

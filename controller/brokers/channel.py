@@ -34,9 +34,14 @@ class ChannelSettings:
 
     client_id: str
     socket_timeout_ms: int
+    body_bytes_max: int
     on_event: EventSink
     backlog: Backlog
     one_encoding: anyio.Lock
+
+    def encoder(self) -> BatchEncoder:
+        """A new encoder, which shares nothing yet."""
+        return BatchEncoder(self.body_bytes_max)
 
 
 @dataclass(slots=True)
@@ -67,7 +72,7 @@ class Channel:
     def put(self, command: CommandId, request: BrokerRequest, encoder: BatchEncoder) -> None:
         """Queue a request."""
         if self._trouble.is_told:
-            encoder = BatchEncoder()
+            encoder = self._settings.encoder()
         self._queue.append(Waiting(command, request, encoder))
         self._settings.backlog.add(request)
         self._queued.set()
@@ -121,7 +126,7 @@ class Channel:
         async with self._settings.one_encoding:
             parts = waiting.encoder.encode(request, version)
             # What is shared goes with the last that takes it, answered or not.
-            waiting.encoder = BatchEncoder()
+            waiting.encoder = self._settings.encoder()
             await checkpoint()
         # The parts are the same at each try: a broker changes its versions only with its epoch.
         for part in parts[len(waiting.answers) :]:
@@ -146,7 +151,7 @@ class Channel:
             return
         # Who may wait for long shares nothing: else its queue would hold what others encoded.
         for waiting in self._queue:
-            waiting.encoder = BatchEncoder()
+            waiting.encoder = self._settings.encoder()
         text = f"broker {self.broker}: {error}"
         self._tell(ChannelFault(self.broker, self.broker_epoch, error.kind, text))
 

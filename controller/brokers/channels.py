@@ -10,7 +10,7 @@ from controller.brokers.backlog import Backlog
 from controller.brokers.channel import Channel, ChannelSettings, EventSink
 from controller.core.commands import BrokerRequest, CloseChannel, CommandId, OpenChannel
 from controller.wire.apis import api_of
-from controller.wire.encoding import BatchEncoder
+from controller.wire.encoding import BODY_BYTES_MAX, BatchEncoder
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class BrokerChannels:
         *,
         client_id: str,
         socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
+        body_bytes_max: int = BODY_BYTES_MAX,
         backlog_bytes_max: int = BACKLOG_BYTES_MAX,
     ) -> None:
         self._tasks: TaskGroup | None = None
@@ -42,7 +43,12 @@ class BrokerChannels:
         self._backlog_bytes_max = backlog_bytes_max
         self._backlog_told = False
         self._settings = ChannelSettings(
-            client_id, socket_timeout_ms, on_event, self._backlog, anyio.Lock()
+            client_id,
+            socket_timeout_ms,
+            body_bytes_max,
+            on_event,
+            self._backlog,
+            anyio.Lock(),
         )
         self._channels: dict[int, Channel] = {}
         # By the event that caused them: requests of one cause share their encoding. An encoder
@@ -93,7 +99,7 @@ class BrokerChannels:
             return
         encoder = self._encoders.get(command_id.cause)
         if encoder is None:
-            encoder = self._encoders[command_id.cause] = BatchEncoder()
+            encoder = self._encoders[command_id.cause] = self._settings.encoder()
         channel.put(command_id, request, encoder)
         self._watch_backlog()
 

@@ -21,6 +21,8 @@ class Subjects:
     command's body was too large to be stored the outcome's subjects are not known.
     """
 
+    version = "1"
+
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
         self._first_cause: int | None = None

@@ -3,8 +3,9 @@
 The rules, beside which the code is only bookkeeping:
 
 - One connection at a time. A handshake asks for the session that we have, or for a new one; one
-  multiRead then asks whether the server is 3.6 or later; then watches are set again; then commands
-  go out.
+  multiRead then asks whether the server is 3.6 or later; then watches are set again, the connection
+  is told and commands go out. A server before 3.6 answers the question with an error and ends the
+  connection (not the session): it is remembered, and not asked when it is connected to again.
 - Requests go out in the order of the commands, many in flight, and are answered in order; a reply
   out of order ends the connection. Two limits bound what is in flight, of requests and of bytes (a
   single request may pass the latter). What waits is bounded by what the core asks for at a time.
@@ -57,6 +58,7 @@ class Phase(Enum):
     BURYING = auto()
     """On a connection that exists to close a session whose end was assumed."""
     PROBING = auto()
+    """The session stands, the server's version is being asked for."""
     READY = auto()
     CLOSING = auto()
     CLOSED = auto()
@@ -113,6 +115,9 @@ class Session:
         self._none = _Identity(NO_SESSION, NO_PASSWORD, settings.timeout_ms)
         self._identity = self._none
         self._assumed_over: _Identity | None = None
+        self._is_told = False
+        """Whether a SessionConnected has named this session."""
+        self._servers_without_bulk: set[str] = set()
         self._server = ""
         self._phase = Phase.DISCONNECTED
         self._heard_ms = self._sent_ms = self._began_ms = now_ms
@@ -235,7 +240,7 @@ class Session:
         """Carry out a command; its outcome is told, at once where there is no connection."""
         if is_empty(command):
             self._tell(work_of(command_id, command, self._exchange).fail(OK))
-        elif self._phase in (Phase.PROBING, Phase.READY):
+        elif self._phase is Phase.READY:
             self._waiting.append((command_id, command))
             self._pump()
         else:
@@ -306,12 +311,25 @@ class Session:
             self._expire()
             self._disconnect(f"{self._server} says that the session is over")
             return
-        renewed = answer.session_id == self._identity.session_id
+        if answer.session_id != self._identity.session_id:
+            self._is_told = False
         self._identity = _Identity(answer.session_id, answer.password, answer.timeout_ms)
         self._heard_ms = now_ms
         self._phase = Phase.PROBING
-        self._tell([SessionConnected(answer.session_id, answer.timeout_ms, self._server, renewed)])
-        self._send(None, Request(bulk.multi_read_request([self._exchange.encoded("/")]), 0))
+        if self._settings.bulk and self._server not in self._servers_without_bulk:
+            self._send(None, Request(bulk.multi_read_request([self._exchange.encoded("/")]), 0))
+        else:
+            self._begin(bulk=False)
+
+    def _begin(self, *, bulk: bool) -> None:
+        """The server is known well enough: commands may come."""
+        self._exchange.bulk = bulk
+        for lists in self._exchange.watches.lists(self._exchange.full, persistent=bulk):
+            self._output.append(wire.set_watches_request(lists, self._last_zxid, persistent=bulk))
+        session_id, _, timeout_ms = self._identity
+        self._tell([SessionConnected(session_id, timeout_ms, self._server, self._is_told)])
+        self._is_told = True
+        self._phase = Phase.READY
 
     def _bury(self, answer: wire.Handshake) -> None:
         if answer.timeout_ms:
@@ -323,32 +341,31 @@ class Session:
     def _answered(self, header: wire.ReplyHeader, frame: bytes) -> None:
         if not self._flight or self._flight[0].xid != header.xid:
             raise MalformedReply(f"a reply to request {header.xid}, which is not the next one")
-        _, work, request = self._flight.popleft()
-        self._flight_bytes -= request.flight_bytes
+        _, work, request = self._flight[0]
         if work is not None:
             # Not of the probe's reply: changes up to it are still to be told by the watches.
             self._last_zxid = max(self._last_zxid, header.zxid)
+            # Still in flight while it is read: a malformed one must not lose the command.
             self._tell(work.reply(request.token, header.error, frame))
-            return
+        self._flight.popleft()
+        self._flight_bytes -= request.flight_bytes
+        if work is None:
+            self._internal_answered(header)
+
+    def _internal_answered(self, header: wire.ReplyHeader) -> None:
+        """A reply to a request that no command asked for: the probe, or a close."""
         match self._phase:
             case Phase.PROBING:
-                unknown = header.error == wire.UNIMPLEMENTED
-                self._exchange.bulk = self._settings.bulk and not unknown
-                self._watch_again()
-                self._phase = Phase.READY
+                if header.error == wire.UNIMPLEMENTED:
+                    self._servers_without_bulk.add(self._server)
+                    self._disconnect(f"{self._server} is older than ZooKeeper 3.6")
+                else:
+                    self._begin(bulk=True)
             case Phase.BURYING:
                 self._assumed_over = None
                 self._disconnect(f"the old session is closed on {self._server}")
             case Phase.CLOSING:
                 self._phase = Phase.CLOSED
-
-    def _watch_again(self) -> None:
-        persistent = bool(self._exchange.bulk)
-        watches = self._exchange.watches
-        for lists in watches.lists(self._exchange.full, persistent=persistent):
-            self._output.append(
-                wire.set_watches_request(lists, self._last_zxid, persistent=persistent)
-            )
 
     def _watch_event(self, frame: bytes, zxid: int) -> None:
         notice = wire.read_watch_event(frame)
@@ -368,15 +385,16 @@ class Session:
             self._phase = Phase.CLOSED
         self._output.clear()
         self._fail(SESSION_EXPIRED if phase is Phase.CLOSING else CONNECTION_LOSS)
-        if phase in (Phase.PROBING, Phase.READY) and self._identity.session_id != NO_SESSION:
+        if phase is Phase.READY and self._identity.session_id != NO_SESSION:
             self._tell([SessionDisconnected(self._identity.session_id, cause)])
 
     def _expire(self) -> None:
         """End the session; its outcomes and its end are told on its own channel."""
         self._fail(SESSION_EXPIRED)
-        if self._identity is not self._none:
+        if self._is_told:
             self._tell([SessionExpired(self._identity.session_id)])
         self._identity = self._none
+        self._is_told = False
         self._last_zxid = 0
         self._exchange.watches = Watches()
 

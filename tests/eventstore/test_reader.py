@@ -14,7 +14,7 @@ from eventstore.subjects import index_path, index_subjects
 from eventstore.upcasters import Upcast, Upcasters
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
-from tests.eventstore.samples import START_NS, event, events, header, write_log
+from tests.eventstore.samples import START_NS, command, event, events, header, write_log
 
 
 @pytest.fixture
@@ -52,8 +52,19 @@ def test_filters(mixed_log: Path, wanted: EventFilter, numbers: list[int]) -> No
     assert [one.seq for one in LogReader(mixed_log).events(wanted)] == numbers
 
 
-def subjects_of(record: EventRecord) -> Iterable[str]:
-    return ["even" if record.seq % 2 == 0 else "odd", f"broker {record.seq}"]
+class Parity:
+    """Even or odd, and a broker of the event's number; remembers what it was asked."""
+
+    def __init__(self, version: str = "1") -> None:
+        self.version = version
+        self.asked: list[int] = []
+
+    def __call__(self, record: EventRecord, /) -> Iterable[str]:
+        self.asked.append(record.seq)
+        return ["even" if record.seq % 2 == 0 else "odd", f"broker {record.seq}"]
+
+
+subjects_of = Parity()
 
 
 def test_events_are_found_by_subject(mixed_log: Path) -> None:
@@ -67,12 +78,7 @@ def test_events_are_found_by_subject(mixed_log: Path) -> None:
 
 
 def test_an_index_goes_on_where_it_ended(tmp_path: Path) -> None:
-    asked: list[int] = []
-
-    def counted(record: EventRecord) -> Iterable[str]:
-        asked.append(record.seq)
-        return subjects_of(record)
-
+    counted = Parity()
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append(events(1, 4))
         with open_segment(writer.segment) as segment:
@@ -81,7 +87,15 @@ def test_an_index_goes_on_where_it_ended(tmp_path: Path) -> None:
         wanted = EventFilter(subject="odd")
         found = LogReader(tmp_path / "log").events(wanted, counted)
         assert [one.seq for one in found] == [1, 3, 5]
-    assert asked == [1, 2, 3, 4, 5, 6]
+    assert counted.asked == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_index_by_other_rules_is_made_anew(mixed_log: Path) -> None:
+    wanted = EventFilter(subject="odd")
+    for version in ("1", "2"):
+        parity = Parity(version)
+        assert len(list(LogReader(mixed_log).events(wanted, parity))) == 5
+        assert parity.asked == list(range(1, 10))
 
 
 def test_a_living_log_is_read_as_it_grows(tmp_path: Path) -> None:
@@ -170,6 +184,19 @@ def test_old_schemas_are_read_as_the_current_one(tmp_path: Path) -> None:
         assert [one.payload for one in read] == [b"A!", b"B!", b"C!"]
         assert {(one.kind, one.schema) for one in read} == {("ticked", 2)}
     assert list(LogReader(tmp_path / "log").events()) == stored
+
+
+def test_a_log_of_format_1_stays_readable() -> None:
+    """The log and the stream in logs/ were written by refold 0.1.0 and never change."""
+    log = Path(__file__).parent / "logs" / "format-1"
+    assert verify(log).closed
+    with (log / "log.stream").open("rb") as source:
+        readers = [LogReader(log), LogReader.open("-", standard_input=source)]
+    for reader in readers:
+        with reader:
+            assert reader.header == header()
+            assert list(reader.events()) == events(1, 4)
+            assert list(reader.commands()) == [command(seq) for seq in range(1, 5)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The server's side of the wire, for tests: requests taken apart, replies made from plain values."""
+"""The server's side of the wire, for tests: requests taken apart, replies made from values."""
 
 import struct
 from collections.abc import Sequence

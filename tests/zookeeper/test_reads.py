@@ -128,7 +128,7 @@ def test_stats_have_no_data() -> None:
     )
 
 
-def test_an_old_server_is_asked_once_a_connection_and_then_read_znode_by_znode() -> None:
+def test_an_old_server_is_read_znode_by_znode() -> None:
     session = Driven()
     session.ready(bulk=False)
     session.events()

@@ -32,5 +32,5 @@ def test_an_address_in_brackets_is_connected_to_without_them() -> None:
     ["", "/kafka", "zk1:x", "zk1:0", "zk1:70000", ":2181", "zk1/a//b", "zk1/a,zk2/a", "zk1:²"],
 )
 def test_a_bad_connect_string_is_named(text: str) -> None:
-    with pytest.raises(BadConnectString, match="HOST:PORT|chroot"):
+    with pytest.raises(BadConnectString, match=r"HOST:PORT|chroot"):
         parse_connect_string(text)

@@ -31,7 +31,8 @@ def test_a_first_connection_asks_for_a_new_session() -> None:
     driven = Driven()
     greeting = driven.connect()
     assert (greeting.session_id, greeting.password, greeting.last_zxid) == (0, bytes(16), 0)
-    driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
+    driven = Driven()
+    driven.ready()
     assert driven.told[0].channel == "zookeeper:abc"
     assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk1:2181", False)]
 
@@ -45,8 +46,9 @@ def test_a_second_connection_asks_for_the_same_session() -> None:
     greeting = driven.connect("zk2:2181")
     assert (greeting.session_id, greeting.password) == (SESSION, b"p" * 16)
     assert greeting.last_zxid == 77
+    driven.lose()
     driven.events()
-    driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
+    driven.ready("zk2:2181")
     assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk2:2181", True)]
 
 
@@ -138,6 +140,16 @@ def test_commands_for_nothing_need_no_server() -> None:
     ]
 
 
+def test_an_old_server_is_asked_once_and_nobody_notices() -> None:
+    driven = Driven()
+    driven.ready(bulk=False)
+    assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk1:2181", False)]
+    driven.lose()
+    driven.connect()
+    assert driven.receive(peer.handshake(SESSION, TIMEOUT_MS)) == []
+    assert driven.session.phase is Phase.READY
+
+
 def test_the_servers_word_ends_the_session_and_a_new_one_follows() -> None:
     driven = Driven()
     driven.ready()
@@ -148,7 +160,8 @@ def test_the_servers_word_ends_the_session_and_a_new_one_follows() -> None:
     assert driven.session.phase is Phase.DISCONNECTED
     assert driven.events() == [SessionExpired(SESSION)]
     assert driven.connect().session_id == 0
-    driven.receive(peer.handshake(0xDEF, TIMEOUT_MS))
+    driven.lose()
+    driven.ready(session=0xDEF)
     assert driven.events() == [SessionConnected(0xDEF, TIMEOUT_MS, "zk1:2181", False)]
 
 

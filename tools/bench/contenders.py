@@ -1,0 +1,111 @@
+"""The two controllers that a benchmark compares, each a process of its own."""
+
+import os
+import sys
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.lab import KafkaBroker, Server, ZooKeeperServer
+from tools.lab.ports import HOST, free_port
+from tools.setup.jars import fetch
+
+PEER_ID = 100
+REFOLD_ID = 1000
+SESSION_TIMEOUT_MS = 18_000
+
+PEER_JAVA_OPTIONS = ("-Xms1g", "-Xmx2g")
+
+
+class Contender(Server):
+    """A controller's process. `broker_id` is the controller id in its requests."""
+
+    title: str
+    broker_id: int
+
+    @property
+    @abstractmethod
+    def conditions(self) -> str:
+        """What it was run with, for the report."""
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the process has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        user, system = int(fields[11]), int(fields[12])
+        return (user + system) / os.sysconf("SC_CLK_TCK")
+
+    def peak_rss_mb(self) -> float:
+        """The most memory that was resident so far."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+        raise LookupError(f"no VmHWM of process {self.pid}")
+
+
+class KafkaPeer(KafkaBroker, Contender):
+    """A stock broker that holds no partition and is the only candidate for the role."""
+
+    title = "Kafka 3.9.1"
+    conditions = (
+        f"Kafka 3.9.1: {' '.join(PEER_JAVA_OPTIONS)}, Java's default collector and compilers, "
+        "kafka.controller and state.change.logger at INFO, auto.leader.rebalance.enable=false; it "
+        "is a broker of the cluster itself and also takes its own UpdateMetadata, as always"
+    )
+
+    def __init__(self, folder: Path, zookeeper: ZooKeeperServer, protocol: str) -> None:
+        super().__init__(
+            PEER_ID,
+            folder / "kafka",
+            fetch("kafka-3.9.1"),
+            zookeeper=zookeeper,
+            inter_broker_protocol=protocol,
+            config={
+                "auto.leader.rebalance.enable": "false",
+                "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            },
+            java_options=PEER_JAVA_OPTIONS,
+            quick_start=False,
+        )
+
+    def _command(self) -> Sequence[str]:
+        # The lab traces the controller, for tests; that would cost it much of its time here.
+        command = super()._command()
+        log4j = self.folder / "log4j.properties"
+        log4j.write_text(log4j.read_text().replace("=TRACE,", "=INFO,"))
+        return command
+
+
+class Refold(Contender):
+    """The daemon as an operator runs it, its log with synchronous=FULL."""
+
+    title = "refold"
+    broker_id = REFOLD_ID
+    conditions = (
+        f"refold: `refold run --take-over`, Python {sys.version.split()[0]}, the event log in the "
+        "benchmark's folder with synchronous=FULL; the Kafka broker is stopped meanwhile"
+    )
+
+    def __init__(self, folder: Path, zookeeper: ZooKeeperServer, protocol: str) -> None:
+        super().__init__("refold", folder / "refold", free_port())
+        self._zookeeper = zookeeper
+        self._protocol = protocol
+
+    def _command(self) -> Sequence[str]:
+        settings = self.folder / "server.properties"
+        settings.write_text(
+            f"inter.broker.protocol.version={self._protocol}\n"
+            "auto.leader.rebalance.enable=false\n"
+            f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}\n"
+        )
+        return (
+            *(sys.executable, "-m", "controller.cli.main", "run", "--take-over"),
+            *("--config", str(settings)),
+            *("--zookeeper", self._zookeeper.connect),
+            *("--broker-id", str(self.broker_id)),
+            *("--listeners", f"PLAINTEXT://{HOST}:{self.port}"),
+            *("--log-dir", str(self.folder / "log")),
+        )
+
+    async def _answers(self) -> bool:
+        """It is there when it leads, which the caller looks for in ZooKeeper."""
+        return True

@@ -1,0 +1,113 @@
+"""Fills ZooKeeper with the topics of a large cluster, as its controller would have left them."""
+
+import base64
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from controller.core import znodes
+from controller.core.commands import WriteZnodes
+from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
+from controller.core.values import ANY_VERSION, Assignment, LeaderAndIsr
+from controller.core.znodes import TopicContent
+from tools.bench.zookeeper_reads import Client
+
+_PARENTS = (
+    *("/brokers", znodes.BROKER_IDS, znodes.TOPICS, "/brokers/seqid"),
+    *("/config", znodes.TOPIC_CONFIGS, "/config/brokers", "/config/changes"),
+    *("/admin", "/admin/delete_topics", "/cluster"),
+    *(znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS),
+)
+"""What every Kafka broker creates when it starts."""
+
+_CONTROLLER_EPOCH = 1
+_WRITES_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True)
+class Population:
+    """Topics with the same number of partitions each, spread over brokers 1 to `brokers`."""
+
+    partitions: int
+    partitions_per_topic: int
+    brokers: int
+    replication_factor: int
+
+    @cached_property
+    def topics(self) -> dict[str, dict[int, tuple[int, ...]]]:
+        """The replicas of each partition, by topic and number."""
+        per_topic = self.partitions_per_topic
+        return {
+            f"topic-{first // per_topic:06}": {
+                index - first: self._replicas(index)
+                for index in range(first, min(first + per_topic, self.partitions))
+            }
+            for first in range(0, self.partitions, per_topic)
+        }
+
+    def _replicas(self, index: int) -> tuple[int, ...]:
+        """As Kafka deals them out: leaders in turn, the followers at a distance that grows."""
+        count = self.brokers
+        leader, shift = index % count, index // count
+        followers = [
+            (leader + 1 + (shift + place) % (count - 1)) % count
+            for place in range(self.replication_factor - 1)
+        ]
+        return tuple(1 + broker for broker in (leader, *followers))
+
+    def replicas_on(self, broker: int) -> int:
+        """How many partitions have a replica on a broker."""
+        return sum(
+            broker in replicas
+            for partitions in self.topics.values()
+            for replicas in partitions.values()
+        )
+
+    async def create(self, client: Client) -> None:
+        """Write everything into an empty ZooKeeper."""
+        for operations in (_parents(), self._topics(), self._partitions(), self._states()):
+            await _write(client, list(operations))
+
+    async def reset_states(self, client: Client) -> None:
+        """Make every partition's leader and ISR again what they were at first."""
+        await _write(
+            client, [SetData(one.path, one.data, ANY_VERSION) for one in self._states()]
+        )
+
+    def _topics(self) -> Iterator[WriteOperation]:
+        dice = random.Random(0)
+        for topic, partitions in self.topics.items():
+            content = TopicContent(
+                {number: Assignment(replicas) for number, replicas in partitions.items()},
+                dice.randbytes(16),
+            )
+            yield Create(znodes.topic_path(topic), znodes.write_topic(content))
+            yield Create(znodes.topic_config_path(topic), b'{"version":1,"config":{}}')
+            yield Create(znodes.partitions_path(topic))
+
+    def _partitions(self) -> Iterator[WriteOperation]:
+        for topic, partitions in self.topics.items():
+            for number in partitions:
+                yield Create(znodes.partition_path(topic, number))
+
+    def _states(self) -> Iterator[Create]:
+        for topic, partitions in self.topics.items():
+            for number, replicas in partitions.items():
+                state = LeaderAndIsr(replicas[0], 0, replicas, 0, _CONTROLLER_EPOCH)
+                yield Create(znodes.state_path(topic, number), znodes.write_state(state))
+
+
+def _parents() -> Iterator[WriteOperation]:
+    yield from map(Create, _PARENTS)
+    cluster = base64.urlsafe_b64encode(random.Random(1).randbytes(16)).decode().rstrip("=")
+    yield Create("/cluster/id", f'{{"version":"1","id":"{cluster}"}}'.encode())
+
+
+async def _write(client: Client, operations: Sequence[WriteOperation]) -> None:
+    for start in range(0, len(operations), _WRITES_AT_ONCE):
+        part = tuple(operations[start : start + _WRITES_AT_ONCE])
+        errors = await client.call(WriteZnodes(part, None), len(part))
+        wrong = set(errors) - {OK, NODE_EXISTS}
+        if wrong:
+            raise RuntimeError(f"ZooKeeper refused the population: codes {sorted(wrong)}")

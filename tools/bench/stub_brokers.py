@@ -1,0 +1,276 @@
+"""Brokers that do nothing: registered in ZooKeeper, they answer success to what a controller sends
+and note when each request came.
+
+A process of its own, so that it takes no time from the process that is measured. It is driven by
+lines of JSON on its standard input, {"do": "register", "broker": 1}, and answers each with one line.
+It ends when its standard input does.
+
+The answers name no partition: the success of a single partition needs no word of its own.
+"""
+
+import asyncio
+import json
+import struct
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+import anyio
+
+from controller.core import znodes
+from controller.core.commands import WriteZnodes
+from controller.core.operations import OK, Create, Delete
+from controller.core.values import ANY_VERSION
+from tools.bench.zookeeper_reads import Client, client_of
+
+HOST: Final = "127.0.0.1"
+_BUFFER_BYTES: Final = 256 * 1024
+_HEAD_BYTES_MAX: Final = 512
+"""Of a frame's first bytes so many are kept, to read its header from."""
+
+_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+
+LEADER_AND_ISR: Final = 4
+STOP_REPLICA: Final = 5
+UPDATE_METADATA: Final = 6
+API_VERSIONS: Final = 18
+
+_HIGHEST: Final = {LEADER_AND_ISR: 7, STOP_REPLICA: 4, UPDATE_METADATA: 8, API_VERSIONS: 4}
+_FIRST_FLEXIBLE: Final = {LEADER_AND_ISR: 4, STOP_REPLICA: 2, UPDATE_METADATA: 6}
+_API_VERSIONS_FIRST_FLEXIBLE: Final = 3
+
+_HEAD = struct.Struct(">ihhih")
+"""Size of the frame, API key, version, correlation id, length of the client id."""
+
+
+class Request(NamedTuple):
+    """A request that came: `ended_ns` is the monotonic clock at its last byte."""
+
+    broker: int
+    api: int
+    version: int
+    controller: int
+    frame_bytes: int
+    ended_ns: int
+
+
+def answer_to(api: int, version: int, correlation_id: int) -> bytes:
+    """A whole response frame that says success. Raises KeyError for an API that is not known."""
+    if api == API_VERSIONS:
+        body = _offered(version)
+    elif version < _FIRST_FLEXIBLE[api]:
+        body = bytes(2) if api == UPDATE_METADATA else bytes(2 + 4)
+    else:
+        # Tags of the header; error code, an empty compact array where there is one, tags.
+        body = bytes(1 + 2 + 1) if api == UPDATE_METADATA else b"\0\0\0\1\0"
+    return struct.pack(">ii", 4 + len(body), correlation_id) + body
+
+
+def _offered(version: int) -> bytes:
+    flexible = version >= _API_VERSIONS_FIRST_FLEXIBLE
+    tags = b"\0" if flexible else b""
+    ranges = [struct.pack(">hhh", api, 0, highest) + tags for api, highest in _HIGHEST.items()]
+    count = struct.pack(">b", len(ranges) + 1) if flexible else struct.pack(">i", len(ranges))
+    throttle = struct.pack(">i", 0) if version else b""
+    return b"".join((bytes(2), count, *ranges, throttle, tags))
+
+
+class _Connection(asyncio.BufferedProtocol):
+    """One connection to a stub: keeps the head of each frame and drops the rest unread."""
+
+    def __init__(self, broker: int, note: Callable[[Request], None]) -> None:
+        self._broker = broker
+        self._note = note
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._head = b""
+        self._missing = 0
+        self._request: tuple[int, int, int, int, int] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        start = 0
+        while start < nbytes:
+            if self._request is None:
+                part = self._buffer[start : min(start + _HEAD_BYTES_MAX, nbytes)]
+                self._head += part
+                start += len(part) - self._begin()
+            else:
+                taken = min(self._missing, nbytes - start)
+                self._missing -= taken
+                start += taken
+            if self._request is not None and not self._missing:
+                self._end(*self._request)
+
+    def _begin(self) -> int:
+        """Read a head if it is whole; gives how many of the bytes are not used up yet."""
+        head = self._head
+        if len(head) < _HEAD.size:
+            return 0
+        size, api, version, correlation_id, client_id_bytes = _HEAD.unpack_from(head)
+        controller_at = _HEAD.size + max(client_id_bytes, 0)
+        controller_at += version >= _FIRST_FLEXIBLE.get(api, _API_VERSIONS_FIRST_FLEXIBLE)
+        frame_bytes = 4 + size
+        if len(head) < min(controller_at + 4, frame_bytes):
+            return 0
+        # All three requests of a controller begin with its id.
+        (controller,) = (
+            struct.unpack_from(">i", head, controller_at) if api in _FIRST_FLEXIBLE else (-1,)
+        )
+        self._request = (api, version, correlation_id, controller, frame_bytes)
+        unused = max(len(head) - frame_bytes, 0)
+        self._missing = max(frame_bytes - len(head), 0)
+        self._head = b""
+        return unused
+
+    def _end(self, api: int, version: int, correlation_id: int, controller: int, size: int) -> None:
+        self._request = None
+        if api != API_VERSIONS:
+            self._note(
+                Request(self._broker, api, version, controller, size, time.monotonic_ns())
+            )
+        self._transport.write(answer_to(api, version, correlation_id))
+
+
+class _Stubs:
+    """All stubs of the process."""
+
+    def __init__(self, zookeeper: Client) -> None:
+        self._zookeeper = zookeeper
+        self._requests: list[Request] = []
+        self._servers: dict[int, asyncio.Server] = {}
+        self._ports: dict[int, int] = {}
+        self._connections: dict[int, list[_Connection]] = {}
+
+    async def do(self, order: dict[str, Any]) -> Any:
+        """Carry out one order of the driver."""
+        match order:
+            case {"do": "register", "broker": broker}:
+                return await self._register(broker)
+            case {"do": "unregister", "broker": broker}:
+                return await self._unregister(broker)
+            case {"do": "requests"}:
+                requests, self._requests = self._requests, []
+                return requests
+        raise ValueError(f"not an order: {order}")
+
+    async def _register(self, broker: int) -> int:
+        """Listen, on the same port as before, and register; gives when that was asked for."""
+        self._connections[broker] = []
+
+        def accept() -> _Connection:
+            connection = _Connection(broker, self._requests_note)
+            self._connections[broker].append(connection)
+            return connection
+
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(accept, HOST, self._ports.get(broker, 0))
+        self._servers[broker] = server
+        port = self._ports[broker] = server.sockets[0].getsockname()[1]
+        asked_ns = time.monotonic_ns()
+        create = Create(znodes.broker_path(broker), _registration(port), ephemeral=True)
+        await self._write(create)
+        return asked_ns
+
+    async def _unregister(self, broker: int) -> int:
+        """Die: the registration and all connections go; gives when that was asked for."""
+        self._servers.pop(broker).close()
+        for connection in self._connections.pop(broker):
+            connection._transport.abort()
+        asked_ns = time.monotonic_ns()
+        await self._write(Delete(znodes.broker_path(broker), ANY_VERSION))
+        return asked_ns
+
+    async def _write(self, operation: Create | Delete) -> None:
+        errors = await self._zookeeper.call(WriteZnodes((operation,), None), 1)
+        if errors != [OK]:
+            raise RuntimeError(f"{operation.path}: ZooKeeper code {errors[0]}")
+
+    def _requests_note(self, request: Request) -> None:
+        self._requests.append(request)
+
+
+def _registration(port: int) -> bytes:
+    znode = {
+        "version": 5,
+        "host": HOST,
+        "port": port,
+        "jmx_port": -1,
+        "endpoints": [f"PLAINTEXT://{HOST}:{port}"],
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+        "features": {},
+        "timestamp": str(time.time_ns() // 1_000_000),
+    }
+    return json.dumps(znode).encode()
+
+
+async def _serve(connect: str) -> None:
+    loop = asyncio.get_running_loop()
+    orders = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    async with client_of(connect) as zookeeper:
+        stubs = _Stubs(zookeeper)
+        while line := await orders.readline():
+            answer = json.dumps(await stubs.do(json.loads(line)))
+            sys.stdout.write(answer + "\n")
+            sys.stdout.flush()
+
+
+class StubBrokers:
+    """The driver's handle of a stub process."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._turn = anyio.Lock()
+
+    @classmethod
+    async def start(cls, connect: str, log: Path) -> Self:
+        """Start the process; it has no brokers yet. Its errors go to `log`."""
+        with log.open("ab") as errors:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tools.bench.stub_brokers", connect),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                limit=_LINE_BYTES_MAX,
+            )
+        return cls(process)
+
+    async def register(self, broker: int) -> int:
+        """The broker comes up; the monotonic clock (ns) when its registration was asked for."""
+        return int(await self._order("register", broker=broker))
+
+    async def unregister(self, broker: int) -> int:
+        """The broker dies; the monotonic clock (ns) when its znode's deletion was asked for."""
+        return int(await self._order("unregister", broker=broker))
+
+    async def requests(self) -> list[Request]:
+        """The requests that came since the last call, in order."""
+        return [Request(*one) for one in await self._order("requests")]
+
+    async def _order(self, do: str, **what: int) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        async with self._turn:
+            self._process.stdin.write(json.dumps({"do": do, **what}).encode() + b"\n")
+            line = await self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the stub brokers ended; see stub-brokers.log")
+        return json.loads(line)
+
+    async def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+
+
+if __name__ == "__main__":
+    anyio.run(_serve, sys.argv[1])

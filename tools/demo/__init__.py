@@ -1,0 +1,1 @@
+"""The demonstration: `python -m tools.demo`, or `make demo`."""

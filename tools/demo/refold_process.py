@@ -1,0 +1,72 @@
+"""The `refold` command as a process of its own."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+_STOP_SECONDS = 30.0
+
+
+class Refold:
+    """One `refold run`; its output goes to a file."""
+
+    def __init__(self, connect: str, broker_id: int, log_dir: Path, *options: str) -> None:
+        self._arguments = (
+            *("run", "--zookeeper", connect, "--broker-id", str(broker_id)),
+            *("--log-dir", str(log_dir)),
+            *options,
+        )
+        self._output = log_dir.parent / "refold.out"
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start the process."""
+        self._output.parent.mkdir(parents=True, exist_ok=True)
+        with self._output.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *command(*self._arguments), stdout=output, stderr=output
+            )
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._signal(signal.SIGKILL)
+
+    async def stop(self) -> int:
+        """SIGTERM, then wait; the exit status."""
+        self._signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """Wait for the end; the exit status."""
+        assert self._process is not None
+        return await asyncio.wait_for(self._process.wait(), _STOP_SECONDS)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.returncode is None
+
+    def last_words(self) -> str:
+        """The end of what the process said."""
+        return self._output.read_text(errors="replace")[-2000:]
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        if self.running:
+            os.kill(self._process.pid, number)
+
+
+def command(*arguments: str) -> list[str]:
+    """The command line of `refold` with these arguments."""
+    return [sys.executable, "-m", "controller.cli.main", *arguments]
+
+
+async def run(*arguments: str) -> tuple[int, str]:
+    """Run a `refold` command to its end: the exit status and what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *command(*arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()

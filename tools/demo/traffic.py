@@ -1,0 +1,95 @@
+"""A producer with acks=all and a consumer that checks what it wrote: nothing may be lost."""
+
+import asyncio
+from typing import Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+_PAUSE_SECONDS = 0.005
+_CATCH_UP_SECONDS = 30.0
+
+
+class Traffic:
+    """Numbered records to one topic, from the start of the block to `finish`.
+
+    `acknowledged` counts the records whose write all in-sync replicas have confirmed, `refused`
+    those that the producer gave up.
+    """
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=bootstrap,
+            acks="all",
+            linger_ms=5,
+            request_timeout_ms=30_000,
+            metadata_max_age_ms=5_000,
+        )
+        self._acknowledged: set[int] = set()
+        self._sending: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.refused = 0
+
+    @property
+    def acknowledged(self) -> int:
+        """How many records were acknowledged so far."""
+        return len(self._acknowledged)
+
+    async def __aenter__(self) -> Self:
+        await self._producer.start()
+        self._task = asyncio.create_task(self._produce())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stopping = True
+        if self._task is not None:
+            await self._task
+        await self._producer.stop()
+
+    async def _produce(self) -> None:
+        number = 0
+        while not self._stopping:
+            task = asyncio.create_task(self._send(number))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+            number += 1
+            await asyncio.sleep(_PAUSE_SECONDS)
+        if self._sending:
+            await asyncio.wait(self._sending)
+
+    async def _send(self, number: int) -> None:
+        try:
+            await self._producer.send_and_wait(self._topic, str(number).encode())
+        except KafkaError:
+            self.refused += 1
+        else:
+            self._acknowledged.add(number)
+
+    async def finish(self) -> set[int]:
+        """Stop producing and read everything; the acknowledged records that are missing."""
+        self._stopping = True
+        assert self._task is not None
+        await self._task
+        consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            return self._acknowledged - await self._read_all(consumer)
+        finally:
+            await consumer.stop()
+
+    async def _read_all(self, consumer: AIOKafkaConsumer) -> set[int]:
+        await consumer.topics()
+        numbers = consumer.partitions_for_topic(self._topic) or set()
+        partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        read: set[int] = set()
+        async with asyncio.timeout(_CATCH_UP_SECONDS):
+            while any([await consumer.position(one) < ends[one] for one in partitions]):
+                for records in (await consumer.getmany(timeout_ms=500)).values():
+                    read.update(int(record.value) for record in records)
+        return read
