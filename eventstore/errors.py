@@ -62,7 +62,7 @@ def from_os(error: OSError, file: Path | str) -> LogError:
     if error.errno in _FULL:
         return LogFull(file, "no space left: free some, or set a retention limit")
     if error.errno in _READ_ONLY:
-        return LogReadOnly(file, f"cannot be written ({error.strerror}): check owner and mount")
+        return LogReadOnly(file, f"not allowed ({error.strerror}): check owner, mode and mount")
     if error.errno == errno.ENOENT:
         return LogNotFound(file, "no such file or folder")
     return LogFailed(file, f"{error.strerror or error}: check the disk")

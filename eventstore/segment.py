@@ -127,9 +127,7 @@ class Segment:
         except SQLITE_ERRORS as error:
             raise from_sqlite(error, target) from error
 
-    def _events(
-        self, conditions: list[str], parameters: dict[str, Any]
-    ) -> Iterator[EventRecord]:
+    def _events(self, conditions: list[str], parameters: dict[str, Any]) -> Iterator[EventRecord]:
         for page in self._pages(_EVENTS, conditions, parameters):
             for row in page:
                 event = EventRecord._make(row[:-1])
@@ -223,9 +221,7 @@ class Segment:
             raise LogCorrupt(self.path, text, "header")
         return header, body
 
-    def _document(
-        self, table: str, model: type[_Document]
-    ) -> tuple[_Document, bytes] | None:
+    def _document(self, table: str, model: type[_Document]) -> tuple[_Document, bytes] | None:
         rows = self.query(f"select body, checksum from {table}")
         if not rows:
             return None

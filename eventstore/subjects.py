@@ -28,7 +28,6 @@ class SubjectsOf(Protocol):
         """The subjects; asked in the order of the log."""
 
 
-
 def index_path(segment: Path) -> Path:
     """Where a segment's index lies."""
     return segment.with_suffix(INDEX_SUFFIX)

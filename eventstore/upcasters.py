@@ -51,8 +51,9 @@ class Upcasters:
     def stored_kinds(self, kinds: tuple[str, ...]) -> tuple[str, ...]:
         """The kinds under which events may be stored that are read as one of `kinds`."""
         found = set(kinds)
-        while older := {
-            kind for (kind, _), step in self._steps.items() if step.new_kind in found
-        } - found:
+        while (
+            older := {kind for (kind, _), step in self._steps.items() if step.new_kind in found}
+            - found
+        ):
             found |= older
         return tuple(sorted(found))

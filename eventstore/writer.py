@@ -79,9 +79,7 @@ class LogWriter:
         """The segment that is being written."""
         return self._segment
 
-    def append(
-        self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()
-    ) -> None:
+    def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()) -> None:
         """Store records, all or none; they are on disk when this returns.
 
         The events carry the numbers that follow `tip.last_seq`; commands come in the order of

@@ -38,6 +38,7 @@ app = typer.Typer(
     "a newer refold, no space, wrong arguments).",
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,
 )
 
 Log = Annotated[str, typer.Argument(metavar="LOG", help='Folder, segment, or "-".')]

@@ -1,10 +1,12 @@
 """Records of a log as people and scripts read them."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from controller.core.canonical import decode_command, decode_event, decode_reason
 from eventstore.records import CommandRecord, EventRecord
 
 TEXT_CHARACTERS_MAX = 1000
@@ -24,7 +26,7 @@ def event_object(record: EventRecord) -> dict[str, Any]:
         "channel": record.channel,
         "origin": record.origin,
         "cause": record.cause,
-        "event": _event_payload(record.payload),
+        "event": _decoded(record.payload, decode_event),
     }
 
 
@@ -36,9 +38,9 @@ def command_object(record: CommandRecord) -> dict[str, Any]:
         "term": record.term,
         "kind": record.kind,
         "target": record.target,
-        "reason": _reason(record.reason),
+        "reason": _decoded(record.reason, decode_reason),
         "digest": record.digest.hex(),
-        "body": None if record.body is None else _command_body(record.body),
+        "body": None if record.body is None else _decoded(record.body, decode_command),
     }
 
 
@@ -49,13 +51,13 @@ def event_line(record: EventRecord) -> str:
         f"{record.seq:>8}  {iso_time(record.wall_ns)}  term {record.term}  "
         f"{record.kind}  {record.channel}{cause}  "
     )
-    return _cut(head + json_text(_event_payload(record.payload)))
+    return _cut(head + json_text(_decoded(record.payload, decode_event)))
 
 
 def command_line(record: CommandRecord) -> str:
     """A command on one line, set off below its event."""
     head = f"{record.cause:>10}.{record.ordinal}  {record.kind}  {record.target}  "
-    return _cut(head + json_text(_reason(record.reason)))
+    return _cut(head + json_text(_decoded(record.reason, decode_reason)))
 
 
 def json_text(value: Any) -> str:
@@ -89,29 +91,11 @@ def plain(value: Any) -> Any:
             return value
 
 
-def _event_payload(payload: bytes) -> Any:
-    from controller.core.events import Event
-
-    return _decoded(payload, Event)
-
-
-def _command_body(body: bytes) -> Any:
-    from controller.core.commands import Command
-
-    return _decoded(body, Command)
-
-
-def _reason(reason: bytes) -> Any:
-    from controller.core.commands import Reason
-
-    return _decoded(reason, Reason)
-
-
-def _decoded(content: bytes, model: Any) -> Any:
-    """The content as `model`, or else as untyped msgpack, or else as it is."""
-    for wanted in (model, Any):
+def _decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:
+    """The content as this version knows it, or else as untyped msgpack, or else as it is."""
+    for attempt in (decode, msgspec.msgpack.decode):
         try:
-            return plain(msgspec.msgpack.decode(content, type=wanted))
+            return plain(attempt(content))
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
     return plain(content)

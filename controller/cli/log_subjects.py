@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from controller.core import commands, events
+from controller.core.canonical import decode_command, decode_event
 from controller.core.znodes import BROKER_IDS, TOPIC_CONFIGS, TOPICS
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
@@ -33,7 +34,7 @@ class Subjects:
     def __call__(self, record: EventRecord) -> Iterable[str]:
         """The subjects of an event; none where this version does not know its kind."""
         try:
-            event = msgspec.msgpack.decode(record.payload, type=events.Event)
+            event = decode_event(record.payload)
         except msgspec.DecodeError:
             return []
         match event:
@@ -73,7 +74,7 @@ class Subjects:
 
 def _paths_of_command(record: CommandRecord) -> list[str]:
     try:
-        command = msgspec.msgpack.decode(record.body or b"", type=commands.Command)
+        command = decode_command(record.body or b"")
     except msgspec.DecodeError:
         return []
     match command:
@@ -81,8 +82,9 @@ def _paths_of_command(record: CommandRecord) -> list[str]:
             return list(paths)
         case commands.ReadChildren(path=path):
             return [path]
-        case commands.WriteZnodes(operations=operations) | commands.WriteAtomically(
-            operations=operations
+        case (
+            commands.WriteZnodes(operations=operations)
+            | commands.WriteAtomically(operations=operations)
         ):
             return [operation.path for operation in operations]
         case _:

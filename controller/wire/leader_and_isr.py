@@ -37,12 +37,13 @@ class LeaderAndIsrFragments:
         known, arrays, ints, settled = self._known, self._arrays, self._ints, self._settled
         fragments = []
         for partition in partitions:
-            fragment = known.get(id(partition))
+            key = id(partition)
+            fragment = known.get(key)
             if fragment is None:
                 now, assignment = partition.leadership, partition.assignment
                 plain = not (assignment.adding or assignment.removing or now.recovery_state)
                 tail = settled if plain and not partition.is_new else self._tail_of(partition)
-                fragment = known[id(partition)] = (
+                fragment = known[key] = (
                     _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch)
                     + arrays[now.isr]
                     + ints[now.partition_epoch]

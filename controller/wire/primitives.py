@@ -7,6 +7,7 @@ from struct import Struct, pack
 NO_TOPIC_ID = bytes(16)
 """What stands on the wire where a topic has no id."""
 
+_ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 _int16 = Struct(">h").pack
 _int32 = Struct(">i").pack
 
@@ -26,6 +27,8 @@ class Layout:
 
 def unsigned_varint(value: int) -> bytes:
     """Seven bits a byte, the lowest first."""
+    if value <= 0x7F:
+        return _ONE_BYTE[value]
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -1,6 +1,7 @@
 """Encoded partitions put together by topic, as LeaderAndIsr and UpdateMetadata carry them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
 from controller.wire.primitives import NO_TOPIC_ID, Layout
@@ -18,52 +19,49 @@ def topic_arrays(
 ) -> list[list[bytes]]:
     """The arrays of topics that hold all partitions in order, one a request body.
 
-    `fragments` are the encoded partitions. An array is at most `bytes_max` long, but where a single
-    partition is longer. Each comes as chunks that the caller joins: no byte is copied here.
+    `fragments` are the encoded partitions. What is longer than `bytes_max` is halved until it fits,
+    or is a single partition. Each array comes as chunks that the caller joins: no byte is copied.
     """
-    arrays: list[list[bytes]] = []
-    chunks: list[bytes] = []
-    topics = size = 0
-    for first, last in _topic_spans(partitions):
-        topic = _topic_name(partitions[first], layout, with_topic_ids)
-        for block, block_size in _blocks(fragments[first:last], bytes_max - len(topic)):
-            block_size += len(topic)
-            if topics and size + block_size > bytes_max:
-                arrays.append([layout.array_length(topics), *chunks])
-                chunks, topics, size = [], 0, 0
-            chunks += (topic, layout.array_length(len(block)), *block, layout.tags)
-            topics += 1
-            size += block_size
-    arrays.append([layout.array_length(topics), *chunks])
-    return arrays
+    array = _topic_array(partitions, fragments, layout, with_topic_ids)
+    if len(partitions) < 2 or sum(map(len, array)) <= bytes_max:
+        return [array]
+    middle = len(partitions) // 2
+    return [
+        part
+        for half in (slice(middle), slice(middle, None))
+        for part in topic_arrays(
+            partitions[half],
+            fragments[half],
+            layout,
+            with_topic_ids=with_topic_ids,
+            bytes_max=bytes_max,
+        )
+    ]
 
 
-def _topic_spans(partitions: Sequence[Partition]) -> Iterator[tuple[int, int]]:
-    """Where each run of partitions of one topic begins and ends."""
-    first, topic = 0, partitions[0].topic if partitions else ""
+def _topic_array(
+    partitions: Sequence[Partition], fragments: list[bytes], layout: Layout, with_topic_ids: bool
+) -> list[bytes]:
+    """Partitions that follow each other with the same topic are written as one topic."""
+    starts = _topic_starts(partitions)
+    chunks = [layout.array_length(len(starts))]
+    for first, last in pairwise([*starts, len(partitions)]):
+        topic = partitions[first]
+        chunks.append(layout.string(topic.topic))
+        if with_topic_ids:
+            chunks.append(topic.topic_id or NO_TOPIC_ID)
+        chunks.append(layout.array_length(last - first))
+        chunks += fragments[first:last]
+        chunks.append(layout.tags)
+    return chunks
+
+
+def _topic_starts(partitions: Sequence[Partition]) -> list[int]:
+    """Where each run of partitions of one topic begins."""
+    starts: list[int] = []
+    topic: str | None = None
     for at, partition in enumerate(partitions):
         if partition.topic != topic:
-            yield first, at
-            first, topic = at, partition.topic
-    if partitions:
-        yield first, len(partitions)
-
-
-def _topic_name(partition: Partition, layout: Layout, with_topic_id: bool) -> bytes:
-    name = layout.string(partition.topic)
-    return name + (partition.topic_id or NO_TOPIC_ID) if with_topic_id else name
-
-
-_FRAME_BYTES = 16
-"""Room for the lengths and tags around a topic and around the array, rounded up."""
-
-
-def _blocks(fragments: list[bytes], bytes_max: int) -> Iterator[tuple[list[bytes], int]]:
-    """The partitions of one topic, halved until each piece fits, with the size of each."""
-    size = sum(map(len, fragments)) + _FRAME_BYTES
-    if size <= bytes_max or len(fragments) == 1:
-        yield fragments, size
-        return
-    middle = len(fragments) // 2
-    yield from _blocks(fragments[:middle], bytes_max)
-    yield from _blocks(fragments[middle:], bytes_max)
+            topic = partition.topic
+            starts.append(at)
+    return starts

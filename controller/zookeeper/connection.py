@@ -45,7 +45,7 @@ class ZooKeeperConnection:
             connect_timeout_ms=session_timeout_ms // len(connect.servers),
             chroot=connect.chroot,
         )
-        self._session = Session(self._settings, 0)
+        self._session = Session(self._settings)
         self._link: _Link | None = None
         self._flush_is_due = False
         self._closing = anyio.Event()
@@ -68,7 +68,6 @@ class ZooKeeperConnection:
 
     async def run(self) -> None:
         """Keep a session until `close`: connect, reconnect, begin a new one when one has ended."""
-        self._session = Session(self._settings, _now_ms())
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._tick)

@@ -59,11 +59,12 @@ class _ZnodeReads(Work):
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
         self._sent = True
-        rest = len(self._paths) - self._told
-        for start in range(0, max(rest, 1), EVENT_ITEMS_MAX):
+        while (rest := len(self._paths) - self._told) or not self._paths:
             columns = Columns()
-            columns.add_errors(error, min(EVENT_ITEMS_MAX, rest - start))
+            columns.add_errors(error, min(EVENT_ITEMS_MAX, rest))
             yield from self._tell(columns)
+            if not self._paths:
+                return
 
     def _persistent_watches(self, paths: Sequence[str]) -> Iterator[Request]:
         for path in paths:
@@ -205,8 +206,7 @@ class SingleReads(_ZnodeReads):
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
         if self._columns:
             yield from self._flush()
-        if self._told < len(self._paths) or not self._paths:
-            yield from super().fail(error)
+        yield from super().fail(error)
 
     def _flush(self) -> Iterator[ZnodesRead]:
         columns, self._columns, self._data_bytes = self._columns, Columns(), 0

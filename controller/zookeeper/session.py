@@ -6,9 +6,7 @@ The rules, beside which the code is only bookkeeping:
   multiRead then asks whether the server is 3.6 or later; then watches are set again, the connection
   is told and commands go out. A server before 3.6 answers the question with an error and ends the
   connection (not the session): it is remembered, and not asked when it is connected to again.
-- Requests go out in the order of the commands, many in flight, and are answered in order; a reply
-  out of order ends the connection. Two limits bound what is in flight, of requests and of bytes (a
-  single request may pass the latter). What waits is bounded by what the core asks for at a time.
+- Requests are answered in order (see `pipeline`); a reply out of order ends the connection.
 - Nothing is ever sent again on another connection. When one is lost, every command that is not done
   ends with CONNECTION_LOSS for what has no reply, and then the loss is told. Commands that come
   while there is no connection end so at once.
@@ -24,7 +22,6 @@ The rules, beside which the code is only bookkeeping:
   a deletion twice.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -42,8 +39,9 @@ from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED
 from controller.zookeeper import bulk, wire
 from controller.zookeeper.commands import is_empty, work_of
 from controller.zookeeper.errors import MalformedReply
+from controller.zookeeper.pipeline import Pipeline
 from controller.zookeeper.watches import Watches
-from controller.zookeeper.work import Exchange, Request, Work
+from controller.zookeeper.work import Exchange, Request
 
 PING_MS_MAX: Final = 10_000
 NO_SESSION: Final = 0
@@ -96,12 +94,6 @@ class _Identity(NamedTuple):
     timeout_ms: int
 
 
-class _InFlight(NamedTuple):
-    xid: int
-    work: Work | None
-    request: Request
-
-
 class Session:
     """One session after another, over one connection after another.
 
@@ -109,7 +101,7 @@ class Session:
     fetched; where `phase` is DISCONNECTED or CLOSED then, the connection is to be closed.
     """
 
-    def __init__(self, settings: SessionSettings, now_ms: int) -> None:
+    def __init__(self, settings: SessionSettings) -> None:
         self._settings = settings
         self._exchange = Exchange(settings.chroot, settings.acl)
         self._none = _Identity(NO_SESSION, NO_PASSWORD, settings.timeout_ms)
@@ -120,15 +112,13 @@ class Session:
         self._servers_without_bulk: set[str] = set()
         self._server = ""
         self._phase = Phase.DISCONNECTED
-        self._heard_ms = self._sent_ms = self._began_ms = now_ms
+        self._heard_ms = self._sent_ms = self._began_ms = 0
         self._last_zxid = 0
-        self._last_xid = 0
         self._ping_in_flight = False
         self._frames = wire.FrameReader()
-        self._waiting: deque[tuple[CommandId, ZooKeeperCommand]] = deque()
-        self._current: Work | None = None
-        self._flight: deque[_InFlight] = deque()
-        self._flight_bytes = 0
+        self._pipeline = Pipeline(
+            self._exchange, settings.flight_requests_max, settings.flight_bytes_max
+        )
         self._output: list[bytes] = []
         self._told: list[Told] = []
         self.fault = ""
@@ -201,6 +191,8 @@ class Session:
 
     def tick(self, now_ms: int) -> None:
         """Time passes. What has arrived must have been given to `received` first."""
+        if self._phase is Phase.CLOSED:
+            return
         silent_ms = now_ms - self._heard_ms
         timeout_ms = self._identity.timeout_ms
         if self._identity.session_id != NO_SESSION and silent_ms >= timeout_ms:
@@ -241,7 +233,7 @@ class Session:
         if is_empty(command):
             self._tell(work_of(command_id, command, self._exchange).fail(OK))
         elif self._phase is Phase.READY:
-            self._waiting.append((command_id, command))
+            self._pipeline.add(command_id, command)
             self._pump()
         else:
             over = self._phase in (Phase.CLOSING, Phase.CLOSED)
@@ -250,42 +242,22 @@ class Session:
 
     def close(self) -> None:
         """End the session in order: what waits ends, what is in flight is still answered, then the
-        server is asked to close it. Not told as an event; the phase becomes CLOSED."""
+        server is asked to close it. Not told as an event; the phase becomes CLOSED. Without a
+        connection that is at once, and the server ends the session after its time-out."""
         if self._phase in (Phase.PROBING, Phase.READY):
-            self._fail(SESSION_EXPIRED, keep_flight=True)
+            self._tell(self._pipeline.fail_waiting(SESSION_EXPIRED))
             self._phase = Phase.CLOSING
-            self._send(None, Request(wire.close_request(), 0))
+            self._send(wire.close_request())
         elif self._phase is not Phase.CLOSING:
             self._phase = Phase.CLOSED
 
-    # Out --------------------------------------------------------------------------------------
-
     def _pump(self) -> None:
-        """Send what the limits allow."""
-        settings = self._settings
-        while (
-            self._phase is Phase.READY
-            and len(self._flight) < settings.flight_requests_max
-            and self._flight_bytes < settings.flight_bytes_max
-        ):
-            if self._current is None:
-                if not self._waiting:
-                    return
-                self._current = work_of(*self._waiting.popleft(), self._exchange)
-            work = self._current
-            request = work.take()
-            if request is not None:
-                self._send(work, request)
-            elif not work.sent:
-                return
-            if work.sent:
-                self._current = None
+        if self._phase is Phase.READY:
+            self._output += self._pipeline.pump()
 
-    def _send(self, work: Work | None, request: Request) -> None:
-        self._last_xid = self._last_xid % 0x7FFFFFFF + 1
-        self._flight.append(_InFlight(self._last_xid, work, request))
-        self._flight_bytes += request.flight_bytes
-        self._output.append(wire.framed(self._last_xid, request.body))
+    def _send(self, body: bytes) -> None:
+        """Send a request that no command asked for."""
+        self._output.append(self._pipeline.send(Request(body, 0)))
 
     # In ---------------------------------------------------------------------------------------
 
@@ -293,7 +265,7 @@ class Session:
         if self._phase is Phase.HANDSHAKE:
             self._greeted(wire.read_handshake(frame), now_ms)
             return
-        if self._phase is Phase.BURYING and not self._flight:
+        if self._phase is Phase.BURYING and self._pipeline.is_idle:
             self._bury(wire.read_handshake(frame))
             return
         header = wire.read_header(frame)
@@ -317,7 +289,7 @@ class Session:
         self._heard_ms = now_ms
         self._phase = Phase.PROBING
         if self._settings.bulk and self._server not in self._servers_without_bulk:
-            self._send(None, Request(bulk.multi_read_request([self._exchange.encoded("/")]), 0))
+            self._send(bulk.multi_read_request([self._exchange.encoded("/")]))
         else:
             self._begin(bulk=False)
 
@@ -333,22 +305,19 @@ class Session:
 
     def _bury(self, answer: wire.Handshake) -> None:
         if answer.timeout_ms:
-            self._send(None, Request(wire.close_request(), 0))
+            self._send(wire.close_request())
         else:
             self._assumed_over = None
             self._disconnect(f"{self._server} says that the old session is over")
 
     def _answered(self, header: wire.ReplyHeader, frame: bytes) -> None:
-        if not self._flight or self._flight[0].xid != header.xid:
-            raise MalformedReply(f"a reply to request {header.xid}, which is not the next one")
-        _, work, request = self._flight[0]
+        _, work, request = self._pipeline.next_answered(header.xid)
         if work is not None:
             # Not of the probe's reply: changes up to it are still to be told by the watches.
             self._last_zxid = max(self._last_zxid, header.zxid)
             # Still in flight while it is read: a malformed one must not lose the command.
             self._tell(work.reply(request.token, header.error, frame))
-        self._flight.popleft()
-        self._flight_bytes -= request.flight_bytes
+        self._pipeline.done()
         if work is None:
             self._internal_answered(header)
 
@@ -364,8 +333,9 @@ class Session:
             case Phase.BURYING:
                 self._assumed_over = None
                 self._disconnect(f"the old session is closed on {self._server}")
-            case Phase.CLOSING:
+            case Phase.CLOSING if self._pipeline.is_idle:
                 self._phase = Phase.CLOSED
+                self._tell(self._pipeline.fail(SESSION_EXPIRED))
 
     def _watch_event(self, frame: bytes, zxid: int) -> None:
         notice = wire.read_watch_event(frame)
@@ -384,34 +354,20 @@ class Session:
         if phase in (Phase.CLOSING, Phase.CLOSED):
             self._phase = Phase.CLOSED
         self._output.clear()
-        self._fail(SESSION_EXPIRED if phase is Phase.CLOSING else CONNECTION_LOSS)
+        error = SESSION_EXPIRED if phase is Phase.CLOSING else CONNECTION_LOSS
+        self._tell(self._pipeline.fail(error))
         if phase is Phase.READY and self._identity.session_id != NO_SESSION:
             self._tell([SessionDisconnected(self._identity.session_id, cause)])
 
     def _expire(self) -> None:
         """End the session; its outcomes and its end are told on its own channel."""
-        self._fail(SESSION_EXPIRED)
+        self._tell(self._pipeline.fail(SESSION_EXPIRED))
         if self._is_told:
             self._tell([SessionExpired(self._identity.session_id)])
         self._identity = self._none
         self._is_told = False
         self._last_zxid = 0
         self._exchange.watches = Watches()
-
-    def _fail(self, error: int, *, keep_flight: bool = False) -> None:
-        """Everything that is not done ends with `error`, in the order of the commands."""
-        works = dict.fromkeys(one.work for one in self._flight if one.work is not None)
-        if self._current is not None:
-            works[self._current] = None
-        self._current = None
-        waiting, self._waiting = self._waiting, deque()
-        if not keep_flight:
-            self._flight.clear()
-            self._flight_bytes = 0
-            for work in works:
-                self._tell(work.fail(error))
-        for command_id, command in waiting:
-            self._tell(work_of(command_id, command, self._exchange).fail(error))
 
     def _tell(self, events: Iterable[Event]) -> None:
         channel = self.channel

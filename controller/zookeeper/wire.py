@@ -195,6 +195,8 @@ def read_watch_event(frame: bytes) -> WatchNotice | None:
         event, _ = WatchEvent.parse(frame, HEADER_BYTES)
     except (struct.error, UnicodeDecodeError) as error:
         raise MalformedReply(f"watch event: {error}") from error
+    if event.path is None:
+        raise MalformedReply("a watch event without a path")
     change = _CHANGES.get(event.type)
     return WatchNotice(event.path, change) if change else None
 
@@ -205,4 +207,6 @@ def read_children(frame: bytes) -> list[str]:
         names, _ = Vector.of(UString).parse(frame, HEADER_BYTES)
     except (struct.error, UnicodeDecodeError) as error:
         raise MalformedReply(f"children: {error}") from error
+    if None in names:
+        raise MalformedReply("a child without a name")
     return list(names)

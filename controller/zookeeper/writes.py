@@ -56,7 +56,8 @@ class IndependentWrites(Work):
         if command.epoch_version is not None:
             self._guard = (with_.encoded(EPOCH_PATH), command.epoch_version)
         count = len(self._operations)
-        self._segments = deque([_Segment(range(count), MULTI_ITEMS_MAX)] if count else ())
+        whole = [_Segment(range(count), MULTI_ITEMS_MAX)] if count else []
+        self._segments = deque(whole)  # bounded by the command's operations
         self._errors: list[int | None] = [None] * count
         self._versions = [ANY_VERSION] * count
         self._told = 0

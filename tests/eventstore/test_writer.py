@@ -133,7 +133,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_a_read_only_file_system(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    with pytest.raises(LogReadOnly, match="check owner and mount"):
+    with pytest.raises(LogReadOnly, match="check owner, mode and mount"):
         LogWriter.create(small_disk / "log", header())
 
 

@@ -17,7 +17,7 @@ class Driven:
     def __init__(self, **settings: object) -> None:
         self.now_ms = 1_000_000
         base = {"timeout_ms": TIMEOUT_MS, "connect_timeout_ms": 2000}
-        self.session = Session(SessionSettings(**{**base, **settings}), self.now_ms)  # type: ignore[arg-type]
+        self.session = Session(SessionSettings(**{**base, **settings}))  # type: ignore[arg-type]
         self.told: list[Told] = []
         self._commands = 0
 

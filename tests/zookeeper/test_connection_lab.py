@@ -1,5 +1,6 @@
 """The connection on real ZooKeeper servers."""
 
+import time
 from pathlib import Path
 
 import anyio
@@ -203,6 +204,15 @@ async def test_a_network_cut_for_too_long_ends_the_session(zookeeper: ZooKeeperS
             assert await create(client, "/mine", ephemeral=True) == [OK]
         assert await create(writer, "/mine") == [OK]
         await writer.errors(WriteZnodes((Delete("/mine", -1),), None), 1)
+
+
+async def test_a_held_up_event_loop_does_not_end_the_session(zookeeper: ZooKeeperServer) -> None:
+    async with client_of(zookeeper.connect, 4000) as client:
+        await create(client, "/held", ephemeral=True)
+        time.sleep(3)  # noqa: ASYNC251
+        assert (await client.nth(SessionConnected, 2)).renewed
+        assert await create(client, "/held") == [NODE_EXISTS]
+        assert not [one for one in client.events if isinstance(one, SessionExpired)]
 
 
 async def test_a_close_takes_ephemeral_znodes_along_at_once(zookeeper: ZooKeeperServer) -> None:

@@ -152,6 +152,14 @@ def test_single_replies_already_there_survive_a_lost_connection() -> None:
     assert [error for one in events for error in one.errors] == [OK, CONNECTION_LOSS]
 
 
+def test_a_command_that_is_done_has_no_second_outcome_when_the_connection_ends() -> None:
+    session = driven(flight_requests_max=1)
+    (sent,) = session.submit(ReadZnodes(("/a",)))
+    body = peer.multi_read_body([Znode(b"x")])
+    session.receive(peer.reply(sent.xid, body) + peer.reply(99))
+    assert len(session.events()) == 2, "its outcome and the loss"
+
+
 def test_children_of_a_missing_znode() -> None:
     session = driven()
     (sent,) = session.submit(ReadChildren("/a"))

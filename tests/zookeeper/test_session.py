@@ -1,10 +1,13 @@
 """The life of a session, by bytes and ticks."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.core.commands import (
     CommandId,
     ReadChildren,
+    ReadStats,
     ReadZnodes,
     SyncZnodes,
     WriteAtomically,
@@ -25,6 +28,7 @@ from tests.zookeeper import peer
 from tests.zookeeper.driven import SESSION, TIMEOUT_MS, Driven
 
 WRITE = WriteAtomically((Create("/a"),))
+XIDS = st.sampled_from([-8, -2, -1, 2, 3, 4, 5, 6, 7])
 
 
 def test_a_first_connection_asks_for_a_new_session() -> None:
@@ -248,6 +252,33 @@ def test_close_answers_what_is_in_flight_and_ends_the_rest() -> None:
     assert driven.events() == [ZnodesWritten(CommandId(1, 3), 0, [SESSION_EXPIRED], [-1])]
 
 
+def test_close_ends_the_rest_of_a_command_that_was_sent_in_part() -> None:
+    driven = Driven(flight_requests_max=1)
+    driven.ready()
+    operations = tuple(Create(f"/{n}") for n in range(1500))
+    (first,) = driven.submit(WriteZnodes(operations, None))
+    driven.session.close()
+    (close,) = driven.wait(0)
+    body = peer.multi_body(operations[:1000], [OK] * 1000, [0] * 1000)
+    driven.events()
+    driven.receive(peer.reply(first.xid, body) + peer.reply(close.xid))
+    assert driven.events() == [
+        ZnodesWritten(CommandId(1, 1), 0, [OK] * 1000, [0] * 1000),
+        ZnodesWritten(CommandId(1, 1), 1000, [SESSION_EXPIRED] * 500, [-1] * 500),
+    ]
+
+
+def test_close_while_the_server_is_asked_for_its_version_waits_for_the_close() -> None:
+    driven = Driven()
+    driven.connect()
+    (probe,) = driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
+    driven.session.close()
+    (close,) = driven.receive(peer.reply(probe.xid))
+    assert driven.session.phase is Phase.CLOSING
+    driven.receive(peer.reply(close.xid))
+    assert driven.session.phase is Phase.CLOSED
+
+
 @pytest.mark.parametrize("phase", ["none", "handshake"])
 def test_close_without_a_session(phase: str) -> None:
     driven = Driven()
@@ -284,6 +315,34 @@ def test_a_peer_that_does_not_speak_zookeeper_is_named_and_left(data: bytes) -> 
     assert outcome == ZnodesWritten(CommandId(1, 1), 0, [CONNECTION_LOSS], [-1])
     assert isinstance(lost, SessionDisconnected)
     assert "zk1:2181 does not answer as ZooKeeper does" in lost.cause
+
+
+@given(
+    opening=st.booleans(),
+    frames=st.lists(
+        st.one_of(
+            st.binary(max_size=80),
+            st.builds(lambda xid, body: peer.reply(xid, body)[4:], XIDS, st.binary(max_size=80)),
+        ),
+        max_size=6,
+    ),
+)
+def test_no_bytes_whatever_make_more_than_a_lost_connection(
+    opening: bool, frames: list[bytes]
+) -> None:
+    driven = Driven()
+    if opening:
+        driven.connect()
+    else:
+        driven.ready()
+        commands = [ReadZnodes(("/a", "/b")), ReadChildren("/"), ReadStats(("/a",)), WRITE]
+        driven.submit(*commands, WriteZnodes((Create("/a"), Create("/b")), 0))
+    for frame in frames:
+        driven.receive(len(frame).to_bytes(4) + frame)
+    driven.wait(TIMEOUT_MS * 2)
+    outcomes = [one for one in driven.events() if isinstance(one, ZnodesWritten)]
+    if not opening:
+        assert sum(len(one.errors) for one in outcomes) == 3
 
 
 def test_a_reply_cut_short_is_a_lost_connection() -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,15 +17,14 @@ PEER_JAVA_OPTIONS = ("-Xms1g", "-Xmx2g")
 
 
 class Contender(Server):
-    """A controller's process. `broker_id` is the controller id in its requests."""
+    """A controller's process.
+
+    `broker_id` is the controller id in its requests; `conditions` says what it is run with.
+    """
 
     title: str
     broker_id: int
-
-    @property
-    @abstractmethod
-    def conditions(self) -> str:
-        """What it was run with, for the report."""
+    conditions: str
 
     def cpu_seconds(self) -> float:
         """Processor time that the process has used."""

@@ -41,7 +41,7 @@ def main(
     per_topic: Annotated[int, typer.Option(min=1, help="Partitions of a topic.")] = 10,
     rounds: Annotated[int, typer.Option(min=1, help="The best of so many is printed.")] = 5,
 ) -> None:
-    """Print microseconds a partition for refold and for kio, and how many times faster refold is."""
+    """Print microseconds a partition for refold and kio, and how many times faster refold is."""
     leader_and_isr = _leader_and_isr(partitions, replicas, per_topic)
     update_metadata = _update_metadata(leader_and_isr)
     answer = _answer(partitions, per_topic)

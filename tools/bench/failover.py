@@ -4,21 +4,17 @@
 
 The bias: ZooKeeper is real and the controllers are whole processes, but the brokers are stubs that
 answer at once and name no partition, all of it on one machine. Each controller is alone in the role
-while it is measured. A time runs from the trigger (the request that deletes /controller, or that
-removes or creates a broker's registration) to the last byte of the last request that a stub
-received, by the monotonic clock that all processes of the machine share.
+while it is measured, and is asked for the same work on the same znodes.
 """
 
 import json
 import os
 import platform
+import shutil
 import statistics
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,213 +23,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from controller.core import znodes
-from controller.core.commands import ReadZnodes, WriteZnodes
-from controller.core.operations import NO_NODE, OK, Delete
-from controller.core.values import ANY_VERSION
+from controller.fingerprint import code_version, core_fingerprint
 from tools.bench.contenders import Contender, KafkaPeer, Refold
+from tools.bench.measurement import BenchError, Result, Sample, Step, bench
 from tools.bench.population import Population
-from tools.bench.stub_brokers import UPDATE_METADATA, Request, StubBrokers
-from tools.bench.zookeeper_reads import Client, client_of
-from tools.lab import Lab, LabError
-from tools.lab import zookeeper as lab_zookeeper
+from tools.lab import LabError, zookeeper
 
-STEP_SECONDS_MAX = 300.0
-QUIET_SECONDS_MIN = 3.0
-"""A step is over when nothing came for so long, and for half of the step's own time."""
-
-_POLL_SECONDS = 0.1
-_FALLING_BROKER = 1
+_COLD = "failover, cold process"
 
 _out = Console()
 _err = Console(stderr=True, highlight=False)
 
 
-class Step(StrEnum):
-    """What is measured."""
-
-    COLD_FAILOVER = "failover, first of the process"
-    FAILOVER = "failover"
-    BROKER_FAILURE = "broker-failure"
-    BROKER_START = "broker-start"
-
-
-class BenchError(Exception):
-    """A contender did not do what is measured; the message says where to look."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One step once: its time, the contender's processor time, what the stubs received."""
-
-    seconds: float
-    cpu_seconds: float
-    requests: int
-    received_bytes: int
-
-
-@dataclass(frozen=True)
-class Result:
-    """All that was measured of one contender."""
-
-    title: str
-    samples: dict[Step, list[Sample]]
-    peak_rss_mb: float
-
-
-class Bench:
-    """A populated cluster with stub brokers, on which controllers are measured in turn."""
-
-    def __init__(
-        self, population: Population, zookeeper: Client, stubs: StubBrokers, steps: Sequence[Step]
-    ) -> None:
-        self._population = population
-        self._zookeeper = zookeeper
-        self._stubs = stubs
-        self._steps = steps
-
-    async def set_up(self) -> None:
-        """Fill ZooKeeper and start the stubs."""
-        await self._population.create(self._zookeeper)
-        for broker in self._brokers:
-            await self._stubs.register(broker)
-
-    @property
-    def _brokers(self) -> Sequence[int]:
-        return range(1, self._population.brokers + 1)
-
-    async def measure(self, contender: Contender, runs: int) -> Result:
-        """Start a contender, let it warm up, measure each step `runs` times, stop it."""
-        samples: dict[Step, list[Sample]] = {step: [] for step in (Step.COLD_FAILOVER, *Step)}
-        everywhere = self._population.partitions
-        _err.print(f"{contender.title}: starts and takes the role")
-        cold = await self._timed(contender, lambda: self._started(contender), everywhere)
-        samples[Step.COLD_FAILOVER].append(cold)
-        for run in range(runs + 1):
-            _err.print(f"{contender.title}: {f'run {run} of {runs}' if run else 'warm-up'}")
-            for step, sample in await self._cycle(contender):
-                if run:
-                    samples[step].append(sample)
-        peak_rss_mb = contender.peak_rss_mb()
-        await contender.stop()
-        await self._until_role_is(NO_NODE)
-        return Result(
-            contender.title, {step: found for step, found in samples.items() if found}, peak_rss_mb
-        )
-
-    async def _cycle(self, contender: Contender) -> list[tuple[Step, Sample]]:
-        """A fail-over, then the death and the return of a broker, where those are wanted."""
-        population, stubs = self._population, self._stubs
-        measured = []
-        if Step.BROKER_FAILURE in self._steps:
-            await population.reset_states(self._zookeeper)
-        sample = await self._timed(contender, self._role_lost, population.partitions)
-        if Step.FAILOVER in self._steps:
-            measured.append((Step.FAILOVER, sample))
-        if Step.BROKER_FAILURE in self._steps:
-            affected = population.replicas_on(_FALLING_BROKER)
-            down = await self._timed(
-                contender,
-                lambda: stubs.unregister(_FALLING_BROKER),
-                affected,
-                but=_FALLING_BROKER,
-            )
-            up = await self._timed(contender, lambda: stubs.register(_FALLING_BROKER), affected)
-            measured.append((Step.BROKER_FAILURE, down))
-            if Step.BROKER_START in self._steps:
-                measured.append((Step.BROKER_START, up))
-        return measured
-
-    async def _started(self, contender: Contender) -> int:
-        await contender.start(wait=False)
-        return await self._until_role_is(OK)
-
-    async def _role_lost(self) -> int:
-        asked_ns = time.monotonic_ns()
-        delete = Delete(znodes.CONTROLLER, ANY_VERSION)
-        errors = await self._zookeeper.call(WriteZnodes((delete,), None), 1)
-        if errors != [OK]:
-            raise BenchError(f"/controller could not be deleted: ZooKeeper code {errors[0]}")
-        return asked_ns
-
-    async def _until_role_is(self, wanted: int) -> int:
-        """Wait until /controller is there (OK) or not (NO_NODE); the monotonic clock then."""
-        with anyio.fail_after(STEP_SECONDS_MAX):
-            while True:
-                errors = await self._zookeeper.call(ReadZnodes((znodes.CONTROLLER,)), 1)
-                if errors == [wanted]:
-                    return time.monotonic_ns()
-                await anyio.sleep(0.02)
-
-    async def _timed(
-        self,
-        contender: Contender,
-        trigger: Callable[[], Awaitable[int]],
-        partitions: int,
-        *,
-        but: int | None = None,
-    ) -> Sample:
-        """Pull the trigger and wait until every broker `but` one was told of so many partitions."""
-        await self._stubs.requests()
-        cpu_before = contender.cpu_seconds() if contender.running else 0.0
-        begin_ns = await trigger()
-        missing = {
-            broker: partitions * self._told_bytes_min for broker in self._brokers if broker != but
-        }
-        received: list[Request] = []
-        while not self._is_over(received, begin_ns, missing):
-            if time.monotonic_ns() - begin_ns > STEP_SECONDS_MAX * 1e9:
-                raise BenchError(
-                    f"{contender.title}: brokers were not told in {STEP_SECONDS_MAX:g} s; "
-                    f"see {contender.folder}"
-                )
-            if not contender.running:
-                raise BenchError(f"{contender.title} ended; see {contender.folder}")
-            await anyio.sleep(_POLL_SECONDS)
-            for one in await self._stubs.requests():
-                if one.controller == contender.broker_id and one.ended_ns > begin_ns:
-                    received.append(one)
-                    if one.api == UPDATE_METADATA and one.broker in missing:
-                        missing[one.broker] -= one.frame_bytes
-        return Sample(
-            (received[-1].ended_ns - begin_ns) / 1e9,
-            contender.cpu_seconds() - cpu_before,
-            len(received),
-            sum(one.frame_bytes for one in received),
-        )
-
-    @property
-    def _told_bytes_min(self) -> int:
-        """What UpdateMetadata needs for one partition, its topic left aside (KB 12.3.2)."""
-        return 24 + 8 * self._population.replication_factor
-
-    def _is_over(self, received: list[Request], begin_ns: int, missing: dict[int, int]) -> bool:
-        if not received or any(one > 0 for one in missing.values()):
-            return False
-        last_ns = received[-1].ended_ns
-        quiet_ns = max(QUIET_SECONDS_MIN * 1e9, (last_ns - begin_ns) / 2)
-        return time.monotonic_ns() - last_ns > quiet_ns
-
-
-@asynccontextmanager
-async def _bench(
-    folder: Path, population: Population, steps: Sequence[Step]
-) -> AsyncIterator[tuple[Bench, Lab]]:
-    """A bench that is set up, in `folder`; every process ends with the block."""
-    async with Lab(folder) as lab:
-        _err.print(f"populating a real ZooKeeper with {population.partitions:,} partitions")
-        zookeeper = await lab.start_zookeeper()
-        async with client_of(zookeeper.connect) as client:
-            stubs = await StubBrokers.start(zookeeper.connect, folder / "stub-brokers.log")
-            try:
-                bench = Bench(population, client, stubs, steps)
-                await bench.set_up()
-                yield bench, lab
-            finally:
-                await stubs.close()
-
-
-async def _compare(
+async def compare(
     folder: Path,
     population: Population,
     steps: Sequence[Step],
@@ -241,15 +43,129 @@ async def _compare(
     runs: int,
     with_peer: bool,
 ) -> list[Result]:
-    contenders: list[type[KafkaPeer] | type[Refold]] = [Refold]
-    if with_peer:
-        contenders.insert(0, KafkaPeer)
+    """Measure the peer and then refold, each alone on the same cluster."""
     results = []
-    async with _bench(folder, population, steps) as (bench, lab):
-        for contender_type in contenders:
-            contender = contender_type(folder, lab.zookeepers[0], protocol)
+    async with bench(folder, population, _say) as cluster:
+        for contender_type in (KafkaPeer, Refold) if with_peer else (Refold,):
+            contender: Contender = contender_type(folder, cluster.server, protocol)
             try:
-                results.append(await bench.measure(contender, runs))
+                results.append(await cluster.measure(contender, steps, runs))
             finally:
                 contender.close()
     return results
+
+
+def _say(line: str) -> None:
+    _err.print(line, markup=False, soft_wrap=True)
+
+
+def conditions(
+    population: Population, protocol: str, runs: int, results: list[Result]
+) -> list[str]:
+    """What the figures hold for."""
+    one, five, _ = os.getloadavg()
+    return [
+        f"{population.partitions:,} partitions in {len(population.topics):,} topics, replication "
+        f"factor {population.replication_factor}, {population.brokers} stub brokers, "
+        f"inter.broker.protocol.version {protocol}, {runs} runs after a warm-up",
+        f"{os.cpu_count()} cores ({platform.machine()}), load average {one:.1f} (1 min) and "
+        f"{five:.1f} (5 min) at the end, ZooKeeper {zookeeper.LATEST} with fsync",
+        *(result.conditions for result in results),
+        f"refold {code_version()}, core {core_fingerprint()}",
+    ]
+
+
+def _steps_of(result: Result) -> dict[str, list[Sample]]:
+    warm = {
+        f"{step}, warm" if step is Step.FAILOVER else step.value: samples
+        for step, samples in result.samples.items()
+    }
+    return {_COLD: [result.cold], **warm}
+
+
+def _middle(samples: list[Sample], of: Callable[[Sample], float]) -> float:
+    return statistics.median(map(of, samples))
+
+
+def _table(results: list[Result]) -> Table:
+    table = Table(box=None, header_style="bold")
+    table.add_column("step")
+    for name in ("controller", "min s", "median s", "max s", "CPU s", "requests", "MB", "ratio"):
+        table.add_column(name, justify="left" if name == "controller" else "right")
+    by_title = [_steps_of(result) for result in results]
+    for step, first in by_title[0].items():
+        for result, steps in zip(results, by_title, strict=True):
+            samples = steps[step]
+            seconds = [one.seconds for one in samples]
+            ratio = statistics.median(seconds) / _middle(first, lambda one: one.seconds)
+            table.add_row(
+                step,
+                result.title,
+                *(f"{one(seconds):.2f}" for one in (min, statistics.median, max)),
+                f"{_middle(samples, lambda one: one.cpu_seconds):.2f}",
+                f"{_middle(samples, lambda one: one.requests):.0f}",
+                f"{_middle(samples, lambda one: one.received_bytes) / 1e6:.1f}",
+                f"{ratio:.2f}" if result is not results[0] else "",
+            )
+    return table
+
+
+def _show(results: list[Result], told: list[str]) -> None:
+    _out.print(_table(results))
+    for result in results:
+        _out.print(f"peak RSS of {result.title}: {result.peak_rss_mb:.0f} MB", highlight=False)
+    for line in told:
+        _out.print(f"- {line}", highlight=False)
+
+
+def _as_json(results: list[Result], told: list[str]) -> str:
+    content: dict[str, Any] = {"conditions": told, "results": [asdict(one) for one in results]}
+    return json.dumps(content, indent=2)
+
+
+def main(
+    partitions: Annotated[int, typer.Option(min=1, help="Of the whole cluster.")] = 100_000,
+    per_topic: Annotated[int, typer.Option(min=1, help="Partitions of one topic.")] = 100,
+    brokers: Annotated[int, typer.Option(min=2, help="Stub brokers.")] = 6,
+    replication_factor: Annotated[int, typer.Option(min=1)] = 3,
+    inter_broker_protocol: Annotated[str, typer.Option(help="From 2.4 to 3.9.")] = "3.9",
+    runs: Annotated[int, typer.Option(min=1, help="Measured, after one to warm up.")] = 3,
+    peer: Annotated[bool, typer.Option(help="Measure Kafka's own controller too.")] = True,
+    steps: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(Step),
+    folder: Annotated[
+        Path | None,
+        typer.Option("--dir", help="For data and logs, kept; else a folder that is removed."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print how long failover, a broker's death and its return take.
+
+    Times run until the last byte that a broker receives. `ratio` is that of the medians, refold's
+    to Kafka's; the CPU time is the controller process's own.
+    """
+    if replication_factor > brokers:
+        raise typer.BadParameter(f"--replication-factor {replication_factor} needs as many brokers")
+    try:
+        wanted = [Step(name) for name in steps.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"--steps: {error}; there are {', '.join(Step)}") from error
+    population = Population(partitions, per_topic, brokers, replication_factor)
+    # What failed is to be looked at: only a run that went well removes its folder.
+    place = folder or Path(tempfile.mkdtemp(prefix="refold-bench-"))
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        results = anyio.run(compare, place, population, wanted, inter_broker_protocol, runs, peer)
+    except (BenchError, LabError) as error:
+        _say(f"failover: {error}")
+        raise typer.Exit(1) from None
+    if folder is None:
+        shutil.rmtree(place)
+    told = conditions(population, inter_broker_protocol, runs, results)
+    if as_json:
+        typer.echo(_as_json(results, told))
+    else:
+        _show(results, told)
+
+
+if __name__ == "__main__":
+    typer.run(main)

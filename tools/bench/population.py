@@ -71,9 +71,7 @@ class Population:
 
     async def reset_states(self, client: Client) -> None:
         """Make every partition's leader and ISR again what they were at first."""
-        await _write(
-            client, [SetData(one.path, one.data, ANY_VERSION) for one in self._states()]
-        )
+        await _write(client, [SetData(one.path, one.data, ANY_VERSION) for one in self._states()])
 
     def _topics(self) -> Iterator[WriteOperation]:
         dice = random.Random(0)

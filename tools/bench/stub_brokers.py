@@ -1,9 +1,9 @@
 """Brokers that do nothing: registered in ZooKeeper, they answer success to what a controller sends
 and note when each request came.
 
-A process of its own, so that it takes no time from the process that is measured. It is driven by
-lines of JSON on its standard input, {"do": "register", "broker": 1}, and answers each with one line.
-It ends when its standard input does.
+A process of its own, so that it takes no time from the process that is measured. Each line
+of its standard input is an order such as {"do": "register", "broker": 1}, answered by a line of
+JSON. It ends when its standard input does.
 
 The answers name no partition: the success of a single partition needs no word of its own.
 """
@@ -117,7 +117,7 @@ class _Connection(asyncio.BufferedProtocol):
         size, api, version, correlation_id, client_id_bytes = _HEAD.unpack_from(head)
         controller_at = _HEAD.size + max(client_id_bytes, 0)
         controller_at += version >= _FIRST_FLEXIBLE.get(api, _API_VERSIONS_FIRST_FLEXIBLE)
-        frame_bytes = 4 + size
+        frame_bytes: int = 4 + size
         if len(head) < min(controller_at + 4, frame_bytes):
             return 0
         # All three requests of a controller begin with its id.
@@ -125,17 +125,14 @@ class _Connection(asyncio.BufferedProtocol):
             struct.unpack_from(">i", head, controller_at) if api in _FIRST_FLEXIBLE else (-1,)
         )
         self._request = (api, version, correlation_id, controller, frame_bytes)
-        unused = max(len(head) - frame_bytes, 0)
-        self._missing = max(frame_bytes - len(head), 0)
         self._head = b""
-        return unused
+        self._missing = max(frame_bytes - len(head), 0)
+        return max(len(head) - frame_bytes, 0)
 
     def _end(self, api: int, version: int, correlation_id: int, controller: int, size: int) -> None:
         self._request = None
         if api != API_VERSIONS:
-            self._note(
-                Request(self._broker, api, version, controller, size, time.monotonic_ns())
-            )
+            self._note(Request(self._broker, api, version, controller, size, time.monotonic_ns()))
         self._transport.write(answer_to(api, version, correlation_id))
 
 

@@ -7,6 +7,7 @@ the end hands the role back. Then every log is replayed.
 
 import asyncio
 import json
+import logging
 import signal
 import sys
 import tempfile
@@ -119,6 +120,7 @@ class Demo:
         return ", ".join(f"broker {one} leads {count}" for one, count in sorted(leaders.items()))
 
     async def _kill_broker(self, view: ClusterView, traffic: Traffic) -> None:
+        await until(lambda: _more(traffic, 0), _WAIT_SECONDS, "the first writes")
         broker = self._lab.brokers[1]
         broker.kill()
         self._say(f"{broker.name} killed with -9")
@@ -200,6 +202,8 @@ def main(
     ] = None,
 ) -> None:
     """Show refold on real servers. Exit status: 0 all came true, 1 it did not."""
+    # What clients complain of while brokers are down is part of the incident.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     # Ended from outside, the servers of the lab end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = folder or Path(tempfile.mkdtemp(prefix="refold-demo-"))

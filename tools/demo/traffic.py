@@ -5,7 +5,6 @@ from typing import Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
-from aiokafka.structs import TopicPartition
 
 _PAUSE_SECONDS = 0.005
 _CATCH_UP_SECONDS = 30.0
@@ -74,7 +73,9 @@ class Traffic:
         self._stopping = True
         assert self._task is not None
         await self._task
-        consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(
+            self._topic, bootstrap_servers=self._bootstrap, auto_offset_reset="earliest"
+        )
         await consumer.start()
         try:
             return self._acknowledged - await self._read_all(consumer)
@@ -82,10 +83,7 @@ class Traffic:
             await consumer.stop()
 
     async def _read_all(self, consumer: AIOKafkaConsumer) -> set[int]:
-        await consumer.topics()
-        numbers = consumer.partitions_for_topic(self._topic) or set()
-        partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
-        consumer.assign(partitions)
+        partitions = list(consumer.assignment())
         ends = await consumer.end_offsets(partitions)
         read: set[int] = set()
         async with asyncio.timeout(_CATCH_UP_SECONDS):

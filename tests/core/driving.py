@@ -1,0 +1,210 @@
+"""Runs one procedure by hand, with the world's ZooKeeper to answer it.
+
+The controller has epoch 50, as in Kafka's own tests; a test puts brokers, partitions and znodes
+in place, runs a procedure and looks at what it asked for.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from controller.core import znodes
+from controller.core.commands import (
+    BrokerRequest,
+    Command,
+    Issued,
+    LeaderAndIsrRequest,
+    Notice,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    StopReplicaRequest,
+    SyncZnodes,
+    UpdateMetadataRequest,
+    WriteAtomically,
+    WriteZnodes,
+    ZooKeeperCommand,
+)
+from controller.core.configuration import Configuration
+from controller.core.controller import Controller
+from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
+from controller.core.operations import CONNECTION_LOSS, Create, SetData, WriteOperation
+from controller.core.outcomes import CONNECTED, SLICE
+from controller.core.partition_states import PartitionState
+from controller.core.state import Partition
+from controller.core.values import ANY_VERSION, Assignment, Broker, Endpoint, LeaderAndIsr
+from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.requests import GetData, Result
+from replay.world.zookeeper import ZooKeeper
+
+EPOCH = 50
+CONTROLLER_ID = 1000
+
+T = TypeVar("T")
+
+Reply = Callable[[ZooKeeperCommand], list[ZooKeeperOutcome] | None]
+"""Answers a command in the world's place; None leaves it to the world."""
+
+
+def broker(id: int, epoch: int = 1) -> Broker:
+    """A registered broker with one listener."""
+    return Broker(id, epoch, (Endpoint("PLAINTEXT", "PLAINTEXT", f"host{id}", 9092),))
+
+
+class Driven:
+    """An active controller and the ZooKeeper that it works with.
+
+    `issued` holds everything it asked for. `reply` may answer a ZooKeeper command otherwise; an
+    outcome of CONNECTION_LOSS costs the connection, and a new one stands when it is waited for.
+    """
+
+    def __init__(self, *live: int, **settings: Any) -> None:
+        self.controller = Controller(Configuration(broker_id=CONTROLLER_ID, **settings))
+        self.zookeeper = ZooKeeper()
+        self.session = self.zookeeper.create_session()
+        self.issued: list[Issued] = []
+        self.reply: Reply = lambda command: None
+        self._others = self.zookeeper.create_session()
+        self.put(znodes.CONTROLLER_EPOCH, str(EPOCH).encode())
+        self.controller.begin(1, 0)
+        self.controller.is_active = self.controller.is_connected = True
+        self.controller.session_id = self.session
+        self.context = self.controller.context
+        self.context.epoch, self.context.epoch_version = EPOCH, 0
+        for id in live:
+            self.context.brokers[id] = broker(id)
+
+    # What there is
+
+    def put(self, path: str, data: bytes) -> Result:
+        """Somebody else sets a znode, made with its parents if it is not there."""
+        parent = path.rpartition("/")[0]
+        if parent:
+            self._ask(Create(parent)) if self.version(parent) >= 0 else self.put(parent, b"")
+        if self.version(path) >= 0:
+            return self._ask(SetData(path, data, ANY_VERSION))
+        return self._ask(Create(path, data))
+
+    def version(self, path: str) -> int:
+        """The version of a znode; -1 if there is none."""
+        stat = self.zookeeper.apply(self._others, GetData(path), 0).result.stat
+        return stat.version if stat else -1
+
+    def data(self, path: str) -> bytes | None:
+        """What a znode holds; None if there is none."""
+        return self.zookeeper.apply(self._others, GetData(path), 0).result.data
+
+    def _ask(self, operation: WriteOperation) -> Result:
+        return self.zookeeper.apply(self._others, operation, 0).result  # type: ignore[arg-type]
+
+    def partition(
+        self,
+        replicas: tuple[int, ...] = (5,),
+        state: PartitionState = PartitionState.NON_EXISTENT,
+        *,
+        topic: str = "t",
+        number: int = 0,
+    ) -> Partition:
+        """A partition of a known topic, without leadership."""
+        known = self.context.topic(topic)
+        known.is_known = True
+        partition = known.partition(number)
+        partition.assignment = Assignment(replicas)
+        partition.state = state
+        return partition
+
+    def lead(
+        self, partition: Partition, leader: int, isr: tuple[int, ...], epoch: int = 0
+    ) -> LeaderAndIsr:
+        """Give a partition leadership, here and in its znode."""
+        path = state_path(partition)
+        data = znodes.write_state(LeaderAndIsr(leader, epoch, isr, 0, EPOCH))
+        self.put(path, data)
+        partition.leadership = znodes.read_state(path, data, self.version(path))
+        return partition.leadership
+
+    # What is done
+
+    def run(self, procedure: Coroutine[Any, Any, T]) -> T:
+        """Drive a procedure to its end; what it gives."""
+        result: Any = None
+        try:
+            while True:
+                wait = procedure.send(result)
+                issued = self.controller.take_issued()
+                self.issued += issued
+                outcomes = [
+                    outcome for one in issued for outcome in self._answer(one)
+                ]
+                result = None
+                if wait is CONNECTED:
+                    self.controller.is_connected = True
+                elif wait is not SLICE:
+                    complete = [wait.result.add(one) for one in outcomes if one.command == wait.id]
+                    assert complete[-1:] == [True], f"nothing completes {wait.id}"
+                    result = wait.result
+        except StopIteration as end:
+            self.issued += self.controller.take_issued()
+            return end.value  # type: ignore[no-any-return]
+
+    def _answer(self, issued: Issued) -> list[ZooKeeperOutcome]:
+        command = issued.command
+        if not isinstance(
+            command,
+            ReadZnodes | ReadStats | ReadChildren | WriteZnodes | WriteAtomically | SyncZnodes,
+        ):
+            return []
+        replied = self.reply(command)
+        if replied is None:
+            return answer(self.zookeeper, self.session, issued.id, command, 0)
+        return [_named(one, issued) for one in replied]
+
+    # What was asked for
+
+    def requests(self) -> list[BrokerRequest]:
+        """The broker requests."""
+        kinds = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+        return [one.command for one in self.issued if isinstance(one.command, kinds)]
+
+    def leader_and_isr(self) -> dict[int, LeaderAndIsrRequest]:
+        """The LeaderAndIsr requests by broker, at most one each."""
+        return self._by_broker(LeaderAndIsrRequest)
+
+    def update_metadata(self) -> dict[int, UpdateMetadataRequest]:
+        """The UpdateMetadata requests by broker, at most one each."""
+        return self._by_broker(UpdateMetadataRequest)
+
+    def stop_replica(self) -> dict[int, StopReplicaRequest]:
+        """The StopReplica requests by broker, at most one each."""
+        return self._by_broker(StopReplicaRequest)
+
+    def _by_broker(self, kind: type[T]) -> dict[int, T]:
+        found = [one for one in self.requests() if isinstance(one, kind)]
+        by_broker = {one.broker: one for one in found}  # type: ignore[attr-defined]
+        assert len(by_broker) == len(found), "two requests of a kind to one broker"
+        return by_broker
+
+    def of_kind(self, kind: type[T]) -> list[T]:
+        """The commands of a kind."""
+        return [one.command for one in self.issued if isinstance(one.command, kind)]
+
+    def notices(self) -> list[str]:
+        """The codes of what the operator was told."""
+        return [one.code for one in self.of_kind(Notice)]
+
+
+def _named(outcome: ZooKeeperOutcome, issued: Issued) -> ZooKeeperOutcome:
+    match outcome:
+        case ZnodesRead():
+            columns = (
+                outcome.errors,
+                outcome.data,
+                outcome.versions,
+                outcome.czxids,
+                outcome.mzxids,
+                outcome.owners,
+            )
+            return ZnodesRead(issued.id, outcome.offset, *columns)
+        case ZnodesWritten():
+            return ZnodesWritten(issued.id, outcome.offset, outcome.errors, outcome.versions)
+        case ChildrenRead():
+            return ChildrenRead(issued.id, outcome.error, outcome.children)

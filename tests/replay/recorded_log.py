@@ -1,0 +1,61 @@
+"""Logs as the daemon writes them, made from a simulated incident."""
+
+from pathlib import Path
+
+import msgspec
+
+from controller.core.configuration import Configuration
+from controller.fingerprint import code_version, core_fingerprint
+from controller.log_records import command_record, event_record
+from eventstore.records import Header
+from eventstore.writer import LogWriter
+from replay.world.simulation import Simulation
+
+CONFIGURATION = Configuration(broker_id=1000, inter_broker_protocol_version="2.8", take_over=True)
+
+
+def header(fingerprint: str | None = None) -> Header:
+    """The header of such a log."""
+    return Header(
+        kind="recorded",
+        core_fingerprint=fingerprint or core_fingerprint(),
+        code_version=code_version(),
+        configuration=msgspec.to_builtins(CONFIGURATION),
+        cluster_id="simulated",
+        created_ns=0,
+    )
+
+
+def incident() -> Simulation:
+    """Brokers come, a topic is made, a broker dies and returns, the session ends, and so on."""
+    simulation = Simulation(CONFIGURATION)
+    for broker in (1, 2, 3):
+        simulation.start_broker(broker)
+    simulation.connect()
+    simulation.put("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2,3],"1":[2,3,1]}}')
+    simulation.stop_broker(1)
+    simulation.start_broker(1)
+    simulation.expire()
+    simulation.put("/brokers/topics/u", b'{"version":1,"partitions":{"0":[3]}}')
+    simulation.stop_broker(3)
+    return simulation
+
+
+def write_log(
+    folder: Path,
+    simulation: Simulation,
+    *,
+    fingerprint: str | None = None,
+    close: bool = True,
+    commands_until: int | None = None,
+) -> Path:
+    """Store the history. Commands of events after `commands_until` are left out: a crash."""
+    writer = LogWriter.create(folder, header(fingerprint))
+    for recorded, issued in simulation.history:
+        stored = issued if commands_until is None or recorded.seq <= commands_until else []
+        writer.append([event_record(recorded)], [command_record(one) for one in stored])
+    if close:
+        writer.close()
+    else:
+        writer.abandon()
+    return folder

@@ -1,0 +1,93 @@
+"""A log that rolled over can be folded from the snapshot at the start of a segment."""
+
+from pathlib import Path
+
+import pytest
+
+from controller.core.snapshot import load_snapshot, take_snapshot
+from controller.fingerprint import core_fingerprint
+from controller.log_records import command_record, event_record
+from eventstore.folders import segments_of
+from eventstore.reader import LogReader
+from eventstore.retention import retain
+from eventstore.writer import LogWriter
+from replay.errors import ReplayError
+from replay.recorded import UPCASTERS
+from replay.snapshots import make_snapshots
+from replay.verify.verification import verify_decisions
+from replay.world.simulation import Simulation
+from tests.replay.recorded_log import CONFIGURATION, header, incident
+
+
+def rolled_log(folder: Path) -> Simulation:
+    """A log that begins a new segment whenever the fold is idle."""
+    simulation = Simulation(CONFIGURATION)
+    writer = LogWriter.create(folder, header(), segment_bytes=1)
+    stored = 0
+
+    def store() -> None:
+        nonlocal stored
+        for recorded, issued in simulation.history[stored:]:
+            writer.append([event_record(recorded)], [command_record(one) for one in issued])
+        stored = len(simulation.history)
+        assert simulation.fold.is_idle
+        writer.roll_if_due()
+
+    for broker in (1, 2, 3):
+        simulation.start_broker(broker)
+    simulation.connect()
+    store()
+    simulation.put("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2,3],"1":[2,3,1]}}')
+    store()
+    simulation.stop_broker(1)
+    store()
+    simulation.start_broker(1)
+    store()
+    writer.close()
+    return simulation
+
+
+def test_a_fold_goes_on_from_a_snapshot_as_if_nothing_had_been() -> None:
+    whole = incident()
+    simulation = Simulation(CONFIGURATION)
+    for broker in (1, 2, 3):
+        simulation.start_broker(broker)
+    simulation.connect()
+    simulation.put("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2,3],"1":[2,3,1]}}')
+    data = take_snapshot(simulation.fold)
+    simulation.fold = load_snapshot(data, CONFIGURATION)
+    assert take_snapshot(simulation.fold) == data
+    simulation.stop_broker(1)
+    simulation.start_broker(1)
+    simulation.expire()
+    simulation.put("/brokers/topics/u", b'{"version":1,"partitions":{"0":[3]}}')
+    simulation.stop_broker(3)
+    assert simulation.commands() == whole.commands()
+
+
+def test_segments_before_a_snapshot_can_go_and_the_rest_still_agrees(tmp_path: Path) -> None:
+    log = tmp_path / "run"
+    rolled_log(log)
+    before = segments_of(log)
+    assert len(before) == 5
+    assert make_snapshots(log) == 4
+    assert make_snapshots(log) == 0
+    total = sum(file.stat().st_size for file in log.iterdir())
+    retain(tmp_path, max_bytes=total // 2, max_age_ms=None, now_ns=2**62)
+    left = segments_of(log)
+    assert 0 < len(left) < len(before)
+    with LogReader.open(log, UPCASTERS) as reader:
+        assert reader.header.first_seq > 1
+        result = verify_decisions(reader)
+    assert result.mismatched == 0
+
+
+def test_without_its_snapshot_a_later_segment_cannot_be_folded(tmp_path: Path) -> None:
+    log = tmp_path / "run"
+    rolled_log(log)
+    segments_of(log)[0].unlink()
+    with (
+        LogReader.open(log, UPCASTERS) as reader,
+        pytest.raises(ReplayError, match=f"no snapshot of core {core_fingerprint()}"),
+    ):
+        verify_decisions(reader)

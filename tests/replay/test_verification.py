@@ -1,0 +1,215 @@
+"""Replay agrees with a log that this core wrote, and finds whatever does not."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from controller.core.commands import CommandId, Notice, Reason, WriteZnodes
+from controller.core.events import ZnodesRead
+from controller.log_records import event_record
+from eventstore.folders import segments_of
+from eventstore.reader import LogReader
+from eventstore.writer import LogWriter
+from replay.errors import ReplayError
+from replay.recorded import UPCASTERS
+from replay.verify.verification import Verification, verify_decisions
+from tests.replay.recorded_log import header, incident, write_log
+
+ROOT = Path(__file__).parents[2]
+
+
+def verified(log: Path) -> Verification:
+    with LogReader.open(log, UPCASTERS) as reader:
+        return verify_decisions(reader)
+
+
+def refold_replay(
+    log: Path, root: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """`refold replay LOG --json` in a fresh process that runs the code in `root`."""
+    return subprocess.run(
+        [sys.executable, "-m", "controller.cli.main", "replay", str(log), "--json"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_log_of_this_core_agrees(tmp_path: Path) -> None:
+    simulation = incident()
+    result = verified(write_log(tmp_path / "log", simulation))
+    assert result.mismatches == []
+    assert result.events == len(simulation.history)
+    assert result.commands == result.agreed == len(simulation.commands())
+    assert result.unrecorded == 0
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4242"])
+def test_agrees_in_a_fresh_process_under_any_hash_seed(tmp_path: Path, seed: str) -> None:
+    log = write_log(tmp_path / "log", incident())
+    done = refold_replay(log, PYTHONHASHSEED=seed)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["mismatches"] == []
+    assert set(result) == {"events", "commands", "agreed", "unrecorded", "mismatches"}
+    assert result["agreed"] == result["commands"] > 50
+
+
+def test_commands_lost_in_a_crash_are_unrecorded(tmp_path: Path) -> None:
+    simulation = incident()
+    last = len(simulation.history)
+    log = write_log(tmp_path / "log", simulation, close=False, commands_until=last - 12)
+    result = verified(log)
+    assert result.mismatched == 0
+    assert result.unrecorded > 0
+    assert result.agreed + result.unrecorded == result.commands
+
+
+def test_commands_missing_from_a_closed_log_do_not_agree(tmp_path: Path) -> None:
+    simulation = incident()
+    last = len(simulation.history)
+    log = write_log(tmp_path / "log", simulation, commands_until=last - 12)
+    result = verified(log)
+    assert result.mismatched > 0
+    assert {one.what for one in result.mismatches} == {"extra"}
+
+
+def test_a_different_command_is_named_with_its_event_and_fields(tmp_path: Path) -> None:
+    simulation = incident()
+    place = next(
+        place
+        for place, (_, issued) in enumerate(simulation.history)
+        for one in issued
+        if isinstance(one.command, WriteZnodes) and "state" in one.command.operations[-1].path
+    )
+    recorded, issued = simulation.history[place]
+    operations = issued[0].command.operations
+    changed = WriteZnodes(
+        (*operations[:-1], structs.replace(operations[-1], data=b"{}")),
+        issued[0].command.epoch_version,
+    )
+    simulation.history[place] = (recorded, [issued[0]._replace(command=changed), *issued[1:]])
+    [mismatch] = verified(write_log(tmp_path / "log", simulation)).mismatches
+    assert (mismatch.event, mismatch.ordinal) == (recorded.seq, issued[0].id.ordinal)
+    assert mismatch.what == "changed"
+    assert mismatch.differs == ["digest", "body"]
+
+
+def test_a_command_that_is_not_derived_is_missing(tmp_path: Path) -> None:
+    simulation = incident()
+    recorded, issued = simulation.history[3]
+    invented = issued[-1]._replace(
+        id=CommandId(recorded.seq, len(issued)),
+        command=Notice("info", "invented", "", ""),
+        reason=Reason("none"),
+    )
+    simulation.history[3] = (recorded, [*issued, invented])
+    [mismatch] = verified(write_log(tmp_path / "log", simulation)).mismatches
+    assert (mismatch.what, mismatch.event) == ("missing", recorded.seq)
+
+
+def test_another_event_leads_to_other_commands(tmp_path: Path) -> None:
+    """The events are what the commands are derived from: one ISR changed, decisions differ."""
+    simulation = incident()
+    changed = 0
+    for place, (recorded, issued) in enumerate(simulation.history):
+        event = recorded.event
+        if isinstance(event, ZnodesRead) and event.data[0] and b'"isr":[1,2,3]' in event.data[0]:
+            data = [event.data[0].replace(b'"isr":[1,2,3]', b'"isr":[1,3]'), *event.data[1:]]
+            other = structs.replace(recorded, event=structs.replace(event, data=data))
+            simulation.history[place] = (other, issued)
+            changed += 1
+    assert changed
+    assert verified(write_log(tmp_path / "log", simulation)).mismatched > 0
+
+
+def flip_byte(log: Path, query: str, table: str, column: str) -> None:
+    """Change one byte of one value, as a bad disk would."""
+    [segment] = segments_of(log)
+    with sqlite3.connect(segment) as database:
+        rowid, value = database.execute(query).fetchone()
+        data = value.encode() if isinstance(value, str) else bytes(value)
+        middle = len(data) // 2
+        data = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        stored = data.decode() if isinstance(value, str) else data
+        database.execute(f"update {table} set {column} = ? where rowid = ?", (stored, rowid))
+
+
+@pytest.mark.parametrize("column", ["payload", "kind", "channel", "chain"])
+def test_one_byte_changed_in_an_event_is_never_status_0(tmp_path: Path, column: str) -> None:
+    log = write_log(tmp_path / "log", incident())
+    flip_byte(log, f"select rowid, {column} from events where rowid = 20", "events", column)
+    assert refold_replay(log).returncode in (1, 2)
+
+
+@pytest.mark.parametrize("column", ["digest", "body", "target", "reason", "kind"])
+def test_one_byte_changed_in_a_command_is_never_status_0(tmp_path: Path, column: str) -> None:
+    log = write_log(tmp_path / "log", incident())
+    query = f"select rowid, {column} from commands where kind = 'write_znodes' limit 1"
+    flip_byte(log, query, "commands", column)
+    assert refold_replay(log).returncode in (1, 2)
+
+
+def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident())
+    root = tmp_path / "code"
+    for room in ("controller", "eventstore", "replay"):
+        shutil.copytree(ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
+    assert refold_replay(log, root).returncode == 0
+    rule = root / "controller/core/procedures/replica_changes.py"
+    source = rule.read_text()
+    assert source.count("state.leader_epoch + 1") == 1
+    rule.write_text(source.replace("state.leader_epoch + 1", "state.leader_epoch + 2"))
+    done = refold_replay(log, root)
+    assert done.returncode == 2
+    assert "recorded by core" in done.stderr
+    assert "diff" in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "text", "folder"])
+def test_unusable_input_is_one_clear_line(tmp_path: Path, damage: str) -> None:
+    log = tmp_path / "log"
+    if damage == "empty":
+        log.write_bytes(b"")
+    elif damage == "text":
+        log.write_text("no log at all\n" * 1000)
+    elif damage == "folder":
+        log.mkdir()
+    done = refold_replay(log)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert str(log) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_event_of_a_newer_refold_is_refused_by_name(tmp_path: Path) -> None:
+    simulation = incident()
+    log = write_log(tmp_path / "log", simulation, close=False)
+    assert event_record(simulation.history[0][0]).kind == "session_connected"
+    with LogReader.open(log) as reader:
+        events = list(reader.events())
+    newer = [events[0]._replace(schema=99), *events[1:]]
+    other = tmp_path / "newer"
+    with LogWriter.create(other, header()) as writer:
+        writer.append(newer)
+    done = refold_replay(other)
+    assert done.returncode == 2
+    assert "newer refold" in done.stderr
+
+
+def test_a_log_without_its_first_segment_needs_a_snapshot(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident())
+    [segment] = segments_of(log)
+    with sqlite3.connect(segment) as database:
+        database.execute("delete from events where rowid = 1")
+    with pytest.raises(ReplayError):
+        verified(log)

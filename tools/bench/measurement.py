@@ -1,0 +1,221 @@
+"""Measures controllers on a populated cluster of stub brokers, one step at a time.
+
+A time runs from the trigger (the request that deletes /controller, or that removes or creates a
+broker's registration) to the last byte of the last request that a stub received, by the monotonic
+clock that all processes of the machine share.
+"""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import anyio
+
+from controller.core import znodes
+from controller.core.commands import ReadZnodes, WriteZnodes
+from controller.core.operations import NO_NODE, OK, Delete
+from controller.core.values import ANY_VERSION
+from tools.bench.contenders import Contender
+from tools.bench.population import Population
+from tools.bench.stub_brokers import UPDATE_METADATA, Request, StubBrokers
+from tools.bench.zookeeper_reads import Client, client_of
+from tools.lab import Lab, ZooKeeperServer
+
+STEP_SECONDS_MAX = 300.0
+QUIET_SECONDS_MIN = 3.0
+"""A step is over when nothing came for so long, and for half of the step's own time."""
+
+_POLL_SECONDS = 0.1
+_FALLING_BROKER = 1
+
+
+class Step(StrEnum):
+    """What is measured."""
+
+    FAILOVER = "failover"
+    BROKER_FAILURE = "broker-failure"
+    BROKER_START = "broker-start"
+
+
+Report = Callable[[str], None]
+"""Told in one line what is being done now."""
+
+
+class BenchError(Exception):
+    """A contender did not do what is measured; the message says where to look."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One step once: its time, the contender's processor time, what the stubs received."""
+
+    seconds: float
+    cpu_seconds: float
+    requests: int
+    received_bytes: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that was measured of one contender; `cold` is the failover as its process starts."""
+
+    title: str
+    conditions: str
+    cold: Sample
+    samples: dict[Step, list[Sample]]
+    peak_rss_mb: float
+
+
+class Bench:
+    """A populated cluster with stub brokers, on which controllers are measured in turn."""
+
+    def __init__(
+        self,
+        population: Population,
+        server: ZooKeeperServer,
+        zookeeper: Client,
+        stubs: StubBrokers,
+        report: Report,
+    ) -> None:
+        self.server = server
+        self._population = population
+        self._zookeeper = zookeeper
+        self._stubs = stubs
+        self._report = report
+
+    async def set_up(self) -> None:
+        """Fill ZooKeeper and start the stubs."""
+        await self._population.create(self._zookeeper)
+        for broker in self._brokers:
+            await self._stubs.register(broker)
+
+    @property
+    def _brokers(self) -> Sequence[int]:
+        return range(1, self._population.brokers + 1)
+
+    async def measure(self, contender: Contender, steps: Sequence[Step], runs: int) -> Result:
+        """Start a contender, let it warm up, measure each step `runs` times, stop it."""
+        everywhere = self._population.partitions
+        samples: dict[Step, list[Sample]] = {step: [] for step in steps}
+        self._report(f"{contender.title}: starts and takes the role")
+        cold = await self._timed(contender, lambda: self._started(contender), everywhere)
+        for run in range(runs + 1):
+            self._report(f"{contender.title}: {f'run {run} of {runs}' if run else 'warm-up'}")
+            measured = await self._cycle(contender, steps)
+            if run:
+                for step in steps:
+                    samples[step].append(measured[step])
+        peak_rss_mb = contender.peak_rss_mb()
+        await contender.stop()
+        await self._until_role_is(NO_NODE)
+        return Result(contender.title, contender.conditions, cold, samples, peak_rss_mb)
+
+    async def _cycle(self, contender: Contender, steps: Sequence[Step]) -> dict[Step, Sample]:
+        """A failover, then the death and the return of a broker if one of those is wanted."""
+        population, stubs = self._population, self._stubs
+        a_broker_falls = Step.BROKER_FAILURE in steps or Step.BROKER_START in steps
+        if a_broker_falls:
+            await population.reset_states(self._zookeeper)
+        failover = await self._timed(contender, self._role_lost, population.partitions)
+        if not a_broker_falls:
+            return {Step.FAILOVER: failover}
+        affected = population.replicas_on(_FALLING_BROKER)
+        failure = await self._timed(
+            contender, lambda: stubs.unregister(_FALLING_BROKER), affected, but=_FALLING_BROKER
+        )
+        start = await self._timed(contender, lambda: stubs.register(_FALLING_BROKER), affected)
+        return {
+            Step.FAILOVER: failover,
+            Step.BROKER_FAILURE: failure,
+            Step.BROKER_START: start,
+        }
+
+    async def _started(self, contender: Contender) -> int:
+        await contender.start(wait=False)
+        return await self._until_role_is(OK)
+
+    async def _role_lost(self) -> int:
+        asked_ns = time.monotonic_ns()
+        delete = Delete(znodes.CONTROLLER, ANY_VERSION)
+        errors = await self._zookeeper.call(WriteZnodes((delete,), None), 1)
+        if errors != [OK]:
+            raise BenchError(f"/controller could not be deleted: ZooKeeper code {errors[0]}")
+        return asked_ns
+
+    async def _until_role_is(self, wanted: int) -> int:
+        """Wait until /controller is there (OK) or not (NO_NODE); the monotonic clock then."""
+        with anyio.fail_after(STEP_SECONDS_MAX):
+            while True:
+                errors = await self._zookeeper.call(ReadZnodes((znodes.CONTROLLER,)), 1)
+                if errors == [wanted]:
+                    return time.monotonic_ns()
+                await anyio.sleep(0.02)
+
+    async def _timed(
+        self,
+        contender: Contender,
+        trigger: Callable[[], Awaitable[int]],
+        partitions: int,
+        *,
+        but: int | None = None,
+    ) -> Sample:
+        """Pull the trigger and wait until every broker `but` one was told of so many partitions."""
+        await self._stubs.requests()
+        cpu_before = contender.cpu_seconds() if contender.running else 0.0
+        begin_ns = await trigger()
+        missing = {
+            broker: partitions * self._told_bytes_min for broker in self._brokers if broker != but
+        }
+        received: list[Request] = []
+        while not self._is_over(received, begin_ns, missing):
+            if time.monotonic_ns() - begin_ns > STEP_SECONDS_MAX * 1e9:
+                raise BenchError(
+                    f"{contender.title}: brokers were not told in {STEP_SECONDS_MAX:g} s; "
+                    f"see {contender.folder}"
+                )
+            if not contender.running:
+                raise BenchError(f"{contender.title} ended; see {contender.folder}")
+            await anyio.sleep(_POLL_SECONDS)
+            for one in await self._stubs.requests():
+                if one.controller == contender.broker_id:
+                    received.append(one)
+                    if one.api == UPDATE_METADATA and one.broker in missing:
+                        missing[one.broker] -= one.frame_bytes
+        return Sample(
+            (received[-1].ended_ns - begin_ns) / 1e9,
+            contender.cpu_seconds() - cpu_before,
+            len(received),
+            sum(one.frame_bytes for one in received),
+        )
+
+    @property
+    def _told_bytes_min(self) -> int:
+        """What UpdateMetadata needs for one partition, its topic left aside (KB 12.3.2): 24 bytes
+        and 4 for each replica and each ISR member, of which one may be missing."""
+        return 24 + 4 * (2 * self._population.replication_factor - 1)
+
+    def _is_over(self, received: list[Request], begin_ns: int, missing: dict[int, int]) -> bool:
+        if not received or any(one > 0 for one in missing.values()):
+            return False
+        last_ns = received[-1].ended_ns
+        quiet_ns = max(QUIET_SECONDS_MIN * 1e9, (last_ns - begin_ns) / 2)
+        return time.monotonic_ns() - last_ns > quiet_ns
+
+
+@asynccontextmanager
+async def bench(folder: Path, population: Population, report: Report) -> AsyncIterator[Bench]:
+    """A bench that is set up, in `folder`; every process of it ends with the block."""
+    async with Lab(folder) as lab:
+        report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
+        zookeeper = await lab.start_zookeeper()
+        async with client_of(zookeeper.connect) as client:
+            stubs = await StubBrokers.start(zookeeper.connect, folder / "stub-brokers.log")
+            try:
+                made = Bench(population, zookeeper, client, stubs, report)
+                await made.set_up()
+                yield made
+            finally:
+                await stubs.close()

@@ -1,0 +1,36 @@
+"""A copy of the source tree in which files may be changed and tests run."""
+
+import compileall
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from py_compile import PycInvalidationMode
+
+from tools.mutations.listing import Mutation, mutated
+
+_COPIED = ("controller", "eventstore", "replay", "tests", "tools")
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy what tests need, compiled: a changed file is told from its hash, never by its time."""
+    for name in _COPIED:
+        if (source / name).is_dir():
+            shutil.copytree(
+                source / name, target / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
+    shutil.copy(source / "pyproject.toml", target)
+    compileall.compile_dir(target, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+
+
+@contextmanager
+def applied(tree: Path, mutation: Mutation) -> Iterator[None]:
+    """The rule is out of the tree while the block runs. Raises ListingError."""
+    path = tree / mutation.file
+    text = mutated(tree, mutation)
+    before = path.read_text(encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(before, encoding="utf-8")

@@ -1,0 +1,78 @@
+"""Runs tests in a tree, in a fork of this interpreter that has pytest imported already.
+
+The forks start from modules of the standard library and of packages only: what is under test is
+imported from the tree, by each fork for itself.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import hypothesis
+import msgspec
+import pytest
+from msgspec import Struct
+
+_TEST_SECONDS_MAX = 20
+_ROOMS = ("controller", "eventstore", "replay", "tests", "tools")
+
+
+class Trial(Struct, frozen=True):
+    """What became of tests: the names of those that failed, and pytest's exit status.
+
+    A test given without its parameters has failed when one of its cases has.
+    """
+
+    failed: tuple[str, ...]
+    status: int
+
+
+class _Watcher:
+    """Notes which of the named tests fail; ends the run when all of them have."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.failed: dict[str, None] = {}
+        self._names = names
+        self._session: pytest.Session | None = None
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self._session = session
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.failed:
+            return
+        for name in self._names:
+            if report.nodeid == name or report.nodeid.startswith(f"{name}["):
+                self.failed[name] = None
+        if len(self.failed) == len(self._names) and self._session is not None:
+            self._session.shouldfail = "every named test has failed"
+
+
+def run_trial(tree: Path, names: Sequence[str], output: Path, result: Connection) -> None:
+    """Run tests in the tree and send the `Trial`; pytest's words go to `output`.
+
+    Only for a process of its own: it changes what the interpreter imports.
+    """
+    with output.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.chdir(tree)
+    sys.dont_write_bytecode = True
+    for module in [one for one in sys.modules if one.partition(".")[0] in _ROOMS]:
+        del sys.modules[module]
+    sys.path.insert(0, str(tree))
+    # The first failure is enough, the same in every run; a smaller one is of no use here.
+    hypothesis.settings.register_profile(
+        "mutations",
+        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+        derandomize=True,
+        database=None,
+        deadline=None,
+    )
+    hypothesis.settings.load_profile("mutations")
+    watcher = _Watcher(names)
+    options = ["-q", "-p", "no:cacheprovider", "--timeout", str(_TEST_SECONDS_MAX)]
+    status = pytest.main([*options, *names], plugins=[watcher])
+    result.send_bytes(msgspec.msgpack.encode(Trial(tuple(watcher.failed), int(status))))

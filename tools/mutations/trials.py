@@ -1,0 +1,108 @@
+"""All mutations, a few at a time, each in a tree that is its own while it runs."""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tools.mutations.listing import ListingError, Mutation
+from tools.mutations.tree import applied
+from tools.mutations.trial import Trial, run_trial
+
+_fork = multiprocessing.get_context("fork")
+
+_PASSED, _FAILED = 0, 1
+
+
+class Verdict(Struct, frozen=True):
+    """What the named tests said of a mutation: those that still passed, none if all is well."""
+
+    number: int
+    rule: str
+    file: str
+    unmoved: tuple[str, ...]
+    broken: str = ""
+    """Not empty: the tests could not be run, with pytest's words."""
+
+    @property
+    def is_noticed(self) -> bool:
+        """Whether every named test failed."""
+        return not self.unmoved and not self.broken
+
+
+class _Running:
+    """One fork at work in a tree."""
+
+    def __init__(self, tree: Path, names: Sequence[str]) -> None:
+        self.tree = tree
+        self.output = tree / "pytest.out"
+        self._result, sender = _fork.Pipe(duplex=False)
+        self.process: BaseProcess = _fork.Process(
+            target=run_trial, args=(tree, names, self.output, sender)
+        )
+        self.process.start()
+        sender.close()
+
+    @property
+    def result(self) -> Connection:
+        """Ready when the fork has ended, one way or another."""
+        return self._result
+
+    def end(self) -> Trial | None:
+        """Its result; None if it died without one."""
+        try:
+            trial = msgspec.msgpack.decode(self._result.recv_bytes(), type=Trial)
+        except EOFError:
+            trial = None
+        self.process.join()
+        self._result.close()
+        return trial
+
+    def words(self) -> str:
+        """What pytest said."""
+        return self.output.read_text(encoding="utf-8", errors="replace")[-2000:]
+
+
+def check_unchanged(tree: Path, mutations: Sequence[Mutation]) -> None:
+    """Run every named test without a mutation. Raises ListingError where one fails."""
+    names = list(dict.fromkeys(name for one in mutations for name in one.tests))
+    running = _Running(tree, names)
+    trial = running.end()
+    if trial is None or trial.status != _PASSED:
+        raise ListingError(f"the tests fail without any mutation:\n{running.words()}")
+
+
+def try_mutations(
+    trees: Sequence[Path], mutations: Sequence[tuple[int, Mutation]]
+) -> Iterator[Verdict]:
+    """Try each, as many at a time as there are trees. Raises ListingError."""
+    waiting = list(reversed(mutations))
+    free = list(trees)
+    at_work: dict[Connection, tuple[int, Mutation, _Running, ExitStack]] = {}
+    while waiting or at_work:
+        while waiting and free:
+            number, mutation = waiting.pop()
+            tree, change = free.pop(), ExitStack()
+            change.enter_context(applied(tree, mutation))
+            running = _Running(tree, mutation.tests)
+            at_work[running.result] = (number, mutation, running, change)
+        for ready in wait(list(at_work)):
+            assert isinstance(ready, Connection)
+            number, mutation, running, change = at_work.pop(ready)
+            verdict = _verdict(number, mutation, running)
+            change.close()
+            free.append(running.tree)
+            yield verdict
+
+
+def _verdict(number: int, mutation: Mutation, running: _Running) -> Verdict:
+    trial = running.end()
+    if trial is None or trial.status not in (_PASSED, _FAILED):
+        return Verdict(number, mutation.rule, mutation.file, (), running.words())
+    unmoved = tuple(name for name in mutation.tests if name not in trial.failed)
+    return Verdict(number, mutation.rule, mutation.file, unmoved)
