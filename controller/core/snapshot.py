@@ -97,9 +97,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
 
 def _topic_row(topic: Topic) -> _TopicRow:
     rows = [
-        _PartitionRow(
-            one.number, one.assignment, one.leadership, one.state, one.replica_states
-        )
+        _PartitionRow(one.number, one.assignment, one.leadership, one.state, one.replica_states)
         for one in topic.partitions.values()
     ]
     return _TopicRow(topic.name, topic.id, topic.is_known, rows)

@@ -13,6 +13,7 @@ _FIRST_WITH_RECOVERY_STATE = 6
 _FIRST_WITH_KRAFT_FLAG = 7
 
 _fixed = Struct(">iiii").pack
+_join = b"".join
 
 
 class LeaderAndIsrFragments:
@@ -43,13 +44,14 @@ class LeaderAndIsrFragments:
                 now, assignment = partition.leadership, partition.assignment
                 plain = not (assignment.adding or assignment.removing or now.recovery_state)
                 tail = settled if plain and not partition.is_new else self._tail_of(partition)
-                fragment = known[key] = (
-                    _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch)
-                    + arrays[now.isr]
-                    + ints[now.partition_epoch]
-                    + arrays[assignment.replicas]
-                    + tail
+                pieces = (
+                    _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch),
+                    arrays[now.isr],
+                    ints[now.partition_epoch],
+                    arrays[assignment.replicas],
+                    tail,
                 )
+                fragment = known[key] = _join(pieces)
             fragments.append(fragment)
         return fragments
 

@@ -16,6 +16,7 @@ _HEAD_BYTES_MAX = 17
 _SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _fixed = Struct(">iiii").pack
+_join = b"".join
 
 
 def encode_shared(
@@ -54,14 +55,15 @@ def _fragments(partitions: tuple[UpdateMetadataPartition, ...], layout: Layout) 
     fragments = []
     for partition in partitions:
         now = partition.leadership
-        fragments.append(
-            _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch)
-            + arrays[now.isr]
-            + ints[now.partition_epoch]
-            + arrays[partition.replicas]
-            + arrays[partition.offline_replicas]
-            + tags
+        pieces = (
+            _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch),
+            arrays[now.isr],
+            ints[now.partition_epoch],
+            arrays[partition.replicas],
+            arrays[partition.offline_replicas],
+            tags,
         )
+        fragments.append(_join(pieces))
     return fragments
 
 

@@ -6,6 +6,7 @@ back as events, the clock is a number that the caller moves. The same steps give
 
 from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Final
 
 import msgspec
@@ -33,13 +34,14 @@ from controller.core.events import (
     Event,
     Recorded,
     SessionConnected,
+    SessionDisconnected,
     SessionExpired,
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
-from controller.core.operations import Create, Delete, SetData
+from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
-from replay.world.outcomes import answer
+from replay.world.outcomes import ZooKeeperOutcome, answer, without_reply
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
@@ -53,6 +55,7 @@ _ZOOKEEPER_COMMANDS = (
 )
 _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
+_SESSION_TIMEOUT_MS: Final = 6000
 _START_MS: Final = 1_700_000_000_000
 PERSISTENT: Final = (
     "/brokers",
@@ -67,11 +70,26 @@ PERSISTENT: Final = (
 )
 
 
+class Fate(Enum):
+    """What becomes of a command for ZooKeeper on its way."""
+
+    ANSWERED = auto()
+    REQUEST_LOST = auto()
+    """The connection breaks before the server has it; it stands again at once."""
+    REPLY_LOST = auto()
+    """The server carries it out, then the connection breaks; it stands again at once."""
+    SESSION_OVER = auto()
+    """The session ends before the server has it; the daemon begins another one."""
+    SESSION_OVER_AFTER = auto()
+    """The server carries it out, then the session ends; the daemon begins another one."""
+
+
 class Simulation:
     """One controller in one small cluster.
 
     `history` holds every event with the commands that it led to. `before` is called with each
-    command just before it is carried out: the place to let something else happen in between.
+    command just before it is carried out: the place to let something else happen in between (with
+    `ask` and what does not run the controller). `fate` says what becomes of one for ZooKeeper.
     """
 
     def __init__(self, configuration: Configuration, zookeeper: ZooKeeper | None = None) -> None:
@@ -79,6 +97,7 @@ class Simulation:
         self.zookeeper = zookeeper or _empty_cluster()
         self.history: list[tuple[Recorded, list[Issued]]] = []
         self.before: Callable[[Issued], None] = lambda issued: None
+        self.fate: Callable[[Issued], Fate] = lambda issued: Fate.ANSWERED
         self.now_ms = _START_MS
         self.session = 0
         self.is_stopped = False
@@ -92,13 +111,24 @@ class Simulation:
     def connect(self) -> None:
         """The daemon's session begins; runs until nothing is left to do."""
         self.session = self.zookeeper.create_session()
-        self.happen(SessionConnected(self.session, 6000, "world:2181", False), "session")
+        self.happen(_connected(self.session, renewed=False), "session")
 
     def expire(self) -> None:
         """The daemon's session ends and a new one begins."""
+        self._end_session()
+        self.run()
+
+    def _end_session(self) -> None:
         self.zookeeper.end_session(self.session)
-        self.happen(SessionExpired(self.session), "session")
-        self.connect()
+        self._inbox.append(("session", SessionExpired(self.session)))
+        self.session = self.zookeeper.create_session()
+        self._inbox.append(("session", _connected(self.session, renewed=False)))
+
+    def _reconnect(self) -> None:
+        """What changes on the server meanwhile is told afterwards: no watch is missed."""
+        lost = SessionDisconnected(self.session, "connection reset")
+        self._inbox.append(("session", lost))
+        self._inbox.append(("session", _connected(self.session, renewed=True)))
 
     def happen(self, event: Event, channel: str) -> None:
         """Let an event reach the fold; runs until nothing is left to do."""
@@ -146,10 +176,25 @@ class Simulation:
             self.is_stopped = True
 
     def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        for outcome in answer(self.zookeeper, self.session, issued.id, command, self.now_ms):
-            # What changed before the reply is told before the reply.
-            self._collect_watches()
-            self._inbox.append(("zookeeper", outcome))
+        fate = self.fate(issued)
+        # What is not carried out is tried on a copy: its outcomes have the right shape.
+        is_lost = fate in (Fate.REQUEST_LOST, Fate.SESSION_OVER)
+        server = self.zookeeper.copy() if is_lost else self.zookeeper
+        outcomes = answer(server, self.session, issued.id, command, self.now_ms)
+        match fate:
+            case Fate.ANSWERED:
+                self._take_outcomes(outcomes)
+            case Fate.REQUEST_LOST | Fate.REPLY_LOST:
+                self._take_outcomes([without_reply(one, CONNECTION_LOSS) for one in outcomes])
+                self._reconnect()
+            case Fate.SESSION_OVER | Fate.SESSION_OVER_AFTER:
+                self._take_outcomes([without_reply(one, SESSION_EXPIRED) for one in outcomes])
+                self._end_session()
+
+    def _take_outcomes(self, outcomes: list[ZooKeeperOutcome]) -> None:
+        # What changed before the reply is told before the reply.
+        self._collect_watches()
+        self._inbox.extend(("zookeeper", outcome) for outcome in outcomes)
 
     def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
         epoch = command.broker_epoch
@@ -215,6 +260,10 @@ class Simulation:
     def commands(self) -> list[Issued]:
         """Every command so far."""
         return [issued for _, commands in self.history for issued in commands]
+
+
+def _connected(session: int, *, renewed: bool) -> SessionConnected:
+    return SessionConnected(session, _SESSION_TIMEOUT_MS, "world:2181", renewed)
 
 
 def _empty_cluster() -> ZooKeeper:

@@ -76,7 +76,9 @@ def test_tagged_fields_of_a_later_broker_are_passed_over() -> None:
 
 @pytest.mark.parametrize(("api", "version"), ALL)
 @given(garbage=st.binary(max_size=80))
-def test_garbage_is_an_answer_or_malformed_and_nothing_else(api: Api, version: int, garbage: bytes) -> None:
+def test_garbage_is_an_answer_or_malformed_and_nothing_else(
+    api: Api, version: int, garbage: bytes
+) -> None:
     with suppress(MalformedResponse):
         decode_answer(api, version, garbage)
 

@@ -75,6 +75,7 @@ async def test_writes_and_reads_with_their_stats(zookeeper: ZooKeeperServer) -> 
         assert await client.errors(SyncZnodes("/one"), 1) == [OK]
 
 
+@pytest.mark.ci
 async def test_guarded_writes_are_fenced_one_by_one_or_all(zookeeper: ZooKeeperServer) -> None:
     async with client_of(f"{zookeeper.connect}/fence") as client:
         async with client_of(zookeeper.connect) as root:
@@ -151,6 +152,7 @@ async def test_watches_tell_every_change_within_the_chroot(zookeeper: ZooKeeperS
         assert last.zxid > 0, "this server is 3.9"
 
 
+@pytest.mark.ci
 async def test_changes_behind_a_cut_network_are_told_after_it(zookeeper: ZooKeeperServer) -> None:
     async with (
         client_of(zookeeper.connect) as writer,
@@ -209,7 +211,7 @@ async def test_a_network_cut_for_too_long_ends_the_session(zookeeper: ZooKeeperS
 async def test_a_held_up_event_loop_does_not_end_the_session(zookeeper: ZooKeeperServer) -> None:
     async with client_of(zookeeper.connect, 4000) as client:
         await create(client, "/held", ephemeral=True)
-        time.sleep(3)  # noqa: ASYNC251
+        time.sleep(3)
         assert (await client.nth(SessionConnected, 2)).renewed
         assert await create(client, "/held") == [NODE_EXISTS]
         assert not [one for one in client.events if isinstance(one, SessionExpired)]
@@ -221,6 +223,7 @@ async def test_a_close_takes_ephemeral_znodes_along_at_once(zookeeper: ZooKeeper
     assert "/short" not in await zookeeper.ephemerals()
 
 
+@pytest.mark.ci
 async def test_a_killed_server_comes_back_and_the_session_goes_on(lab: Lab) -> None:
     server = await lab.start_zookeeper()
     async with client_of(server.connect, 20_000) as client:

@@ -20,10 +20,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tools.demo.cluster_view import ClusterView, until
-from tools.demo.refold_process import Refold, run
-from tools.demo.traffic import Traffic
 from tools.lab import Lab
+from tools.lab.cluster_view import ClusterView, until
+from tools.lab.refold import Refold, run
+from tools.lab.traffic import Traffic
 
 OWN_ID = 1000
 TOPIC = "orders"

@@ -1,4 +1,4 @@
-"""What stands in ZooKeeper, as the demonstration looks at it: who is controller, who leads."""
+"""What stands in ZooKeeper, for those who look on: who is controller, who leads."""
 
 import asyncio
 import json

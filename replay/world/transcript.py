@@ -1,0 +1,333 @@
+"""A history as text that somebody who runs Kafka can read.
+
+One line an event, in it what was observed; below it, indented, what was decided. Requests that are
+alike for several brokers stand once; answers of brokers that say nothing new are left out.
+
+    12 watch /brokers/ids children
+         list /brokers/ids and watch it [broker change]
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from controller.core.commands import (
+    BrokerRequest,
+    CancelTimer,
+    Choice,
+    CloseChannel,
+    Command,
+    CommandId,
+    DrawTopicIds,
+    Issued,
+    LeaderAndIsrRequest,
+    Notice,
+    OpenChannel,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    StartTimer,
+    Stop,
+    StopReplicaRequest,
+    SyncZnodes,
+    UpdateMetadataRequest,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.events import (
+    BrokerAnswered,
+    ChannelFault,
+    ChildrenRead,
+    Event,
+    Recorded,
+    SessionConnected,
+    SessionDisconnected,
+    SessionExpired,
+    ShutdownRequested,
+    TimerFired,
+    TopicIdsDrawn,
+    WatchFired,
+    ZnodesRead,
+    ZnodesWritten,
+)
+from controller.core.operations import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    FENCED,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    SESSION_EXPIRED,
+    Check,
+    Create,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.values import ANY_VERSION, NO_LEADER, RECOVERING, LeaderAndIsr
+from controller.core.znodes import write_topic_id
+
+_CODES: Final = {
+    OK: "ok",
+    RUNTIME_INCONSISTENCY: "not tried",
+    CONNECTION_LOSS: "connection lost",
+    NO_NODE: "no such znode",
+    BAD_VERSION: "bad version",
+    NODE_EXISTS: "exists",
+    SESSION_EXPIRED: "session expired",
+    FENCED: "fenced",
+}
+_REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+
+
+def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
+    """The text of a part of a history; ends in a newline."""
+    lines: list[str] = []
+    asked: dict[CommandId, Command] = {}
+    term = None
+    for recorded, issued in history:
+        asked.update((one.id, one.command) for one in issued)
+        event = recorded.event
+        if isinstance(event, BrokerAnswered) and not (event.error or event.partition_errors):
+            if not issued:
+                continue
+        first, *more = _observed(event, asked)
+        lines.append(f"{recorded.seq:3} {first}")
+        lines += [f"      | {line}" for line in more]
+        for one in _distinct(issued):
+            if one[0].term != term:
+                term = one[0].term
+                lines.append(f"    -- controller epoch {term} --" if term else "    -- no role --")
+            lines += [f"      {line}" for line in _decided(one)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+# What was observed ----------------------------------------------------------------------------
+
+
+def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
+    match event:
+        case SessionConnected(session_id=id, renewed=renewed):
+            return [f"session {id} {'stands again' if renewed else 'begins'}"]
+        case SessionDisconnected(session_id=id, cause=cause):
+            return [f"session {id} lost its connection: {cause}"]
+        case SessionExpired(session_id=id):
+            return [f"session {id} is over"]
+        case WatchFired(path=path, change=change):
+            return [f"watch {path} {change}"]
+        case ChildrenRead(command=command, error=error, children=children):
+            listed = asked.get(command)
+            path = listed.path if isinstance(listed, ReadChildren) else "?"
+            return [f"listed {path}: {_CODES[error] if error else ' '.join(children) or 'nothing'}"]
+        case ZnodesRead():
+            return _read(event, asked.get(event.command))
+        case ZnodesWritten():
+            return _written(event, asked.get(event.command))
+        case _:
+            return [_told(event)]
+
+
+def _told(event: Event) -> str:
+    match event:
+        case BrokerAnswered(broker=broker, error=error, partition_errors=errors):
+            spelt = "".join(f", {topic}-{number} code {code}" for topic, number, code in errors)
+            return f"broker {broker} answered code {error}{spelt}"
+        case ChannelFault(broker=broker, kind=kind, text=text):
+            return f"channel to broker {broker} {kind}: {text}"
+        case TopicIdsDrawn(topic_ids=ids):
+            return f"topic ids drawn: {' '.join(map(write_topic_id, ids))}"
+        case ShutdownRequested(reason=reason):
+            return f"shutdown requested: {reason}"
+        case TimerFired(timer=timer):
+            return f"timer {timer}"
+        case _:
+            raise AssertionError(f"an event without words: {event}")
+
+
+def _read(event: ZnodesRead, command: Command | None) -> list[str]:
+    paths = command.paths if isinstance(command, ReadZnodes | ReadStats) else ()
+    items = []
+    for place, error in enumerate(event.errors):
+        path = paths[event.offset + place] if paths else "?"
+        data = event.data[place]
+        text = "" if data is None else " " + data.decode("utf-8", "backslashreplace")
+        found = f"version {event.versions[place]}{text}"
+        items.append(f"{path}: {_CODES[error] if error else found}")
+    return _one_or_many("read", items)
+
+
+def _written(event: ZnodesWritten, command: Command | None) -> list[str]:
+    match command:
+        case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
+            paths = [one.path for one in operations]
+        case _:
+            return [f"brought up to date: {_CODES[event.errors[0]]}"]
+    items = [
+        f"{paths[event.offset + place]}: "
+        + (_CODES.get(error, f"code {error}") if error else _now_at(event.versions[place]))
+        for place, error in enumerate(event.errors)
+    ]
+    return _one_or_many("written", items)
+
+
+def _now_at(version: int) -> str:
+    return "gone" if version < 0 else f"version {version}"
+
+
+def _one_or_many(what: str, items: list[str]) -> list[str]:
+    return [f"{what} {items[0]}"] if len(items) == 1 else [f"{what} {len(items)} znodes", *items]
+
+
+# What was decided -----------------------------------------------------------------------------
+
+
+def _distinct(issued: Sequence[Issued]) -> Iterator[list[Issued]]:
+    """Requests with the same content that follow one another, together; the rest one by one."""
+
+    def key(pair: tuple[int, Issued]) -> object:
+        place, one = pair
+        command = one.command
+        return spell(command) if isinstance(command, _REQUESTS) else place
+
+    for _, group in groupby(enumerate(issued), key):
+        yield [one for _, one in group]
+
+
+def _decided(alike: list[Issued]) -> list[str]:
+    issued = alike[0]
+    command, reason = issued.command, issued.reason
+    if isinstance(command, _REQUESTS):
+        brokers = ", ".join(str(one.command.broker) for one in alike if _is_request(one.command))
+        head, *more = spell(command)
+        head = f"{head} to {brokers}"
+    else:
+        head, *more = spell(command)
+    if not isinstance(command, Notice):
+        head += f" [{reason.rule}]"
+    return [head, *(f"  {line}" for line in more), *(f"  > {_choice(c)}" for c in reason.choices)]
+
+
+def _is_request(command: Command) -> bool:
+    return isinstance(command, _REQUESTS)
+
+
+def _choice(choice: Choice) -> str:
+    chosen = "no leader" if choice.chosen == NO_LEADER else f"leader {choice.chosen}"
+    passed = ", ".join(f"{replica} {why}" for replica, why in choice.passed_over)
+    text = f"{choice.topic}-{choice.partition}: {chosen}, {choice.code}"
+    return f"{text}; passed over: {passed}" if passed else text
+
+
+def spell(command: Command) -> list[str]:
+    """A command in words: what it is, then a line for each part of it. No broker is named in a
+    request, so that those of one batch that are alike read alike."""
+    match command:
+        case ReadZnodes(paths=paths, watch=watch):
+            return [f"read {_paths(paths)}{_watching(watch)}"]
+        case ReadStats(paths=paths, watch=watch):
+            return [f"look for {_paths(paths)}{_watching(watch)}"]
+        case ReadChildren(path=path, watch=watch):
+            return [f"list {path}{_watching(watch)}"]
+        case WriteZnodes(operations=operations, epoch_version=version):
+            return [f"write while /controller_epoch has version {version}", *_writes(operations)]
+        case WriteAtomically(operations=operations):
+            return ["write all or nothing", *_writes(operations)]
+        case SyncZnodes(path=path):
+            return [f"sync {path}"]
+        case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
+            return _request(command)
+        case _:
+            return [_other(command)]
+
+
+def _request(request: BrokerRequest) -> list[str]:
+    match request:
+        case LeaderAndIsrRequest(version=version, partitions=partitions):
+            return [
+                f"LeaderAndIsr v{version}",
+                *(
+                    f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
+                    f" replicas {_ids(one.assignment.replicas)}{' new' if one.is_new else ''}"
+                    for one in partitions
+                ),
+            ]
+        case UpdateMetadataRequest(version=version, partitions=told, live_brokers=live):
+            return [
+                f"UpdateMetadata v{version} live {_ids([one.id for one in live])}",
+                *(
+                    f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
+                    f" replicas {_ids(one.replicas)} offline {_ids(one.offline_replicas)}"
+                    for one in told
+                ),
+            ]
+        case StopReplicaRequest(version=version, partitions=stopped):
+            return [
+                f"StopReplica v{version}",
+                *(
+                    f"{one.topic}-{one.partition} e {one.leader_epoch}"
+                    f"{' delete' if one.delete else ''}"
+                    for one in stopped
+                ),
+            ]
+
+
+def _other(command: Command) -> str:
+    match command:
+        case OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):
+            return f"open channel to {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
+        case CloseChannel(broker=broker, broker_epoch=epoch):
+            return f"close channel to {broker} epoch {epoch}"
+        case Notice(level=level, code=code, subject=subject, text=text):
+            return f"{level} {code} {subject}: {text}"
+        case DrawTopicIds(count=count):
+            return f"draw {count} topic ids"
+        case StartTimer(timer=timer, delay_ms=delay_ms):
+            return f"start timer {timer} of {delay_ms} ms"
+        case CancelTimer(timer=timer):
+            return f"cancel timer {timer}"
+        case Stop(reason=reason):
+            return f"stop: {reason or 'as asked for'}"
+        case _:
+            raise AssertionError(f"a command without words: {command}")
+
+
+def spell_state(state: LeaderAndIsr) -> str:
+    """A leadership in the words of the scenario tables: leader, e, ISR, v, controller epoch."""
+    recovering = " recovering" if state.recovery_state == RECOVERING else ""
+    return (
+        f"leader {state.leader} e {state.leader_epoch} isr {_ids(state.isr)}"
+        f" v {state.partition_epoch} ce {state.controller_epoch}{recovering}"
+    )
+
+
+def _writes(operations: tuple[WriteOperation, ...]) -> list[str]:
+    return [_operation(one) for one in operations]
+
+
+def _operation(operation: WriteOperation) -> str:
+    match operation:
+        case Create(path=path, data=data, ephemeral=ephemeral):
+            return f"create {'ephemeral ' if ephemeral else ''}{path} {data.decode()}".rstrip()
+        case SetData(path=path, data=data, version=version):
+            return f"set {path}{_at(version)} {data.decode()}"
+        case Delete(path=path, version=version):
+            return f"delete {path}{_at(version)}"
+        case Check(path=path, version=version):
+            return f"check {path}{_at(version)}"
+
+
+def _at(version: int) -> str:
+    return "" if version == ANY_VERSION else f" at version {version}"
+
+
+def _paths(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths) or "nothing"
+
+
+def _watching(watch: bool) -> str:
+    return " and watch" if watch else ""
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, ids)) + "]"
