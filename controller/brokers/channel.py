@@ -63,7 +63,7 @@ class Channel:
         self._endpoint = opened.endpoint
         self._settings = settings
         self._name = f"broker:{opened.broker}:{opened.broker_epoch}"
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[Waiting] = deque()  # bounded by what the fold sends; see `Backlog`
         self._queued = anyio.Event()
         self._trouble = Trouble()
         self._connection: BrokerConnection | None = None

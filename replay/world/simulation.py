@@ -31,17 +31,20 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.events import (
     BrokerAnswered,
+    ChildrenRead,
     Event,
     Recorded,
     SessionConnected,
     SessionDisconnected,
     SessionExpired,
     TopicIdsDrawn,
+    ZnodesRead,
+    ZnodesWritten,
 )
 from controller.core.fold import Fold
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
-from replay.world.outcomes import ZooKeeperOutcome, answer, without_reply
+from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
@@ -181,20 +184,18 @@ class Simulation:
         is_lost = fate in (Fate.REQUEST_LOST, Fate.SESSION_OVER)
         server = self.zookeeper.copy() if is_lost else self.zookeeper
         outcomes = answer(server, self.session, issued.id, command, self.now_ms)
-        match fate:
-            case Fate.ANSWERED:
-                self._take_outcomes(outcomes)
-            case Fate.REQUEST_LOST | Fate.REPLY_LOST:
-                self._take_outcomes([without_reply(one, CONNECTION_LOSS) for one in outcomes])
-                self._reconnect()
-            case Fate.SESSION_OVER | Fate.SESSION_OVER_AFTER:
-                self._take_outcomes([without_reply(one, SESSION_EXPIRED) for one in outcomes])
-                self._end_session()
-
-    def _take_outcomes(self, outcomes: list[ZooKeeperOutcome]) -> None:
-        # What changed before the reply is told before the reply.
-        self._collect_watches()
-        self._inbox.extend(("zookeeper", outcome) for outcome in outcomes)
+        if fate is Fate.ANSWERED:
+            # What changed before the reply is told before the reply.
+            self._collect_watches()
+            self._inbox.extend(("zookeeper", one) for one in outcomes)
+            return
+        is_over = fate in (Fate.SESSION_OVER, Fate.SESSION_OVER_AFTER)
+        error = SESSION_EXPIRED if is_over else CONNECTION_LOSS
+        self._inbox.extend(("zookeeper", _without_reply(one, error)) for one in outcomes)
+        if is_over:
+            self._end_session()
+        else:
+            self._reconnect()
 
     def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
         epoch = command.broker_epoch
@@ -264,6 +265,21 @@ class Simulation:
 
 def _connected(session: int, *, renewed: bool) -> SessionConnected:
     return SessionConnected(session, _SESSION_TIMEOUT_MS, "world:2181", renewed)
+
+
+def _without_reply(outcome: ZooKeeperOutcome, error: int) -> ZooKeeperOutcome:
+    match outcome:
+        case ChildrenRead():
+            return msgspec.structs.replace(outcome, error=error, children=[])
+        case ZnodesWritten(errors=errors):
+            count = len(errors)
+            return msgspec.structs.replace(outcome, errors=[error] * count, versions=[-1] * count)
+        case ZnodesRead(errors=errors):
+            count = len(errors)
+            none = [-1] * count
+            return ZnodesRead(
+                outcome.command, outcome.offset, [error] * count, [None] * count, *[none] * 4
+            )
 
 
 def _empty_cluster() -> ZooKeeper:

@@ -33,6 +33,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
     WriteAtomically,
     WriteZnodes,
+    target_of,
 )
 from controller.core.events import (
     BrokerAnswered,
@@ -89,9 +90,8 @@ def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
     for recorded, issued in history:
         asked.update((one.id, one.command) for one in issued)
         event = recorded.event
-        if isinstance(event, BrokerAnswered) and not (event.error or event.partition_errors):
-            if not issued:
-                continue
+        if not issued and _is_plain_yes(event):
+            continue
         first, *more = _observed(event, asked)
         lines.append(f"{recorded.seq:3} {first}")
         lines += [f"      | {line}" for line in more]
@@ -182,34 +182,29 @@ def _one_or_many(what: str, items: list[str]) -> list[str]:
 # What was decided -----------------------------------------------------------------------------
 
 
+def _is_plain_yes(event: Event) -> bool:
+    return isinstance(event, BrokerAnswered) and not (event.error or event.partition_errors)
+
+
 def _distinct(issued: Sequence[Issued]) -> Iterator[list[Issued]]:
     """Requests with the same content that follow one another, together; the rest one by one."""
 
     def key(pair: tuple[int, Issued]) -> object:
         place, one = pair
-        command = one.command
-        return spell(command) if isinstance(command, _REQUESTS) else place
+        return spell(one.command) if isinstance(one.command, _REQUESTS) else place
 
     for _, group in groupby(enumerate(issued), key):
         yield [one for _, one in group]
 
 
 def _decided(alike: list[Issued]) -> list[str]:
-    issued = alike[0]
-    command, reason = issued.command, issued.reason
+    command, reason = alike[0].command, alike[0].reason
+    head, *more = spell(command)
     if isinstance(command, _REQUESTS):
-        brokers = ", ".join(str(one.command.broker) for one in alike if _is_request(one.command))
-        head, *more = spell(command)
-        head = f"{head} to {brokers}"
-    else:
-        head, *more = spell(command)
+        head += f" to {', '.join(target_of(one.command).split()[-1] for one in alike)}"
     if not isinstance(command, Notice):
         head += f" [{reason.rule}]"
     return [head, *(f"  {line}" for line in more), *(f"  > {_choice(c)}" for c in reason.choices)]
-
-
-def _is_request(command: Command) -> bool:
-    return isinstance(command, _REQUESTS)
 
 
 def _choice(choice: Choice) -> str:
@@ -254,7 +249,8 @@ def _request(request: BrokerRequest) -> list[str]:
             ]
         case UpdateMetadataRequest(version=version, partitions=told, live_brokers=live):
             return [
-                f"UpdateMetadata v{version} live {_ids([one.id for one in live])}",
+                f"UpdateMetadata v{version}",
+                f"live {_ids([one.id for one in live])}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
                     f" replicas {_ids(one.replicas)} offline {_ids(one.offline_replicas)}"

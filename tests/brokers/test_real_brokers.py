@@ -24,6 +24,9 @@ from tools.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
+STALE_EPOCH = -1
+"""Lower than what a broker knows before any controller has spoken to it."""
+
 STALE_CONTROLLER_EPOCH = 11
 STALE_BROKER_EPOCH = 77
 TOPIC_ID = bytes(range(16))
@@ -42,7 +45,7 @@ def leader_and_isr(version: int) -> LeaderAndIsrRequest:
         for topic, number in PARTITIONS
     )
     leaders = ((1, "localhost", 9092),)
-    return LeaderAndIsrRequest(1, ANY_BROKER_EPOCH, version, 1000, 0, states, leaders)
+    return LeaderAndIsrRequest(1, ANY_BROKER_EPOCH, version, 1000, STALE_EPOCH, states, leaders)
 
 
 def update_metadata(version: int, broker_epoch: int = ANY_BROKER_EPOCH) -> UpdateMetadataRequest:
@@ -52,12 +55,12 @@ def update_metadata(version: int, broker_epoch: int = ANY_BROKER_EPOCH) -> Updat
     )
     endpoints = (Endpoint("PLAINTEXT", "PLAINTEXT", "localhost", 9092),)
     brokers = (Broker(1, 5, endpoints, "rack"), Broker(2, 6, endpoints))
-    return UpdateMetadataRequest(1, broker_epoch, version, 1000, 0, states, brokers)
+    return UpdateMetadataRequest(1, broker_epoch, version, 1000, STALE_EPOCH, states, brokers)
 
 
 def stop_replica(version: int) -> StopReplicaRequest:
     states = tuple(StopReplicaPartition(topic, number, 4, False) for topic, number in PARTITIONS)
-    return StopReplicaRequest(1, ANY_BROKER_EPOCH, version, 1000, 0, states)
+    return StopReplicaRequest(1, ANY_BROKER_EPOCH, version, 1000, STALE_EPOCH, states)
 
 
 def errors_by_name() -> list[tuple[str, int, int]]:

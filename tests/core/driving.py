@@ -4,13 +4,12 @@ The controller has epoch 50, as in Kafka's own tests; a test puts brokers, parti
 in place, runs a procedure and looks at what it asked for.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
-    Command,
     Issued,
     LeaderAndIsrRequest,
     Notice,
@@ -27,7 +26,7 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
-from controller.core.operations import CONNECTION_LOSS, Create, SetData, WriteOperation
+from controller.core.operations import Create, SetData, WriteOperation
 from controller.core.outcomes import CONNECTED, SLICE
 from controller.core.partition_states import PartitionState
 from controller.core.state import Partition
@@ -132,9 +131,7 @@ class Driven:
                 wait = procedure.send(result)
                 issued = self.controller.take_issued()
                 self.issued += issued
-                outcomes = [
-                    outcome for one in issued for outcome in self._answer(one)
-                ]
+                outcomes = [outcome for one in issued for outcome in self._answer(one)]
                 result = None
                 if wait is CONNECTED:
                     self.controller.is_connected = True
@@ -208,3 +205,14 @@ def _named(outcome: ZooKeeperOutcome, issued: Issued) -> ZooKeeperOutcome:
             return ZnodesWritten(issued.id, outcome.offset, outcome.errors, outcome.versions)
         case ChildrenRead():
             return ChildrenRead(issued.id, outcome.error, outcome.children)
+
+
+def state_path(partition: Partition) -> str:
+    """Where a partition's state stands."""
+    return znodes.state_path(partition.topic.name, partition.number)
+
+
+def state_of(driven: Driven, partition: Partition) -> LeaderAndIsr:
+    """What a partition's state znode says."""
+    path = state_path(partition)
+    return znodes.read_state(path, driven.data(path), driven.version(path))

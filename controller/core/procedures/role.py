@@ -161,8 +161,8 @@ async def give_up(controller: Controller) -> None:
     try:
         await write(controller, [delete], Reason("give up the role"))
     except ControllerMovedError:
-        pass
-    finally:
+        resign(controller, "another controller took the role meanwhile")
+    else:
         resign(controller, "gave the role up")
 
 

@@ -1,0 +1,296 @@
+"""A small cluster under a simulated controller, in the words of the scenario tables (KB 17).
+
+States, requests and notices are compared as text: `leader 2 e 1 isr [2,3] v 1 ce 1` is leader,
+leader epoch, ISR, version of the state znode and the controller epoch that stands in it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from controller.core import znodes
+from controller.core.commands import (
+    CloseChannel,
+    Command,
+    Issued,
+    LeaderAndIsrRequest,
+    Notice,
+    OpenChannel,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.configuration import Configuration
+from controller.core.events import Recorded, ShutdownRequested
+from controller.core.operations import Create, Delete, SetData, WriteOperation
+from controller.core.state import Partition
+from controller.core.values import ANY_VERSION
+from replay.world.requests import CreateSequential, GetData
+from replay.world.simulation import Fate, Simulation
+from replay.world.transcript import spell, spell_state
+from replay.world.zookeeper import ZooKeeper
+
+DAEMON = 1000
+"""The controller's own broker id."""
+
+Assignments = dict[int, Sequence[int]]
+"""The replicas of each partition of a topic."""
+
+
+class Cluster(Simulation):
+    """Brokers that register before the controller begins, and what somebody else does to them."""
+
+    def __init__(self, *brokers: int, zookeeper: ZooKeeper | None = None, **settings: Any) -> None:
+        super().__init__(Configuration(broker_id=DAEMON, **settings), zookeeper)
+        for broker in brokers:
+            self.register(broker)
+
+    # What somebody does
+
+    def start(self) -> "Cluster":
+        """The daemon begins; itself, so that a test can say it in one line."""
+        self.connect()
+        return self
+
+    def create_topic(self, topic: str, partitions: Assignments, **fields: Any) -> None:
+        """A broker or tool writes a topic's znode, also to add partitions."""
+        self.put(znodes.topic_path(topic), topic_json(partitions, **fields))
+
+    def change_topic_quietly(self, topic: str, partitions: Assignments, **fields: Any) -> None:
+        """As `create_topic`, but the controller does not look yet."""
+        path, data = znodes.topic_path(topic), topic_json(partitions, **fields)
+        if self.data(path) is None:
+            self.ask(Create(path, data))
+        else:
+            self.ask(SetData(path, data, ANY_VERSION))
+
+    def set_isr(self, topic: str, number: int, isr: Sequence[int]) -> None:
+        """The leader of a partition writes another ISR itself, as below IBP 2.7-IV2."""
+        state = self.leadership(topic, number)
+        changed = msgspec.structs.replace(state, isr=tuple(isr))
+        path = znodes.state_path(topic, number)
+        self.ask(SetData(path, znodes.write_state(changed), state.partition_epoch))
+
+    def announce_isr(self, *names: tuple[str, int], data: bytes | None = None) -> None:
+        """A leader announces its ISR changes, or leaves `data` in the notification."""
+        named = [{"topic": topic, "partition": number} for topic, number in names]
+        content = data or msgspec.json.encode({"version": 1, "partitions": named})
+        self.ask(CreateSequential(f"{znodes.ISR_CHANGES}/isr_change_", content))
+        self.run()
+
+    def bounce(self, broker: int) -> None:
+        """A broker ends and begins between two looks of the controller."""
+        self.unregister(broker)
+        self.start_broker(broker)
+
+    def take_role(self, broker: int) -> int:
+        """A stock broker becomes controller, if nobody is; gives its session. The controller
+        does not look yet."""
+        session = self.zookeeper.create_session()
+        epoch = int(self.data(znodes.CONTROLLER_EPOCH) or b"0")
+        data = znodes.write_controller(broker, self.now_ms)
+        create = Create(znodes.CONTROLLER, data, ephemeral=True)
+        assert not self.zookeeper.apply(session, create, self.now_ms).result.error
+        raised = str(epoch + 1).encode()
+        if epoch:
+            self.ask(SetData(znodes.CONTROLLER_EPOCH, raised, ANY_VERSION))
+        else:
+            self.ask(Create(znodes.CONTROLLER_EPOCH, raised))
+        return session
+
+    def seize_role(self, broker: int) -> int:
+        """As `take_role`, from whoever is controller."""
+        self.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
+        return self.take_role(broker)
+
+    def leave_role(self, session: int) -> None:
+        """The stock broker that is controller ends."""
+        self.zookeeper.end_session(session)
+        self.run()
+
+    def shut_down(self) -> None:
+        """The operator asks the daemon to end."""
+        self.happen(ShutdownRequested("SIGTERM"), "signals")
+
+    def once(self, which: Callable[[Issued], bool], what: Callable[[], object]) -> None:
+        """Do something just before the first command of that kind is carried out."""
+
+        def before(issued: Issued) -> None:
+            if which(issued):
+                self.before = lambda issued: None
+                what()
+
+        self.before = before
+
+    def lose(self, which: Callable[[Issued], bool], fate: Fate) -> None:
+        """What becomes of the first command of that kind."""
+
+        def decide(issued: Issued) -> Fate:
+            if not which(issued):
+                return Fate.ANSWERED
+            self.fate = lambda issued: Fate.ANSWERED
+            return fate
+
+        self.fate = decide
+
+    # What there is
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the daemon holds the role, by its own knowledge."""
+        return self.fold.controller.is_active
+
+    def partition(self, topic: str, number: int) -> Partition:
+        """What the controller knows of a partition."""
+        found = self.fold.controller.context.find(topic, number)
+        assert found is not None, f"{topic}-{number} is not known"
+        return found
+
+    def leadership(self, topic: str, number: int) -> Any:
+        """A partition's state znode, parsed."""
+        path = znodes.state_path(topic, number)
+        found = self.ask(GetData(path))
+        assert found.stat is not None, f"{path} does not exist"
+        return znodes.read_state(path, found.data, found.stat.version)
+
+    def state(self, topic: str, number: int) -> str | None:
+        """A partition's state znode in words; None if there is none."""
+        if self.data(znodes.state_path(topic, number)) is None:
+            return None
+        return spell_state(self.leadership(topic, number))
+
+    def topic(self, name: str) -> Any:
+        """A topic's znode, parsed."""
+        return znodes.read_topic(name, self.data(znodes.topic_path(name)))
+
+    def controller(self) -> int | None:
+        """The broker id in /controller."""
+        data = self.data(znodes.CONTROLLER)
+        holder = znodes.read_controller(data) if data is not None else None
+        return holder.brokerid if holder else None
+
+    def epoch(self) -> int:
+        """What /controller_epoch holds."""
+        return int(self.data(znodes.CONTROLLER_EPOCH) or b"-1")
+
+    def version(self, path: str) -> int | None:
+        """The version of a znode; None if there is none."""
+        stat = self.ask(GetData(path)).stat
+        return stat.version if stat else None
+
+    def seen(self) -> "Seen":
+        """What is decided from now on."""
+        return Seen(self)
+
+
+class Seen:
+    """What was decided from one moment on."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._start = len(cluster.history)
+
+    @property
+    def history(self) -> list[tuple[Recorded, list[Issued]]]:
+        """The events and their commands."""
+        return self._cluster.history[self._start :]
+
+    @property
+    def commands(self) -> list[Command]:
+        """The commands in the order in which they went out."""
+        return [issued.command for _, commands in self.history for issued in commands]
+
+    def requests(self, broker: int) -> list[str]:
+        """What a broker was sent, one text a request."""
+        kinds = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+        return [
+            "; ".join(spell(one))
+            for one in self.commands
+            if isinstance(one, kinds) and one.broker == broker
+        ]
+
+    def requested(self) -> dict[int, list[str]]:
+        """Requests by broker, only those brokers that were sent any."""
+        kinds = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+        brokers = sorted({one.broker for one in self.commands if isinstance(one, kinds)})
+        return {broker: self.requests(broker) for broker in brokers}
+
+    def kinds(self, broker: int) -> list[str]:
+        """The kinds of the requests that a broker was sent."""
+        return [one.split()[0] for one in self.requests(broker)]
+
+    def channels(self) -> list[str]:
+        """Channels opened and closed."""
+        return [
+            " ".join(spell(one)).partition(" at ")[0]
+            for one in self.commands
+            if isinstance(one, OpenChannel | CloseChannel)
+        ]
+
+    def writes(self) -> list[WriteOperation]:
+        """The operations of every write."""
+        return [
+            operation
+            for one in self.commands
+            if isinstance(one, WriteZnodes | WriteAtomically)
+            for operation in one.operations
+        ]
+
+    def written(self) -> list[str]:
+        """The paths of every write."""
+        return [operation.path for operation in self.writes()]
+
+    def notices(self) -> list[tuple[str, str]]:
+        """Code and subject of what the operator was told, warnings and errors only."""
+        return [
+            (one.code, one.subject)
+            for one in self.commands
+            if isinstance(one, Notice) and one.level != "info"
+        ]
+
+    def told(self, code: str) -> list[str]:
+        """The texts of the notices with a code."""
+        return [one.text for one in self.commands if isinstance(one, Notice) and one.code == code]
+
+
+def topic_json(partitions: Assignments, **fields: Any) -> bytes:
+    """A topic's znode as a tool writes it."""
+    lists = {str(number): list(replicas) for number, replicas in partitions.items()}
+    return msgspec.json.encode({"version": 3, "partitions": lists} | fields)
+
+
+def writes_state(topic: str, number: int) -> Callable[[Issued], bool]:
+    """Tells the writes of a partition's state."""
+    path = znodes.state_path(topic, number)
+
+    def is_it(issued: Issued) -> bool:
+        command = issued.command
+        return isinstance(command, WriteZnodes) and any(
+            operation.path == path for operation in command.operations
+        )
+
+    return is_it
+
+
+def reads(path: str) -> Callable[[Issued], bool]:
+    """Tells the reads of a znode, its children too."""
+
+    def is_it(issued: Issued) -> bool:
+        match issued.command:
+            case ReadZnodes(paths=paths) | ReadStats(paths=paths):
+                return path in paths
+            case ReadChildren(path=listed):
+                return listed == path
+        return False
+
+    return is_it
+
+
+def by_rule(kind: type[Command], rule: str) -> Callable[[Issued], bool]:
+    """Tells the commands of a kind that have this reason."""
+    return lambda issued: isinstance(issued.command, kind) and issued.reason.rule == rule
