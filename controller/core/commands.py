@@ -160,6 +160,59 @@ class StopReplicaRequest(Struct, frozen=True, array_like=True, tag="stop_replica
 
 BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
+# Answers of the endpoint ------------------------------------------------------------------------
+
+
+class AlteredPartition(Struct, frozen=True, array_like=True):
+    """What one partition of an AlterPartition request is answered.
+
+    `topic_id` is None where the request named topics by name. Without an error the other fields
+    hold the state that counts now; with one they are as Kafka leaves them, zero or empty.
+    """
+
+    topic: str
+    topic_id: bytes | None
+    partition: int
+    error: int
+    leader: int = 0
+    leader_epoch: int = 0
+    isr: tuple[int, ...] = ()
+    recovery_state: int = 0
+    partition_epoch: int = 0
+
+
+class AnswerAlterPartition(Struct, frozen=True, array_like=True, tag="answer_alter_partition"):
+    """The answer to an `AlterPartitionReceived`; `partitions` in the order of the request, those
+    of one topic together."""
+
+    request: int
+    error: int
+    partitions: tuple[AlteredPartition, ...] = ()
+
+
+class AnswerControlledShutdown(
+    Struct, frozen=True, array_like=True, tag="answer_controlled_shutdown"
+):
+    """The answer to a `ControlledShutdownReceived`: the partitions that the broker still leads."""
+
+    request: int
+    error: int
+    remaining: tuple[tuple[str, int], ...] = ()
+
+
+class AnswerAllocateProducerIds(
+    Struct, frozen=True, array_like=True, tag="answer_allocate_producer_ids"
+):
+    """The answer to an `AllocateProducerIdsReceived`: a block of ids, `start` its first."""
+
+    request: int
+    error: int
+    start: int = 0
+    length: int = 0
+
+
+ApiAnswer = AnswerAlterPartition | AnswerControlledShutdown | AnswerAllocateProducerIds
+
 # The rest -------------------------------------------------------------------------------------
 
 
@@ -213,6 +266,9 @@ Command = (
     | LeaderAndIsrRequest
     | UpdateMetadataRequest
     | StopReplicaRequest
+    | AnswerAlterPartition
+    | AnswerControlledShutdown
+    | AnswerAllocateProducerIds
     | StartTimer
     | CancelTimer
     | DrawTopicIds
@@ -266,6 +322,12 @@ def target_of(command: Command) -> str:
             return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"
         case StartTimer(timer=timer) | CancelTimer(timer=timer):
             return timer
+        case (
+            AnswerAlterPartition(request=request)
+            | AnswerControlledShutdown(request=request)
+            | AnswerAllocateProducerIds(request=request)
+        ):
+            return f"request {request}"
         case DrawTopicIds(count=count):
             return str(count)
         case Notice(subject=subject):

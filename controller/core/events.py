@@ -110,6 +110,60 @@ class ChannelFault(Struct, frozen=True, array_like=True, tag="channel_fault"):
     text: str
 
 
+# Requests that brokers send to the controller ---------------------------------------------------
+#
+# `request` numbers the requests of one daemon run; the answer is a command that names it.
+
+
+class ProposedState(Struct, frozen=True, array_like=True, gc=False):
+    """One partition of an AlterPartition request: what its leader wants its state to be.
+
+    `topic` is the name, or the topic id in hex from version 2 on.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    recovery_state: int
+    partition_epoch: int
+
+
+class AlterPartitionReceived(Struct, frozen=True, array_like=True, tag="alter_partition_received"):
+    """A leader asks for other ISRs (KB 11.2). Version 3's broker epochs of ISR members are left
+    out, as Kafka's ZooKeeper controller does."""
+
+    request: int
+    version: int
+    broker: int
+    broker_epoch: int
+    partitions: list[ProposedState]
+
+
+class ControlledShutdownReceived(
+    Struct, frozen=True, array_like=True, tag="controlled_shutdown_received"
+):
+    """A broker wants to stop (KB 9.5). `broker_epoch` -1 where the version does not carry it."""
+
+    request: int
+    version: int
+    broker: int
+    broker_epoch: int
+
+
+class AllocateProducerIdsReceived(
+    Struct, frozen=True, array_like=True, tag="allocate_producer_ids_received"
+):
+    """A broker asks for a block of producer ids (KB 11.4)."""
+
+    request: int
+    version: int
+    broker: int
+    broker_epoch: int
+
+
+ApiRequest = AlterPartitionReceived | ControlledShutdownReceived | AllocateProducerIdsReceived
+
 # The rest -------------------------------------------------------------------------------------
 
 
@@ -142,6 +196,9 @@ Event = (
     | ZnodesWritten
     | BrokerAnswered
     | ChannelFault
+    | AlterPartitionReceived
+    | ControlledShutdownReceived
+    | AllocateProducerIdsReceived
     | TimerFired
     | TopicIdsDrawn
     | ShutdownRequested

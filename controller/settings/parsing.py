@@ -1,0 +1,118 @@
+"""From the text of a setting to its value. Each parser raises ValueError saying what is allowed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from controller.core.errors import ConfigurationError
+from controller.core.protocol_versions import ProtocolVersion
+from controller.zookeeper.errors import BadConnectString
+from controller.zookeeper.servers import ConnectString, parse_connect_string
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Address(NamedTuple):
+    """One entry of `listeners`; an empty host is every interface."""
+
+    listener: str
+    host: str
+    port: int
+
+
+def boolean(text: str) -> bool:
+    """true or false, in any case, as Kafka reads it."""
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ValueError("true or false")
+
+
+def whole_number(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
+    """A parser of whole numbers in a range, both ends allowed."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return number
+
+    return parse
+
+
+def limit(text: str) -> int | None:
+    """A number above 0; -1 is no limit, as in Kafka's log.retention.bytes."""
+    if text == "-1":
+        return None
+    try:
+        return whole_number(1, 2**63 - 1)(text)
+    except ValueError:
+        raise ValueError("a whole number above 0, or -1 for no limit") from None
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """A parser that takes one of these words."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(" or ".join(allowed))
+        return text
+
+    return parse
+
+
+def folder(text: str) -> Path:
+    """A folder; ~ is the home folder."""
+    return Path(text).expanduser()
+
+
+def connect_string(text: str) -> ConnectString:
+    """Servers and chroot of ZooKeeper."""
+    try:
+        return parse_connect_string(text)
+    except BadConnectString as error:
+        raise ValueError(f"HOST:PORT,HOST:PORT/chroot ({error})") from None
+
+
+def protocol_version(text: str) -> str:
+    """An inter.broker.protocol.version, by its full name."""
+    try:
+        return ProtocolVersion(text).name
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+
+
+def addresses(text: str) -> tuple[Address, ...]:
+    """LISTENER://host:port, several with commas between."""
+    found = tuple(_address(one.strip()) for one in text.split(",") if one.strip())
+    names = [one.listener for one in found]
+    if not found or len(set(names)) < len(names):
+        raise ValueError("LISTENER://host:port, with commas between, each LISTENER once")
+    return found
+
+
+def _address(text: str) -> Address:
+    listener, found, place = text.partition("://")
+    host, colon, port = place.rpartition(":")
+    if not (listener and found and colon and port.isascii() and port.isdigit()):
+        raise ValueError(f"LISTENER://host:port, which {text!r} is not")
+    if int(port) > 65535:
+        raise ValueError(f"a port up to 65535, which {port} is not")
+    return Address(listener.upper(), host.strip("[]"), int(port))
+
+
+def protocol_map(text: str) -> dict[str, str]:
+    """LISTENER:PROTOCOL, several with commas between."""
+    found = {}
+    for one in text.split(","):
+        listener, _, protocol = one.strip().partition(":")
+        if not listener or protocol.upper() not in SECURITY_PROTOCOLS:
+            allowed = ", ".join(SECURITY_PROTOCOLS)
+            raise ValueError(f"LISTENER:PROTOCOL with commas between, PROTOCOL one of {allowed}")
+        found[listener.upper()] = protocol.upper()
+    return found

@@ -1,0 +1,211 @@
+"""The settings of one run, gathered from all sources and checked."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from controller.core.configuration import Configuration
+from controller.core.values import Endpoint
+from controller.settings.errors import SettingsError
+from controller.settings.parsing import Address
+from controller.settings.sources import Given, chosen, from_environment, from_file, is_toml
+from controller.settings.table import (
+    BY_KEY,
+    IGNORED,
+    OWN,
+    REFUSED,
+    SETTINGS,
+    is_known,
+    kafka_keys,
+)
+from controller.zookeeper.servers import ConnectString
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What `refold run` and `refold check` work with. Fields are named as their keys (table.py);
+    times in milliseconds."""
+
+    zookeeper: ConnectString
+    session_timeout_ms: int
+    connection_timeout_ms: int
+    flight_requests_max: int
+    broker_id: int
+    rack: str | None
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
+    inter_broker_protocol_version: str
+    inter_broker_listener: str
+    control_plane_listener: str | None
+    socket_timeout_ms: int
+    unclean_leader_election_enable: bool
+    take_over: bool
+    rules: Literal["refold", "kafka"]
+    log_dir: Path
+    segment_bytes: int
+    retention_bytes: int | None
+    retention_ms: int | None
+    messages: Literal["auto", "json", "text"]
+
+    def configuration(self) -> Configuration:
+        """The part that changes decisions; it goes into the log's header."""
+        return Configuration(
+            broker_id=self.broker_id,
+            inter_broker_protocol_version=self.inter_broker_protocol_version,
+            inter_broker_listener=self.inter_broker_listener,
+            control_plane_listener=self.control_plane_listener,
+            rules=self.rules,
+            take_over=self.take_over,
+            unclean_leader_election_enable=self.unclean_leader_election_enable,
+        )
+
+
+class Loaded(NamedTuple):
+    """Settings that can be used, and what the operator ought to know about them."""
+
+    settings: Settings
+    warnings: tuple[str, ...]
+
+
+def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | None) -> Loaded:
+    """Settings by flags, then environment, then file, then defaults. Raises SettingsError with
+    every problem that there is."""
+    file = from_file(config) if config else []
+    layers = [list(flags), list(from_environment(environment)), file]
+    unknown = list(_unknown(file))
+    problems = unknown if config and is_toml(config) else []
+    warnings = [] if problems else unknown
+    problems += _refused(file)
+    warnings += [
+        f"{key} ({given.source}) has no effect: {why}"
+        for key, why in IGNORED.items()
+        if (given := chosen(key, [file]))
+    ]
+    warnings += _misspelt_variables(environment)
+    values = _values(layers, problems)
+    if problems:
+        raise SettingsError(problems)
+    endpoints, advertised = _endpoints(values, problems)
+    listener = _inter_broker_listener(values, problems)
+    if problems:
+        raise SettingsError(problems)
+    return Loaded(_settings(values, endpoints, advertised, listener), tuple(warnings))
+
+
+def _unknown(file: list[Given]) -> Iterator[str]:
+    for key, _, source in file:
+        if not is_known(key):
+            near = get_close_matches(key, [*BY_KEY, *sorted(kafka_keys())], 1, 0.8)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield f"{key} ({source}) is not a setting of refold or of a Kafka broker{hint}"
+
+
+def _refused(file: list[Given]) -> list[str]:
+    return [
+        f"{key}={given.text} ({given.source}) cannot be: {why}"
+        for key, why in REFUSED.items()
+        if (given := chosen(key, [file])) and given.text.lower() != "false"
+    ]
+
+
+def _misspelt_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    """Others may have variables that begin with REFOLD_: told is what is nearly one of ours."""
+    variables = [setting.variable for setting in SETTINGS]
+    for name in sorted(environment):
+        if name.startswith("REFOLD_") and name not in variables:
+            near = get_close_matches(name, variables, 1, 0.85)
+            if near:
+                yield f"the environment variable {name} is not known; did you mean {near[0]}?"
+
+
+def _values(layers: list[list[Given]], problems: list[str]) -> dict[str, Any]:
+    """The value of every setting by its key."""
+    values: dict[str, Any] = {}
+    for setting in SETTINGS:
+        given = chosen(setting.key, layers)
+        text = given.text if given else setting.default
+        if text is None:
+            values[setting.key] = None
+            if setting.required:
+                ways = f"{setting.flag}, {setting.variable} or a file by --config"
+                problems.append(f"{setting.key} is not given: use {ways}")
+            continue
+        try:
+            values[setting.key] = setting.parse(text)
+        except ValueError as error:
+            source = given.source if given else "the default"
+            problems.append(f"{setting.key}={text} ({source}): must be {error}")
+    return values
+
+
+def _endpoints(
+    values: Mapping[str, Any], problems: list[str]
+) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+    """Listeners and advertised listeners, with their security protocols."""
+    protocols: dict[str, str] = values["listener.security.protocol.map"]
+    listeners: tuple[Address, ...] = values["listeners"]
+    advertised: tuple[Address, ...] = values["advertised.listeners"] or listeners
+    for one in (*listeners, *advertised):
+        if one.listener not in protocols:
+            problem = f"listener.security.protocol.map says nothing of the listener {one.listener}"
+            if problem not in problems:
+                problems.append(problem)
+    if values["advertised.listeners"] and any(one.host == "0.0.0.0" for one in advertised):
+        problems.append("advertised.listeners: nobody can connect to 0.0.0.0, give a host name")
+    listening, told = (
+        tuple(
+            Endpoint(one.listener, protocols.get(one.listener, ""), one.host, one.port)
+            for one in addresses
+        )
+        for addresses in (listeners, advertised)
+    )
+    return listening, told
+
+
+def _inter_broker_listener(values: Mapping[str, Any], problems: list[str]) -> str:
+    """The name of the listener between brokers (KB 12.1.6)."""
+    name, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
+    if name and protocol:
+        problems.append(
+            "inter.broker.listener.name and security.inter.broker.protocol are both given: "
+            "leave one of them out"
+        )
+    listener = name or protocol or "PLAINTEXT"
+    if values["control.plane.listener.name"] == listener:
+        problems.append(
+            f"control.plane.listener.name={listener}: must not be the listener between brokers"
+        )
+    return str(listener)
+
+
+def _settings(
+    values: Mapping[str, Any],
+    listeners: tuple[Endpoint, ...],
+    advertised: tuple[Endpoint, ...],
+    inter_broker_listener: str,
+) -> Settings:
+    session_timeout_ms = values["zookeeper.session.timeout.ms"]
+    return Settings(
+        zookeeper=values["zookeeper.connect"],
+        session_timeout_ms=session_timeout_ms,
+        connection_timeout_ms=values["zookeeper.connection.timeout.ms"] or session_timeout_ms,
+        flight_requests_max=values["zookeeper.max.in.flight.requests"],
+        broker_id=values["broker.id"],
+        rack=values["broker.rack"],
+        listeners=listeners,
+        advertised_listeners=advertised,
+        inter_broker_protocol_version=values["inter.broker.protocol.version"],
+        inter_broker_listener=inter_broker_listener,
+        control_plane_listener=values["control.plane.listener.name"],
+        socket_timeout_ms=values["controller.socket.timeout.ms"],
+        unclean_leader_election_enable=values["unclean.leader.election.enable"],
+        take_over=values[OWN + "take.over"],
+        rules=values[OWN + "rules"],
+        log_dir=values[OWN + "log.dir"],
+        segment_bytes=values[OWN + "log.segment.bytes"],
+        retention_bytes=values[OWN + "log.retention.bytes"],
+        retention_ms=values[OWN + "log.retention.ms"],
+        messages=values[OWN + "messages"],
+    )

@@ -1,0 +1,83 @@
+"""Where settings come from: command line, environment, a TOML file or a server.properties."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import javaproperties
+
+from controller.settings.errors import SettingsError
+from controller.settings.table import OWN, SETTINGS
+
+
+class Given(NamedTuple):
+    """A setting as somebody gave it. `source` says where, for people."""
+
+    key: str
+    text: str
+    source: str
+
+
+def from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
+    """REFOLD_ and the key in capitals, with _ for each dot; the prefix `refold.` is left out."""
+    for setting in SETTINGS:
+        if setting.variable in environment:
+            yield Given(setting.key, environment[setting.variable], setting.variable)
+
+
+def from_file(file: Path) -> list[Given]:
+    """What a file gives: TOML if its name ends so, else Java properties. Raises SettingsError."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise SettingsError([f"--config {file}: cannot be read: {error.strerror}"]) from None
+    try:
+        if is_toml(file):
+            return list(_flattened(tomllib.loads(content.decode()), "", str(file)))
+        return list(_properties(content.decode(), file))
+    except UnicodeDecodeError:
+        raise SettingsError([f"--config {file}: is not text in UTF-8"]) from None
+    except (tomllib.TOMLDecodeError, ValueError) as error:
+        raise SettingsError([f"--config {file}: cannot be read: {error}"]) from None
+
+
+def is_toml(file: Path) -> bool:
+    """Whether a file is refold's own; any other is a broker's."""
+    return file.suffix == ".toml"
+
+
+def _properties(content: str, file: Path) -> Iterator[Given]:
+    line = 1
+    for element in javaproperties.parse(content):
+        if isinstance(element, javaproperties.KeyValue):
+            yield Given(element.key, element.value.strip(), f"{file}:{line}")
+        line += element.source.count("\n")
+
+
+def _flattened(table: Mapping[str, Any], prefix: str, source: str) -> Iterator[Given]:
+    """Dotted keys and nested tables mean the same."""
+    for name, value in table.items():
+        key = prefix + name
+        match value:
+            case dict():
+                yield from _flattened(value, key + ".", source)
+            case bool():
+                yield Given(key, str(value).lower(), source)
+            case int() | str():
+                yield Given(key, str(value).strip(), source)
+            case list() if all(isinstance(one, str) for one in value):
+                yield Given(key, ",".join(value), source)
+            case _:
+                raise ValueError(f"{key} must be text, a whole number, true, false or a list")
+
+
+def chosen(key: str, layers: list[list[Given]]) -> Given | None:
+    """What counts for a key: the first layer that gives it; the daemon's own goes before."""
+    own = key if key.startswith(OWN) else OWN + key
+    for layer in layers:
+        given = {one.key: one for one in layer if one.text}
+        found = given.get(own) or given.get(key)
+        if found:
+            return found
+    return None

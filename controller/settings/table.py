@@ -1,0 +1,224 @@
+"""Every setting of refold: its key, what it may be, its default and what it is for.
+
+The page docs/settings.md is made from this table.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+from controller.core.protocol_versions import LATEST
+from controller.settings import parsing
+from eventstore.writer import SEGMENT_BYTES
+
+OWN: Final = "refold."
+"""Begins the key of a setting that is refold's own, or one of Kafka's meant for the daemon alone."""
+
+
+class Setting(NamedTuple):
+    """One setting. `default` is text as it would be given; None: it may be left out, and is None
+    then, or must be given (`required`)."""
+
+    key: str
+    parse: Callable[[str], Any]
+    default: str | None
+    about: str
+    flag: str = ""
+    required: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that gives it."""
+        return "REFOLD_" + self.key.removeprefix(OWN).upper().replace(".", "_")
+
+
+SETTINGS: Final = (
+    Setting(
+        "zookeeper.connect",
+        parsing.connect_string,
+        None,
+        "ZooKeeper's servers and the cluster's chroot: HOST:PORT,HOST:PORT/chroot.",
+        "--zookeeper",
+        required=True,
+    ),
+    Setting(
+        "broker.id",
+        parsing.whole_number(0),
+        None,
+        "The daemon's own id, one that no broker has. The broker.id of a server.properties is a "
+        "broker's: give the daemon its own.",
+        "--broker-id",
+        required=True,
+    ),
+    Setting(
+        "refold.log.dir",
+        parsing.folder,
+        None,
+        "Where event logs go, each run into a folder of its own. Not a log.dirs of a broker.",
+        "--log-dir",
+        required=True,
+    ),
+    Setting(
+        "listeners",
+        parsing.addresses,
+        "PLAINTEXT://:9092",
+        "Where the daemon listens, under the listener names that the brokers have. The listeners "
+        "of a server.properties are a broker's: give the daemon its own.",
+        "--listeners",
+    ),
+    Setting(
+        "advertised.listeners",
+        parsing.addresses,
+        None,
+        "What brokers and clients connect to, where that is not `listeners`.",
+    ),
+    Setting(
+        "listener.security.protocol.map",
+        parsing.protocol_map,
+        ",".join(f"{one}:{one}" for one in parsing.SECURITY_PROTOCOLS),
+        "The security protocol of each listener name.",
+    ),
+    Setting(
+        "inter.broker.protocol.version",
+        parsing.protocol_version,
+        LATEST,
+        "The version that the brokers speak with each other. It must be the one of the brokers.",
+    ),
+    Setting(
+        "inter.broker.listener.name",
+        str.upper,
+        None,
+        "The brokers' listener that requests to them go to, unless there is a control plane "
+        "listener.",
+    ),
+    Setting(
+        "security.inter.broker.protocol",
+        parsing.one_of(*parsing.SECURITY_PROTOCOLS),
+        None,
+        "Stands for the listener of that name where inter.broker.listener.name is not given.",
+    ),
+    Setting(
+        "control.plane.listener.name",
+        str.upper,
+        None,
+        "The brokers' listener for requests of the controller, if they have one.",
+    ),
+    Setting(
+        "broker.rack",
+        str,
+        None,
+        "The daemon's rack; needed where brokers have racks.",
+    ),
+    Setting(
+        "zookeeper.session.timeout.ms",
+        parsing.whole_number(1000),
+        "18000",
+        "Without a sign of life for this long the daemon loses the role. A third of it is the "
+        "longest that an append to the event log may take.",
+    ),
+    Setting(
+        "zookeeper.connection.timeout.ms",
+        parsing.whole_number(1),
+        None,
+        "How long the start waits for ZooKeeper; the session time-out where it is not given.",
+    ),
+    Setting(
+        "zookeeper.max.in.flight.requests",
+        parsing.whole_number(1),
+        "1000",
+        "Requests to ZooKeeper that may be unanswered at a time. Kafka's default is 10.",
+    ),
+    Setting(
+        "controller.socket.timeout.ms",
+        parsing.whole_number(1),
+        "30000",
+        "How long a broker may take to accept a connection or answer a request.",
+    ),
+    Setting(
+        "unclean.leader.election.enable",
+        parsing.boolean,
+        "false",
+        "Whether a replica outside the ISR may lead a topic that says nothing about it.",
+    ),
+    Setting(
+        "refold.take.over",
+        parsing.boolean,
+        "false",
+        "Take the role from a living controller at the start and whenever a session begins. "
+        "Without it the daemon waits until the role is free.",
+        "--take-over",
+    ),
+    Setting(
+        "refold.rules",
+        parsing.one_of("refold", "kafka"),
+        "refold",
+        "Whether known defects of Kafka's rules are avoided (refold) or kept (kafka).",
+    ),
+    Setting(
+        "refold.log.segment.bytes",
+        parsing.whole_number(1 << 20, 1 << 40),
+        str(SEGMENT_BYTES),
+        "The size at which an event log goes on in a new file.",
+    ),
+    Setting(
+        "refold.log.retention.bytes",
+        parsing.limit,
+        "-1",
+        "How large all logs in refold.log.dir may be together; the oldest go first. -1: no limit.",
+    ),
+    Setting(
+        "refold.log.retention.ms",
+        parsing.limit,
+        "-1",
+        "How old a log may become. -1: no limit.",
+    ),
+    Setting(
+        "refold.messages",
+        parsing.one_of("auto", "json", "text"),
+        "auto",
+        "The form of the messages on standard error: one JSON object a line, or text. auto: text "
+        "on a terminal.",
+        "--log-format",
+    ),
+)
+
+BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
+
+REFUSED: Final = {
+    "create.topic.policy.class.name": "it is a plugin, and refold cannot ask it before a topic is "
+    "created",
+    "alter.config.policy.class.name": "it is a plugin, and refold cannot ask it before a "
+    "configuration changes",
+    "process.roles": "it is a KRaft setting, and refold is a controller for ZooKeeper mode",
+    "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
+    "role belongs to a KRaft controller then",
+    "zookeeper.ssl.client.enable": "refold does not speak TLS with ZooKeeper",
+    "zookeeper.set.acl": "refold does not authenticate to ZooKeeper and would make znodes that "
+    "anybody may change",
+}
+"""Keys of Kafka that must not be set, or not to true: what they stand for, refold does not do."""
+
+IGNORED: Final = {
+    "authorizer.class.name": "refold has no authorizer; the brokers' own go on",
+    "client.quota.callback.class": "refold has no client quotas; the brokers' own go on",
+}
+"""Keys of Kafka that have no effect here, which the operator ought to know."""
+
+
+@cache
+def kafka_keys() -> frozenset[str]:
+    """Every key that Kafka 3.9 documents for a broker."""
+    listing = files("controller.settings").joinpath("kafka_keys.txt").read_text(encoding="utf-8")
+    return frozenset(listing.split())
+
+
+def is_known(key: str) -> bool:
+    """Whether a file may hold this key: one of refold's, or one of a broker's."""
+    own = key.removeprefix(OWN)
+    return key in BY_KEY or (key != own and own in BY_KEY) or is_of_broker(key)
+
+
+def is_of_broker(key: str) -> bool:
+    """Whether Kafka has this key; a listener may have settings of its own."""
+    return key in kafka_keys() or key.startswith("listener.name.")
