@@ -174,7 +174,10 @@ class RequestBatch:
     def _update_metadata_requests(self) -> Iterator[UpdateMetadataRequest]:
         context = self._context
         partitions = tuple(sorted(self._update_metadata.values(), key=_by_name))
-        live = tuple(context.brokers[broker] for broker in sorted(context.brokers))
+        brokers = dict(context.brokers)
+        if context.own_broker is not None:
+            brokers[context.own_broker.id] = context.own_broker
+        live = tuple(brokers[broker] for broker in sorted(brokers))
         for broker in sorted(self._update_metadata_to):
             if broker in context.brokers:
                 yield UpdateMetadataRequest(

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from controller.core.protocol_versions import LATEST, ProtocolVersion
+from controller.core.values import NO_EPOCH, Broker, Endpoint
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
@@ -12,7 +13,9 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     `broker_id` is the daemon's own, one that no broker has. `rules` "kafka" turns refold's
     deviations off (deviations.py). `take_over` takes the role from a living controller each time
-    a session begins. No secret is ever a part of this.
+    a session begins. `endpoints` and `rack` are told to brokers as those of a live broker, so
+    that they and their clients find the controller; without endpoints it is not told. No secret
+    is ever a part of this.
     """
 
     broker_id: int
@@ -22,11 +25,20 @@ class Configuration(Struct, frozen=True, kw_only=True):
     rules: Literal["refold", "kafka"] = "refold"
     take_over: bool = False
     unclean_leader_election_enable: bool = False
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str | None = None
 
     @property
     def protocol(self) -> ProtocolVersion:
         """The protocol version, parsed. Raises ConfigurationError for an unknown one."""
         return ProtocolVersion(self.inter_broker_protocol_version)
+
+    @property
+    def own_broker(self) -> Broker | None:
+        """The daemon as brokers see it; None where it has no endpoint."""
+        if not self.endpoints:
+            return None
+        return Broker(self.broker_id, NO_EPOCH, self.endpoints, self.rack)
 
     @property
     def controller_listener(self) -> str:

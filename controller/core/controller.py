@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from controller.core.batch import RequestBatch
-from controller.core.commands import Command, CommandId, Issued, Notice, Reason
+from controller.core.commands import Command, CommandId, Issued, LeaderAndIsrRequest, Notice, Reason
 from controller.core.configuration import Configuration
 from controller.core.state import ControllerContext
 from controller.core.triggers import Trigger
@@ -20,7 +20,7 @@ class Controller:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.protocol = configuration.protocol
-        self.context = ControllerContext(configuration.inter_broker_listener)
+        self.context = self.new_context()
         self.triggers: deque[Trigger] = deque()
         self.session_id = 0
         self.is_active = False
@@ -46,6 +46,11 @@ class Controller:
         self._issued.append(Issued(id, self.term, command, reason))
         return id
 
+    def new_context(self) -> ControllerContext:
+        """The knowledge of nothing, with which a term begins and ends."""
+        configuration = self.configuration
+        return ControllerContext(configuration.inter_broker_listener, configuration.own_broker)
+
     def take_issued(self) -> list[Issued]:
         """What was issued since the last call."""
         issued, self._issued = self._issued, []
@@ -68,7 +73,9 @@ class Controller:
         """Issue a batch's requests in KB 12.2.2's order."""
         reason = Reason(batch.rule)
         for request in batch.requests():
-            self.issue(request, reason)
+            id = self.issue(request, reason)
+            if isinstance(request, LeaderAndIsrRequest):
+                self.context.in_flight[id] = request
 
     def send_metadata(self, rule: str, brokers: Iterable[int]) -> None:
         """UpdateMetadata without partitions, to spread who is alive."""

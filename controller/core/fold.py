@@ -14,9 +14,12 @@ from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.errors import TermOver
 from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReceived,
     BrokerAnswered,
     ChannelFault,
     ChildrenRead,
+    ControlledShutdownReceived,
     Recorded,
     SessionConnected,
     SessionDisconnected,
@@ -29,15 +32,18 @@ from controller.core.events import (
     ZnodesWritten,
 )
 from controller.core.outcomes import CONNECTED, SLICE, Wait
+from controller.core.procedures.api_calls import refuse
 from controller.core.procedures.dispatch import process
 from controller.core.procedures.responses import process_broker_answer, process_channel_fault
 from controller.core.triggers import (
+    ApiCall,
     BrokerChange,
     BrokerModifications,
     ControllerChange,
     Expire,
     HandBack,
     IsrChangeNotification,
+    LogDirEventNotification,
     PartitionModifications,
     Reelect,
     Startup,
@@ -91,6 +97,12 @@ class Fold:
                 trigger = trigger_of(path, change)
                 if trigger is not None:
                     self.controller.enqueue(trigger)
+            case (
+                AlterPartitionReceived()
+                | ControlledShutdownReceived()
+                | AllocateProducerIdsReceived()
+            ) as request:
+                self.controller.enqueue(ApiCall(request))
             case BrokerAnswered() as answer:
                 process_broker_answer(self.controller, answer)
             case ChannelFault() as fault:
@@ -129,7 +141,12 @@ class Fold:
                 self._procedure.throw(TermOver())
             self._procedure = self._wait = None
             self.controller.triggers.appendleft(cast(Trigger, self._trigger))
-        kept = [one for one in self.controller.triggers if isinstance(one, HandBack)]
+        kept = []
+        for trigger in self.controller.triggers:
+            if isinstance(trigger, HandBack):
+                kept.append(trigger)
+            elif isinstance(trigger, ApiCall):
+                refuse(self.controller, trigger.request)
         self.controller.triggers.clear()
         self.controller.triggers.extend([Expire(), *kept])
 
@@ -171,4 +188,5 @@ _OF_CHILDREN: dict[str, Trigger] = {
     znodes.BROKER_IDS: BrokerChange(),
     znodes.TOPICS: TopicChange(),
     znodes.ISR_CHANGES: IsrChangeNotification(),
+    znodes.LOG_DIR_EVENTS: LogDirEventNotification(),
 }

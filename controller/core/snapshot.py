@@ -7,6 +7,7 @@ and loaded by the core that the log's header names.
 import msgspec
 from msgspec import Struct
 
+from controller.core.commands import CommandId, LeaderAndIsrRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
 from controller.core.partition_states import PartitionState
@@ -43,6 +44,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     offline_dirs: dict[int, list[tuple[str, int]]]
     reassigning: list[tuple[str, int]]
     queued_for_deletion: list[str]
+    in_flight: list[tuple[CommandId, LeaderAndIsrRequest]]
 
 
 _decoder = msgspec.msgpack.Decoder(_Snapshot)
@@ -69,6 +71,7 @@ def take_snapshot(fold: Fold) -> bytes:
             },
             reassigning=[one.key for one in context.reassigning],
             queued_for_deletion=list(context.queued_for_deletion),
+            in_flight=list(context.in_flight.items()),
         )
     )
 
@@ -85,13 +88,17 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.brokers = {broker.id: broker for broker in snapshot.brokers}
     context.shutting_down = dict.fromkeys(snapshot.shutting_down)
     context.channels = snapshot.channels
-    context.topics = {row.name: _topic(row) for row in snapshot.topics}
+    for row in snapshot.topics:
+        topic = context.topics[row.name] = _topic(row)
+        if topic.id is not None:
+            context.topics_by_id[topic.id] = topic
     context.offline_dirs = {
         broker: dict.fromkeys(_named(context, names))
         for broker, names in snapshot.offline_dirs.items()
     }
     context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
+    context.in_flight = dict(snapshot.in_flight)
     return fold
 
 

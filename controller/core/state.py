@@ -7,6 +7,7 @@ order is the order of insertion, never that of a hash.
 
 from collections.abc import Iterable, Iterator
 
+from controller.core.commands import CommandId, LeaderAndIsrRequest
 from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
 from controller.core.values import (
@@ -79,17 +80,22 @@ class Topic:
 class ControllerContext:
     """The whole knowledge of one term; empty while another broker is controller.
 
-    `channels` maps each broker that has one to the broker epoch that it was opened for.
+    `channels` maps each broker that has one to the broker epoch that it was opened for;
+    `in_flight` holds the LeaderAndIsr requests without an answer. `own_broker` is
+    the daemon in the live brokers that others are told of, None if it is not among them.
     """
 
-    def __init__(self, inter_broker_listener: str) -> None:
+    def __init__(self, inter_broker_listener: str, own_broker: Broker | None = None) -> None:
         self.inter_broker_listener = inter_broker_listener
+        self.own_broker = own_broker
         self.epoch = 0
         self.epoch_version = 0
         self.brokers: dict[int, Broker] = {}
         self.shutting_down: dict[int, None] = {}
         self.channels: dict[int, int] = {}
         self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.in_flight: dict[CommandId, LeaderAndIsrRequest] = {}
         self.offline_dirs: dict[int, dict[Partition, None]] = {}
         self.reassigning: dict[Partition, None] = {}
         self.queued_for_deletion: dict[str, None] = {}
@@ -126,6 +132,15 @@ class ControllerContext:
         if found is None:
             found = self.topics[name] = Topic(name)
         return found
+
+    def know_topic(self, name: str, topic_id: bytes | None) -> Topic:
+        """A topic is in the cluster, with this id (None: it has none yet)."""
+        topic = self.topic(name)
+        topic.is_known = True
+        topic.id = topic_id
+        if topic_id is not None:
+            self.topics_by_id[topic_id] = topic
+        return topic
 
     def known_topics(self) -> list[str]:
         """The names of the topics of the cluster (Kafka's allTopics)."""
@@ -174,7 +189,9 @@ class ControllerContext:
             return
         self.queued_for_deletion.pop(name, None)
         topic.is_known = False
-        topic.id = None
+        if topic.id is not None:
+            self.topics_by_id.pop(topic.id, None)
+            topic.id = None
         for partition in topic.partitions.values():
             partition.assignment = NO_ASSIGNMENT
             partition.leadership = None

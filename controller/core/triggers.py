@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from controller.core.events import ApiRequest, BrokerAnswered
+
 
 class Startup(Struct, frozen=True, array_like=True, tag="Startup"):
     """A session began: look for a controller, elect (KB 3.2.1)."""
@@ -49,6 +51,26 @@ class IsrChangeNotification(Struct, frozen=True, array_like=True, tag="IsrChange
     """Leaders announced ISR changes below /isr_change_notification (KB 3.12)."""
 
 
+class LogDirEventNotification(Struct, frozen=True, array_like=True, tag="LogDirEventNotification"):
+    """Brokers announced failed log directories below /log_dir_event_notification (KB 3.11.3)."""
+
+
+class LeaderAndIsrResponseReceived(
+    Struct, frozen=True, array_like=True, tag="LeaderAndIsrResponseReceived"
+):
+    """A broker's answer that says something of its log directories (KB 3.11.1). `asked` names
+    the partitions of the request."""
+
+    answer: BrokerAnswered
+    asked: list[tuple[str, int]]
+
+
+class ApiCall(Struct, frozen=True, array_like=True, tag="ApiCall"):
+    """A request that came in at the endpoint."""
+
+    request: ApiRequest
+
+
 Trigger = (
     Startup
     | ControllerChange
@@ -60,4 +82,7 @@ Trigger = (
     | TopicChange
     | PartitionModifications
     | IsrChangeNotification
+    | LogDirEventNotification
+    | LeaderAndIsrResponseReceived
+    | ApiCall
 )

@@ -13,6 +13,8 @@ EPOCH_DURING_DELETE = -2
 RECOVERED = 0
 RECOVERING = 1
 
+UNKNOWN_BROKER_EPOCH = -1
+
 ANY_VERSION = -1
 """Matches any znode version in a conditional write (Kafka's ZkVersion.MatchAnyVersion)."""
 

@@ -24,6 +24,9 @@ FEATURE: Final = "/feature"
 MIGRATION: Final = "/migration"
 TOPIC_CONFIGS: Final = "/config/topics"
 
+PRODUCER_IDS: Final = "/latest_producer_id_block"
+
+_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SEQUENCED: Final = {ISR_CHANGES: "isr_change_", LOG_DIR_EVENTS: "log_dir_event_"}
 
 
@@ -135,7 +138,10 @@ def _endpoint(path: str, text: str, protocols: dict[str, str]) -> Endpoint:
     if not found or not colon or not port.isdecimal():
         raise ZnodeError(f"{path}: endpoint {text[:80]!r} is not LISTENER://host:port")
     # A map that lacks the listener: its name is the protocol's (Kafka's default map).
-    return Endpoint(listener, protocols.get(listener, listener), host.strip("[]"), int(port))
+    protocol = protocols.get(listener, listener)
+    if protocol not in _SECURITY_PROTOCOLS:
+        raise ZnodeError(f"{path}: listener {listener} has no known security protocol")
+    return Endpoint(listener, protocol, host.strip("[]"), int(port))
 
 
 # /brokers/topics/T ----------------------------------------------------------------------------
@@ -285,6 +291,58 @@ def read_isr_change(path: str, data: bytes | None) -> list[tuple[str, int]]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ZnodeError(f"{path} cannot be read as an ISR notification: {error}") from error
     return [(one.topic, one.partition) for one in names.partitions]
+
+
+class _LogDirEvent(Struct, frozen=True):
+    broker: int
+
+
+_log_dir_decoder = msgspec.json.Decoder(_LogDirEvent)
+
+
+def read_log_dir_event(path: str, data: bytes | None) -> int:
+    """The broker with a failed log directory. Raises ZnodeError."""
+    try:
+        return _log_dir_decoder.decode(data or b"").broker
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{path} cannot be read as a log directory event: {error}") from error
+
+
+# /latest_producer_id_block --------------------------------------------------------------------
+
+
+class ProducerIds(Struct, frozen=True):
+    """A block of producer ids, both bounds inclusive, and the broker that it was given to."""
+
+    broker: int
+    first: int
+    last: int
+
+
+class _ProducerIdsZnode(Struct, frozen=True):
+    broker: int
+    block_start: str
+    block_end: str
+
+
+_producer_ids_decoder = msgspec.json.Decoder(_ProducerIdsZnode)
+
+
+def read_producer_ids(data: bytes) -> ProducerIds:
+    """The last block that was given out (ProducerIdBlockZNode). Raises ZnodeError."""
+    try:
+        znode = _producer_ids_decoder.decode(data)
+        return ProducerIds(znode.broker, int(znode.block_start), int(znode.block_end))
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise ZnodeError(f"{PRODUCER_IDS} cannot be read: {error}: mend the znode") from error
+
+
+def write_producer_ids(block: ProducerIds) -> bytes:
+    """The block's znode; the bounds are strings."""
+    return (
+        f'{{"version":1,"broker":{block.broker},'
+        f'"block_start":"{block.first}","block_end":"{block.last}"}}'
+    ).encode()
 
 
 # /feature and /config/topics/T ----------------------------------------------------------------

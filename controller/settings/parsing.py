@@ -83,8 +83,8 @@ def protocol_version(text: str) -> str:
     """An inter.broker.protocol.version, by its full name."""
     try:
         return ProtocolVersion(text).name
-    except ConfigurationError as error:
-        raise ValueError(str(error)) from None
+    except ConfigurationError:
+        raise ValueError("a version from 2.4 to 3.9, such as 2.8 or 2.8-IV1") from None
 
 
 def addresses(text: str) -> tuple[Address, ...]:

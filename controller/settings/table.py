@@ -13,7 +13,7 @@ from controller.settings import parsing
 from eventstore.writer import SEGMENT_BYTES
 
 OWN: Final = "refold."
-"""Begins the key of a setting that is refold's own, or one of Kafka's meant for the daemon alone."""
+"""Begins a key that is refold's own, or one of Kafka's that is meant for the daemon alone."""
 
 
 class Setting(NamedTuple):

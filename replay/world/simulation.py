@@ -141,7 +141,7 @@ class Simulation:
     def run(self) -> None:
         """Fold what is waiting, carry the commands out, and so on until all is quiet."""
         self._collect_watches()
-        while self._inbox:
+        while self._inbox and not self.is_stopped:
             channel, event = self._inbox.popleft()
             self.now_ms += 1
             recorded = Recorded(
@@ -157,7 +157,8 @@ class Simulation:
             for commands in self.fold.apply(recorded):
                 issued += commands
             for command in issued:
-                self._carry_out(command)
+                if not self.is_stopped:
+                    self._carry_out(command)
             self._collect_watches()
 
     def _collect_watches(self) -> None:
@@ -177,6 +178,8 @@ class Simulation:
             self._inbox.append(("draw", TopicIdsDrawn(issued.id, ids)))
         elif isinstance(command, Stop):
             self.is_stopped = True
+            if self.zookeeper.is_live(self.session):
+                self.zookeeper.end_session(self.session)
 
     def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
         fate = self.fate(issued)

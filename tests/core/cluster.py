@@ -11,6 +11,7 @@ import msgspec
 
 from controller.core import znodes
 from controller.core.commands import (
+    BrokerRequest,
     CloseChannel,
     Command,
     Issued,
@@ -92,15 +93,12 @@ class Cluster(Simulation):
         """A stock broker becomes controller, if nobody is; gives its session. The controller
         does not look yet."""
         session = self.zookeeper.create_session()
-        epoch = int(self.data(znodes.CONTROLLER_EPOCH) or b"0")
         data = znodes.write_controller(broker, self.now_ms)
         create = Create(znodes.CONTROLLER, data, ephemeral=True)
         assert not self.zookeeper.apply(session, create, self.now_ms).result.error
-        raised = str(epoch + 1).encode()
-        if epoch:
-            self.ask(SetData(znodes.CONTROLLER_EPOCH, raised, ANY_VERSION))
-        else:
-            self.ask(Create(znodes.CONTROLLER_EPOCH, raised))
+        self.ask(Create(znodes.CONTROLLER_EPOCH, b"0"))
+        raised = str(self.epoch() + 1).encode()
+        self.ask(SetData(znodes.CONTROLLER_EPOCH, raised, ANY_VERSION))
         return session
 
     def seize_role(self, broker: int) -> int:
@@ -178,6 +176,12 @@ class Cluster(Simulation):
         """What /controller_epoch holds."""
         return int(self.data(znodes.CONTROLLER_EPOCH) or b"-1")
 
+    def broker_epoch(self, broker: int) -> int:
+        """The czxid of a broker's registration."""
+        stat = self.ask(GetData(znodes.broker_path(broker))).stat
+        assert stat is not None, f"broker {broker} is not registered"
+        return stat.czxid
+
     def version(self, path: str) -> int | None:
         """The version of a znode; None if there is none."""
         stat = self.ask(GetData(path)).stat
@@ -207,27 +211,38 @@ class Seen:
 
     def requests(self, broker: int) -> list[str]:
         """What a broker was sent, one text a request."""
-        kinds = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
-        return [
-            "; ".join(spell(one))
-            for one in self.commands
-            if isinstance(one, kinds) and one.broker == broker
-        ]
+        return ["; ".join(spell(one)) for one in self.broker_requests() if one.broker == broker]
 
     def requested(self) -> dict[int, list[str]]:
         """Requests by broker, only those brokers that were sent any."""
-        kinds = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
-        brokers = sorted({one.broker for one in self.commands if isinstance(one, kinds)})
+        brokers = sorted({one.broker for one in self.broker_requests()})
         return {broker: self.requests(broker) for broker in brokers}
+
+    def broker_requests(self) -> list[BrokerRequest]:
+        """The requests themselves, to all brokers, in order."""
+        kinds = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+        return [one for one in self.commands if isinstance(one, kinds)]
+
+    def leader_and_isr(self, broker: int) -> list[LeaderAndIsrRequest]:
+        """The LeaderAndIsr requests to a broker."""
+        return [
+            one
+            for one in self.commands
+            if isinstance(one, LeaderAndIsrRequest) and one.broker == broker
+        ]
+
+    def opened(self) -> list[OpenChannel]:
+        """The channels that were opened."""
+        return [one for one in self.commands if isinstance(one, OpenChannel)]
 
     def kinds(self, broker: int) -> list[str]:
         """The kinds of the requests that a broker was sent."""
         return [one.split()[0] for one in self.requests(broker)]
 
     def channels(self) -> list[str]:
-        """Channels opened and closed."""
+        """Channels opened and closed, in order."""
         return [
-            " ".join(spell(one)).partition(" at ")[0]
+            spell(one)[0].partition(" epoch ")[0]
             for one in self.commands
             if isinstance(one, OpenChannel | CloseChannel)
         ]

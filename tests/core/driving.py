@@ -26,13 +26,13 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
-from controller.core.operations import Create, SetData, WriteOperation
+from controller.core.operations import Create, SetData
 from controller.core.outcomes import CONNECTED, SLICE
 from controller.core.partition_states import PartitionState
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION, Assignment, Broker, Endpoint, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome, answer
-from replay.world.requests import GetData, Result
+from replay.world.requests import GetData, Result, Write
 from replay.world.zookeeper import ZooKeeper
 
 EPOCH = 50
@@ -77,11 +77,15 @@ class Driven:
     def put(self, path: str, data: bytes) -> Result:
         """Somebody else sets a znode, made with its parents if it is not there."""
         parent = path.rpartition("/")[0]
-        if parent:
-            self._ask(Create(parent)) if self.version(parent) >= 0 else self.put(parent, b"")
+        if parent and self.version(parent) < 0:
+            self.put(parent, b"")
         if self.version(path) >= 0:
             return self._ask(SetData(path, data, ANY_VERSION))
         return self._ask(Create(path, data))
+
+    def remove(self, path: str) -> None:
+        """Somebody else deletes a znode."""
+        self._ask(Delete(path, ANY_VERSION))
 
     def version(self, path: str) -> int:
         """The version of a znode; -1 if there is none."""
@@ -92,8 +96,8 @@ class Driven:
         """What a znode holds; None if there is none."""
         return self.zookeeper.apply(self._others, GetData(path), 0).result.data
 
-    def _ask(self, operation: WriteOperation) -> Result:
-        return self.zookeeper.apply(self._others, operation, 0).result  # type: ignore[arg-type]
+    def _ask(self, operation: Write) -> Result:
+        return self.zookeeper.apply(self._others, operation, 0).result
 
     def partition(
         self,

@@ -30,9 +30,12 @@ def open_channels(controller: Controller, brokers: Iterable[Broker], rule: str) 
 
 
 def close_channels(controller: Controller, brokers: Iterable[int], rule: str) -> None:
-    """End the channels; what is queued for these brokers is dropped."""
-    channels = controller.context.channels
+    """End the channels; what is queued for these brokers is dropped and never answered."""
+    context = controller.context
     for broker in brokers:
-        epoch = channels.pop(broker, None)
+        epoch = context.channels.pop(broker, None)
         if epoch is not None:
             controller.issue(CloseChannel(broker, epoch), Reason(rule))
+            context.in_flight = {
+                id: one for id, one in context.in_flight.items() if one.broker != broker
+            }

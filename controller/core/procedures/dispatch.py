@@ -3,23 +3,31 @@
 from controller.core.controller import Controller
 from controller.core.errors import ControllerMovedError
 from controller.core.procedures import role
+from controller.core.procedures.api_calls import process_request
 from controller.core.procedures.broker_change import (
     process_broker_change,
     process_broker_modification,
 )
 from controller.core.procedures.failures import describe
 from controller.core.procedures.isr_change import process_isr_changes
+from controller.core.procedures.log_dirs import (
+    process_leader_and_isr_answer,
+    process_log_dir_events,
+)
 from controller.core.procedures.topic_change import (
     process_partition_modifications,
     process_topic_change,
 )
 from controller.core.triggers import (
+    ApiCall,
     BrokerChange,
     BrokerModifications,
     ControllerChange,
     Expire,
     HandBack,
     IsrChangeNotification,
+    LeaderAndIsrResponseReceived,
+    LogDirEventNotification,
     PartitionModifications,
     Reelect,
     Startup,
@@ -53,6 +61,8 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             role.resign(controller, "the ZooKeeper session is over")
         case HandBack(reason=reason):
             await role.hand_back(controller, reason)
+        case ApiCall(request=request):
+            await process_request(controller, request)
         case _ if controller.is_active:
             await _run_active(controller, trigger)
 
@@ -69,3 +79,7 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await process_partition_modifications(controller, topic)
         case IsrChangeNotification():
             await process_isr_changes(controller)
+        case LogDirEventNotification():
+            await process_log_dir_events(controller)
+        case LeaderAndIsrResponseReceived(answer=answer, asked=asked):
+            await process_leader_and_isr_answer(controller, answer, asked)

@@ -1,16 +1,31 @@
 """What brokers answer and what their channels report (KB 3.11)."""
 
 from controller.core.controller import Controller
+from controller.core.error_codes import (
+    KAFKA_STORAGE_ERROR,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+)
 from controller.core.events import BrokerAnswered, ChannelFault
+from controller.core.triggers import LeaderAndIsrResponseReceived
 
-_STALE_CONTROLLER_EPOCH = 11
-_STALE_BROKER_EPOCH = 77
-_EXPECTED = (_STALE_CONTROLLER_EPOCH, _STALE_BROKER_EPOCH)
+_EXPECTED = (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
 
 
 def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> None:
-    """An error of a whole request is told; nothing is sent again because of it (KB 12.1.3)."""
-    if answer.error == 0 or not controller.is_active:
+    """An error of a whole request is told; nothing is sent again because of it (KB 12.1.3).
+
+    An answer to LeaderAndIsr is a controller event where it says something of log directories.
+    """
+    context = controller.context
+    asked = context.in_flight.pop(answer.command, None)
+    if not controller.is_active:
+        return
+    if answer.error == 0:
+        failed = any(code == KAFKA_STORAGE_ERROR for _, _, code in answer.partition_errors)
+        if asked is not None and (failed or answer.broker in context.offline_dirs):
+            names = [(one.topic, one.partition) for one in asked.partitions]
+            controller.enqueue(LeaderAndIsrResponseReceived(answer, names))
         return
     level = "info" if answer.error in _EXPECTED else "warning"
     controller.notice(

@@ -20,7 +20,6 @@ from controller.core.operations import (
 from controller.core.procedures.failover import fail_over
 from controller.core.procedures.failures import describe
 from controller.core.settle import read_stats, read_znodes, write, write_atomically
-from controller.core.state import ControllerContext
 from controller.core.values import ANY_VERSION
 
 _RULE = "controller election"
@@ -116,7 +115,7 @@ async def _take_role(
     if held_version is not None:
         operations.insert(0, Delete(znodes.CONTROLLER, held_version))
     errors = await write_atomically(controller, operations, Reason(_RULE))
-    context = controller.context = ControllerContext(controller.configuration.inter_broker_listener)
+    context = controller.context = controller.new_context()
     context.epoch, context.epoch_version = epoch + 1, epoch_version + 1
     if any(errors) and not await _was_done(controller, errors, raised):
         raise ControllerMovedError("another broker became controller at the same time")
@@ -148,7 +147,7 @@ def resign(controller: Controller, why: str) -> None:
     for broker in sorted(context.channels):
         controller.issue(CloseChannel(broker, context.channels[broker]), Reason("resignation"))
     controller.is_active = False
-    controller.context = ControllerContext(controller.configuration.inter_broker_listener)
+    controller.context = controller.new_context()
 
 
 async def give_up(controller: Controller) -> None:

@@ -34,9 +34,7 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     await _write_changed(controller, contents, wanted)
     partitions = []
     for place, (name, content) in enumerate(wanted.items()):
-        topic = controller.context.topic(name)
-        topic.is_known = True
-        topic.id = content.topic_id
+        topic = controller.context.know_topic(name, content.topic_id)
         for number, assignment in content.assignments.items():
             partition = topic.partition(number)
             partition.assignment = assignment

@@ -1,0 +1,72 @@
+"""`refold check`: say before a take-over whether it would go well."""
+
+import asyncio
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from controller import structured_log
+from controller.cli import setting_options as options
+from controller.operator.checks import check_all
+from controller.operator.findings import Finding
+from controller.operator.gathering import gather
+
+_ERRORS: Final = 1
+_COULD_NOT_CHECK: Final = 2
+_COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
+
+app = typer.Typer()
+
+
+@app.command("check")
+def check(
+    zookeeper: options.ZooKeeper = None,
+    broker_id: options.BrokerId = None,
+    listeners: options.Listeners = None,
+    log_dir: options.LogDir = None,
+    take_over: options.TakeOver = None,
+    log_format: options.LogFormat = None,
+    config: options.Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say whether `refold run` with the same settings would go well; changes nothing.
+
+    Exit status: 0 no errors (there may be warnings), 1 errors, 2 it could not be checked: the
+    settings cannot be used, or there is no ZooKeeper.
+    """
+    flags = {
+        "--zookeeper": zookeeper,
+        "--broker-id": broker_id,
+        "--listeners": listeners,
+        "--log-dir": log_dir,
+        "--take-over": take_over,
+        "--log-format": log_format,
+    }
+    settings, warnings = options.load_or_exit("refold check", flags, config)
+    structured_log.configure(settings.messages)
+    facts = asyncio.run(gather(settings))
+    findings = [Finding("settings", "warning", warning) for warning in warnings]
+    findings += check_all(settings, facts)
+    if as_json:
+        typer.echo(msgspec.json.encode({"findings": findings}).decode())
+    else:
+        _print(findings)
+    if facts.zookeeper.cluster is None:
+        raise typer.Exit(_COULD_NOT_CHECK)
+    if any(one.level == "error" for one in findings):
+        raise typer.Exit(_ERRORS)
+
+
+def _print(findings: list[Finding]) -> None:
+    table = Table("check", "result", "what was found", "what to do")
+    for one in findings:
+        level = Text(one.level, _COLOURS[one.level])
+        table.add_row(one.check, level, Text(one.text), Text(one.advice))
+    console = Console()
+    console.print(table)
+    counts = [f"{sum(one.level == level for one in findings)} {level}" for level in _COLOURS]
+    console.print(", ".join(counts))

@@ -1,0 +1,63 @@
+"""`refold run`: be the controller of a Kafka cluster."""
+
+import asyncio
+import logging
+from typing import Final
+
+import typer
+
+from controller import structured_log
+from controller.cli import setting_options as options
+from controller.errors import DaemonError
+from controller.operator.errors import StartRefused
+from controller.operator.running import run as run_daemon
+from eventstore.errors import LogError
+
+_GAVE_UP: Final = 1
+_REFUSED: Final = 2
+
+logger = logging.getLogger(__name__)
+app = typer.Typer()
+
+
+@app.command("run")
+def run(
+    zookeeper: options.ZooKeeper = None,
+    broker_id: options.BrokerId = None,
+    listeners: options.Listeners = None,
+    log_dir: options.LogDir = None,
+    take_over: options.TakeOver = None,
+    log_format: options.LogFormat = None,
+    config: options.Config = None,
+) -> None:
+    """Run the controller of a Kafka cluster until SIGTERM, which hands the role back.
+
+    Without --take-over it waits until the role is free. Every setting may also come from the
+    environment or a file: docs/settings.md lists them.
+
+    Exit status: 0 ended in order, 1 gave up while it ran, 2 refused to start.
+    """
+    flags = {
+        "--zookeeper": zookeeper,
+        "--broker-id": broker_id,
+        "--listeners": listeners,
+        "--log-dir": log_dir,
+        "--take-over": take_over,
+        "--log-format": log_format,
+    }
+    settings, warnings = options.load_or_exit("refold run", flags, config)
+    structured_log.configure(settings.messages)
+    for warning in warnings:
+        logger.warning("%s", warning)
+    try:
+        asyncio.run(run_daemon(settings))
+    except StartRefused as refused:
+        for reason in refused.reasons:
+            logger.error("refused to start: %s", reason)
+        raise typer.Exit(_REFUSED) from None
+    except (DaemonError, LogError) as error:
+        logger.error("gave up: %s", error)
+        raise typer.Exit(_GAVE_UP) from None
+    except Exception:
+        logger.exception("gave up because of a fault in refold; please report it")
+        raise typer.Exit(_GAVE_UP) from None

@@ -1,0 +1,19 @@
+"""Kafka's error codes, those that the controller answers or reads (KB 0.5)."""
+
+from typing import Final
+
+UNKNOWN_SERVER_ERROR: Final = -1
+NONE: Final = 0
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+BROKER_NOT_AVAILABLE: Final = 8
+STALE_CONTROLLER_EPOCH: Final = 11
+NOT_CONTROLLER: Final = 41
+INVALID_REQUEST: Final = 42
+OPERATION_NOT_ATTEMPTED: Final = 55
+KAFKA_STORAGE_ERROR: Final = 56
+FENCED_LEADER_EPOCH: Final = 74
+STALE_BROKER_EPOCH: Final = 77
+INVALID_UPDATE_VERSION: Final = 95
+UNKNOWN_TOPIC_ID: Final = 100
+BROKER_ID_NOT_REGISTERED: Final = 102
+INELIGIBLE_REPLICA: Final = 107

@@ -1,0 +1,184 @@
+"""AlterPartition: a leader asks for another ISR (processAlterPartition, KB 11.2)."""
+
+from controller.core import error_codes
+from controller.core.commands import AlteredPartition, AnswerAlterPartition, Choice, Reason
+from controller.core.controller import Controller
+from controller.core.errors import ControllerMovedError
+from controller.core.events import AlterPartitionReceived, ProposedState
+from controller.core.operations import BAD_VERSION, OK
+from controller.core.procedures.leadership import write_states
+from controller.core.state import ControllerContext, Partition, Topic, sorted_partitions
+from controller.core.values import RECOVERED, RECOVERING, LeaderAndIsr
+
+_RULE = "AlterPartition"
+_FIRST_BY_TOPIC_ID = 2
+
+Verdicts = dict[Partition, int]
+"""The error code of each partition that is not written; NONE where it is as asked for already."""
+
+
+async def process_alter_partition(controller: Controller, asked: AlterPartitionReceived) -> None:
+    """Judge every partition, write the accepted ones, tell all brokers, answer.
+
+    A fencing error is answered as UNKNOWN_SERVER_ERROR (KB 11.2 step 8).
+    """
+    error = _error_of_request(controller, asked)
+    if error:
+        controller.issue(AnswerAlterPartition(asked.request, error), Reason(_RULE))
+        return
+    named = [_named(controller.context, asked.version, one) for one in asked.partitions]
+    proposals = {
+        partition: _proposal(asked.broker, one, controller.context.epoch)
+        for (_, partition), one in zip(named, asked.partitions, strict=True)
+        if partition is not None
+    }
+    verdicts = {
+        partition: verdict
+        for partition, proposed in proposals.items()
+        if (verdict := judge(controller.context, partition, proposed, asked.version)) is not None
+    }
+    try:
+        await _write(controller, proposals, verdicts)
+    except ControllerMovedError:
+        answer = AnswerAlterPartition(asked.request, error_codes.UNKNOWN_SERVER_ERROR)
+        controller.issue(answer, Reason(_RULE))
+        return
+    batch = controller.new_batch(_RULE)
+    batch.add_update_metadata(controller.context.brokers, sorted_partitions(proposals))
+    controller.send(batch)
+    answers = [
+        _answer(asked.version, topic, partition, one, verdicts)
+        for (topic, partition), one in zip(named, asked.partitions, strict=True)
+    ]
+    controller.issue(
+        AnswerAlterPartition(asked.request, error_codes.NONE, _by_topic(answers)), Reason(_RULE)
+    )
+
+
+def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> int:
+    """What is wrong with the request as a whole; 0 if nothing."""
+    if not controller.is_active:
+        return error_codes.NOT_CONTROLLER
+    broker = controller.context.brokers.get(asked.broker)
+    if broker is None or broker.epoch != asked.broker_epoch:
+        return error_codes.STALE_BROKER_EPOCH
+    if any(one.recovery_state not in (RECOVERED, RECOVERING) for one in asked.partitions):
+        return error_codes.UNKNOWN_SERVER_ERROR
+    return error_codes.NONE
+
+
+def _named(
+    context: ControllerContext, version: int, one: ProposedState
+) -> tuple[Topic | None, Partition | None]:
+    """The topic that is meant, by id from version 2 on, and its partition; None if unknown."""
+    if version >= _FIRST_BY_TOPIC_ID:
+        topic = context.topics_by_id.get(bytes.fromhex(one.topic))
+    else:
+        topic = context.topics.get(one.topic)
+    return topic, topic.partitions.get(one.partition) if topic is not None else None
+
+
+def _proposal(broker: int, one: ProposedState, epoch: int) -> LeaderAndIsr:
+    """The state that is asked for; its leader is who asks (KB 11.2 step 4)."""
+    return LeaderAndIsr(
+        broker, one.leader_epoch, one.isr, one.partition_epoch, epoch, one.recovery_state
+    )
+
+
+def judge(
+    context: ControllerContext, partition: Partition, proposed: LeaderAndIsr, version: int
+) -> int | None:
+    """Kafka's checks in its order, the first that matches; None: it is to be written."""
+    current = partition.leadership
+    if current is None:
+        return error_codes.UNKNOWN_TOPIC_OR_PARTITION
+    if (
+        proposed.partition_epoch > current.partition_epoch
+        or proposed.leader_epoch > current.leader_epoch
+    ):
+        # The leader knows more than we do: it shall look for a newer controller.
+        return error_codes.NOT_CONTROLLER
+    if proposed.leader_epoch < current.leader_epoch:
+        return error_codes.FENCED_LEADER_EPOCH
+    if (
+        proposed.leader == current.leader
+        and proposed.isr == current.isr
+        and proposed.recovery_state == current.recovery_state
+    ):
+        return error_codes.NONE
+    if proposed.partition_epoch < current.partition_epoch:
+        return error_codes.INVALID_UPDATE_VERSION
+    if proposed.recovery_state == RECOVERING and len(proposed.isr) > 1:
+        return error_codes.INVALID_REQUEST
+    if current.recovery_state == RECOVERED and proposed.recovery_state == RECOVERING:
+        return error_codes.INVALID_REQUEST
+    live = context.live_brokers
+    if any(member not in live for member in proposed.isr):
+        by_id = version >= _FIRST_BY_TOPIC_ID
+        return error_codes.INELIGIBLE_REPLICA if by_id else error_codes.OPERATION_NOT_ATTEMPTED
+    return None
+
+
+async def _write(
+    controller: Controller, proposals: dict[Partition, LeaderAndIsr], verdicts: Verdicts
+) -> None:
+    """Write what was accepted; adds the verdicts that ZooKeeper gives (KB 11.2 step 6)."""
+    accepted = [
+        (partition, proposals[partition])
+        for partition in sorted_partitions(proposals)
+        if partition not in verdicts
+    ]
+    choices = tuple(
+        Choice(one.topic.name, one.number, state.leader, "ISR that the leader asked for")
+        for one, state in accepted
+    )
+    for partition, written, error in await write_states(
+        controller, accepted, Reason(_RULE, choices)
+    ):
+        if error == OK:
+            partition.leadership = written
+            verdicts[partition] = error_codes.NONE
+        elif error == BAD_VERSION:
+            verdicts[partition] = error_codes.INVALID_UPDATE_VERSION
+        else:
+            verdicts[partition] = error_codes.UNKNOWN_SERVER_ERROR
+
+
+def _answer(
+    version: int,
+    topic: Topic | None,
+    partition: Partition | None,
+    one: ProposedState,
+    verdicts: Verdicts,
+) -> AlteredPartition:
+    by_id = version >= _FIRST_BY_TOPIC_ID
+    name = "" if by_id else one.topic
+    topic_id = bytes.fromhex(one.topic) if by_id else None
+    if topic is None and by_id:
+        return AlteredPartition(name, topic_id, one.partition, error_codes.UNKNOWN_TOPIC_ID)
+    if partition is None or partition.leadership is None:
+        error = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+        return AlteredPartition(name, topic_id, one.partition, error)
+    error = verdicts[partition]
+    if error:
+        return AlteredPartition(name, topic_id, one.partition, error)
+    state = partition.leadership
+    return AlteredPartition(
+        name,
+        topic_id,
+        one.partition,
+        error_codes.NONE,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.recovery_state,
+        state.partition_epoch,
+    )
+
+
+def _by_topic(answers: list[AlteredPartition]) -> tuple[AlteredPartition, ...]:
+    """Those of one topic together, topics in the order of the request."""
+    groups: dict[tuple[str, bytes | None], list[AlteredPartition]] = {}
+    for one in answers:
+        groups.setdefault((one.topic, one.topic_id), []).append(one)
+    return tuple(one for group in groups.values() for one in group)

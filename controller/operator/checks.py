@@ -1,0 +1,183 @@
+"""Everything that `refold check` judges. Pure: settings and facts in, findings out."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from controller.core.values import Broker
+from controller.operator.facts import Facts
+from controller.operator.findings import Finding
+from controller.operator.start_checks import check_start
+from controller.settings.settings import Settings
+
+CLOCK_MS_MAX: Final = 5_000
+SYNC_MS_SLOW: Final = 100.0
+FREE_BYTES_MIN: Final = 64 * 1024 * 1024
+BULK_SINCE: Final = (3, 6)
+"""The first ZooKeeper with multiRead and persistent watches."""
+
+Check = Callable[[Settings, Facts], Iterator[Finding]]
+
+
+def check_all(settings: Settings, facts: Facts) -> list[Finding]:
+    """Every check that the facts allow, in the order in which things are set up."""
+    found = check_start(settings, facts.zookeeper)
+    for check in CHECKS:
+        found += check(settings, facts)
+    return found
+
+
+def check_servers(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Each ZooKeeper server answers, and with a version that offers what makes refold fast."""
+    for one in facts.servers:
+        if one.fault:
+            advice = "start it, or leave it out of zookeeper.connect"
+            yield Finding("ZooKeeper", "warning", f"{one.server}: {one.fault}", advice)
+        elif one.version is None:
+            text = f"{one.server}: its version is unknown, it does not answer srvr"
+            yield Finding("ZooKeeper", "warning", text, "refold needs 3.5, and is faster from 3.6")
+        elif _numbers(one.version) < BULK_SINCE:
+            text = f"{one.server} is {one.version}: without multiRead and persistent watches"
+            yield Finding("ZooKeeper", "warning", text, "it works, slower; from 3.6 on it is fast")
+        else:
+            text = f"{one.server} is {one.version}, with multiRead and persistent watches"
+            yield Finding("ZooKeeper", "ok", text)
+
+
+def check_brokers(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Each broker answers where the controller's requests go."""
+    listener = settings.configuration().controller_listener
+    for text in facts.zookeeper.cluster.unreadable if facts.zookeeper.cluster else ():
+        yield Finding("brokers", "error", text, "mend or remove the registration")
+    if facts.zookeeper.cluster is not None and not facts.brokers:
+        yield Finding("brokers", "warning", "no broker is registered", "start the brokers")
+    for one in facts.brokers:
+        if one.fault:
+            advice = (
+                "look at the broker, inter.broker.listener.name and control.plane.listener.name"
+            )
+            yield Finding("brokers", "error", f"broker {one.broker}: {one.fault}", advice)
+        else:
+            yield Finding("brokers", "ok", f"broker {one.broker} answers on {listener}")
+
+
+def check_protocol(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Each broker offers the requests of inter.broker.protocol.version."""
+    version = settings.inter_broker_protocol_version
+    answering = [one for one in facts.brokers if one.versions]
+    lacking = [
+        (one.broker, api, wanted, offered)
+        for one in answering
+        for api, wanted, offered in one.versions
+        if offered < wanted
+    ]
+    for broker, api, wanted, offered in lacking:
+        text = f"broker {broker} offers {api} up to {offered}, {version} needs {wanted}"
+        advice = "give the inter.broker.protocol.version that the brokers run with"
+        yield Finding("protocol", "error", text, advice)
+    if answering and not lacking:
+        text = f"all brokers know the requests of {version}"
+        advice = "they cannot be asked for their own inter.broker.protocol.version: compare it"
+        yield Finding("protocol", "ok", text, advice)
+
+
+def check_racks(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """The daemon has a rack that exists where brokers have racks: clients see it as a node."""
+    brokers = _registered(facts)
+    racks = sorted({one.rack for one in brokers if one.rack})
+    if racks and settings.rack not in racks:
+        own = f"the rack {settings.rack}" if settings.rack else "none"
+        text = f"brokers have racks ({', '.join(racks)}), the daemon has {own}"
+        yield Finding("racks", "warning", text, "set broker.rack to one of theirs")
+    elif settings.rack and not racks:
+        text = f"the daemon has the rack {settings.rack}, no broker has any"
+        yield Finding("racks", "warning", text, "leave broker.rack out")
+    without = [str(one.id) for one in brokers if not one.rack]
+    if racks and without:
+        text = f"brokers without a rack: {', '.join(without)}; the others have one"
+        yield Finding("racks", "warning", text, "rack-aware assignment fails until all have one")
+    if brokers and not racks and not settings.rack:
+        yield Finding("racks", "ok", "nobody has a rack")
+    elif racks and settings.rack in racks and not without:
+        yield Finding("racks", "ok", f"all have racks, the daemon {settings.rack}")
+
+
+def check_listeners(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """The daemon listens under the brokers' listener names, and not where one of them does."""
+    brokers = _registered(facts)
+    own = {one.listener for one in settings.advertised_listeners}
+    theirs = {one.listener for broker in brokers for one in broker.endpoints}
+    control_plane = {settings.control_plane_listener}
+    lacking = sorted(theirs - own - control_plane)
+    if lacking:
+        text = f"brokers listen as {', '.join(sorted(theirs))}, the daemon lacks {', '.join(lacking)}"
+        advice = "add them to --listeners: who connects there will not find the daemon"
+        yield Finding("listeners", "warning", text, advice)
+    shared = {(one.host, one.port) for one in settings.advertised_listeners if one.host}
+    for broker in brokers:
+        for one in broker.endpoints:
+            if (one.host, one.port) in shared:
+                text = f"{one.host}:{one.port} is where broker {broker.id} listens"
+                advice = "give the daemon addresses of its own with --listeners"
+                yield Finding("listeners", "warning", text, advice)
+    if brokers and not lacking:
+        yield Finding("listeners", "ok", f"the same names as the brokers: {', '.join(sorted(own))}")
+
+
+def check_clock(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Our clock is about ZooKeeper's: times in the log are to be comparable with the brokers'."""
+    ahead_ms = facts.clock_ahead_ms
+    if ahead_ms is None:
+        if facts.zookeeper.cluster is not None:
+            text = "ZooKeeper's clock could not be read"
+            yield Finding("clock", "warning", text, "compare the clocks by hand")
+    elif abs(ahead_ms) > CLOCK_MS_MAX:
+        side = "ahead of" if ahead_ms > 0 else "behind"
+        text = f"this clock is {abs(ahead_ms) / 1000:.1f} s {side} ZooKeeper's"
+        yield Finding("clock", "warning", text, "synchronise the clocks (NTP)")
+    else:
+        yield Finding("clock", "ok", f"within {CLOCK_MS_MAX // 1000} s of ZooKeeper's")
+
+
+def check_disk(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """The log directory takes records, soon enough and for some time."""
+    disk = facts.disk
+    limit_ms = settings.session_timeout_ms / 3
+    if disk.fault:
+        text = f"the log directory {disk.folder} cannot be written: {disk.fault}"
+        yield Finding("disk", "error", text, "check owner, mode and mount, or give another")
+        return
+    free = f"{disk.free_bytes / 1024**3:.1f} GiB free for {disk.folder}"
+    if disk.free_bytes < FREE_BYTES_MIN:
+        yield Finding("disk", "error", free, "free some space: a daemon that cannot log gives up")
+    elif disk.free_bytes < settings.segment_bytes:
+        advice = "less than a segment of the log: free some, or set refold.log.retention.bytes"
+        yield Finding("disk", "warning", free, advice)
+    else:
+        yield Finding("disk", "ok", free)
+    sync = f"fsync takes up to {disk.sync_ms:.1f} ms"
+    if disk.sync_ms >= limit_ms:
+        advice = f"above {limit_ms:.0f} ms the daemon gives the role up: use a faster disk"
+        yield Finding("disk", "error", sync, advice)
+    elif disk.sync_ms > SYNC_MS_SLOW:
+        yield Finding("disk", "warning", sync, "every decision waits for one: use a faster disk")
+    else:
+        yield Finding("disk", "ok", sync)
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    check_servers,
+    check_brokers,
+    check_protocol,
+    check_racks,
+    check_listeners,
+    check_clock,
+    check_disk,
+)
+
+
+def _registered(facts: Facts) -> tuple[Broker, ...]:
+    return facts.zookeeper.cluster.brokers if facts.zookeeper.cluster else ()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))

@@ -1,0 +1,87 @@
+"""Reads from ZooKeeper what the checks need to know of a cluster."""
+
+import msgspec
+from msgspec import Struct
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.outcomes import Znodes
+from controller.core.values import Broker
+from controller.operator.errors import ZooKeeperUnavailable
+from controller.operator.facts import ClusterFacts, ControllerFacts, ZooKeeperFacts
+from controller.operator.zookeeper_reader import ZooKeeperReader
+from controller.settings.settings import Settings
+
+CLUSTER_ID = "/cluster/id"
+
+
+class _ClusterId(Struct):
+    id: str
+
+
+class _Migration(Struct):
+    kraft_controller_id: int
+
+
+async def read_zookeeper(settings: Settings) -> ZooKeeperFacts:
+    """What a session on the configured servers shows; never raises for what is wrong there."""
+    try:
+        async with ZooKeeperReader(settings.zookeeper, settings.connection_timeout_ms) as reader:
+            return ZooKeeperFacts(cluster=await _cluster(reader))
+    except ZooKeeperUnavailable as error:
+        return ZooKeeperFacts(fault=str(error))
+
+
+async def _cluster(reader: ZooKeeperReader) -> ClusterFacts:
+    if not await reader.exists("/"):
+        return ClusterFacts(chroot_exists=False)
+    is_kafka = await reader.exists(znodes.BROKER_IDS)
+    names = [one for one in await reader.children(znodes.BROKER_IDS) if one.isdecimal()]
+    ids = sorted(map(int, names))
+    single = (znodes.CONTROLLER, znodes.MIGRATION, CLUSTER_ID)
+    found = await reader.znodes((*single, *map(znodes.broker_path, ids)))
+    brokers: list[Broker] = []
+    unreadable: list[str] = []
+    for place, broker in enumerate(ids, len(single)):
+        if found.errors[place]:
+            continue
+        try:
+            brokers.append(znodes.read_broker(broker, found.data[place], found.czxids[place]))
+        except ZnodeError as error:
+            unreadable.append(str(error))
+    return ClusterFacts(
+        chroot_exists=True,
+        is_kafka=is_kafka,
+        cluster_id=_cluster_id(found.data[2]),
+        brokers=tuple(brokers),
+        unreadable=tuple(unreadable),
+        controller=_controller(found),
+        migrating=_migrating(found.data[1]),
+    )
+
+
+def _controller(found: Znodes) -> ControllerFacts | None:
+    if found.errors[0]:
+        return None
+    holder = znodes.read_controller(found.data[0])
+    return ControllerFacts(
+        broker_id=holder.brokerid if holder else None,
+        kraft_epoch=holder.kraftControllerEpoch if holder else -1,
+        is_ephemeral=found.owners[0] != 0,
+    )
+
+
+def _cluster_id(data: bytes | None) -> str | None:
+    try:
+        return msgspec.json.decode(data or b"", type=_ClusterId).id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _migrating(data: bytes | None) -> int | None:
+    """The KRaft controller that has begun a migration; -1 stands for none (MigrationZNode)."""
+    try:
+        controller = msgspec.json.decode(data or b"", type=_Migration).kraft_controller_id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return controller if controller >= 0 else None

@@ -1,0 +1,74 @@
+"""What the checks are made on. Plain values: `gathering` collects them, `checks` judges them."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from controller.core.values import Broker
+
+
+class ServerFacts(Struct, frozen=True, kw_only=True):
+    """One ZooKeeper server. `fault`: why it cannot be reached, or empty. `version` is None where
+    it does not answer `srvr`."""
+
+    server: str
+    fault: str = ""
+    version: str | None = None
+
+
+class ControllerFacts(Struct, frozen=True, kw_only=True):
+    """The content of /controller; `broker_id` is None where it cannot be read."""
+
+    broker_id: int | None
+    kraft_epoch: int = -1
+    is_ephemeral: bool = True
+
+
+class ClusterFacts(Struct, frozen=True, kw_only=True):
+    """What stands below the chroot. `unreadable`: registrations that cannot be read, and why.
+    `migrating`: the KRaft controller that /migration names, if any."""
+
+    chroot_exists: bool
+    is_kafka: bool = False
+    cluster_id: str | None = None
+    brokers: tuple[Broker, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    controller: ControllerFacts | None = None
+    migrating: int | None = None
+
+
+class BrokerFacts(Struct, frozen=True, kw_only=True):
+    """One broker as its controller listener answers. `versions`: of each request that refold
+    sends, the one wanted and the one that would be sent. `fault`: what stood in the way."""
+
+    broker: int
+    fault: str = ""
+    versions: tuple[tuple[str, int, int], ...] = ()
+
+
+class DiskFacts(Struct, frozen=True, kw_only=True):
+    """The log directory. `fault`: why it cannot be written; `sync_ms`: the slowest of some fsyncs
+    of one record each."""
+
+    folder: Path
+    fault: str = ""
+    free_bytes: int = 0
+    sync_ms: float = 0.0
+
+
+class ZooKeeperFacts(Struct, frozen=True, kw_only=True):
+    """What a session shows. Without one `cluster` is None and `fault` says why."""
+
+    fault: str = ""
+    cluster: ClusterFacts | None = None
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """Everything that `refold check` looks at. `clock_ahead_ms`: our clock against ZooKeeper's,
+    None where it could not be read."""
+
+    zookeeper: ZooKeeperFacts
+    servers: tuple[ServerFacts, ...]
+    brokers: tuple[BrokerFacts, ...]
+    disk: DiskFacts
+    clock_ahead_ms: int | None = None

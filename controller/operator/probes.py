@@ -1,0 +1,146 @@
+"""Looks at servers, brokers, the clock and the disk for the checks. Each probe leaves nothing
+behind, and gives what stood in its way as a fact."""
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+import anyio
+from aiozk import ZKClient
+from aiozk.exc import ZKError
+
+from controller.brokers.connection import BrokerConnection
+from controller.brokers.errors import ChannelError
+from controller.core.values import Broker
+from controller.operator.facts import BrokerFacts, DiskFacts, ServerFacts
+from controller.settings.settings import Settings
+from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
+from controller.zookeeper.servers import ConnectString, Server
+
+SERVER_SECONDS_MAX: Final = 3.0
+BROKER_MS_MAX: Final = 5_000
+_BROKERS_AT_ONCE: Final = 20
+_SYNCS: Final = 5
+_VERSION: Final = re.compile(r"version: (\d+\.\d+\.\d+)")
+
+
+async def probe_servers(servers: Sequence[Server]) -> tuple[ServerFacts, ...]:
+    """Every ZooKeeper server: does it accept connections, and which version is it."""
+    found: dict[Server, ServerFacts] = {}
+
+    async def probe(server: Server) -> None:
+        found[server] = await _probe_server(server)
+
+    async with anyio.create_task_group() as tasks:
+        for server in servers:
+            tasks.start_soon(probe, server)
+    return tuple(found[server] for server in servers)
+
+
+async def _probe_server(server: Server) -> ServerFacts:
+    answer = b""
+    try:
+        with anyio.fail_after(SERVER_SECONDS_MAX):
+            async with await anyio.connect_tcp(server.host, server.port) as stream:
+                await stream.send(b"srvr")
+                async for part in stream:
+                    answer += part
+    except TimeoutError:
+        return ServerFacts(server=str(server), fault=f"no answer in {SERVER_SECONDS_MAX:g} s")
+    except OSError as error:
+        return ServerFacts(server=str(server), fault=str(error))
+    except anyio.BrokenResourceError:
+        # It hung up on a command that it does not allow.
+        return ServerFacts(server=str(server))
+    version = _VERSION.search(answer.decode(errors="replace"))
+    return ServerFacts(server=str(server), version=version[1] if version else None)
+
+
+async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:
+    """Every broker: does it answer on the controller's listener, which requests does it know."""
+    found: dict[int, BrokerFacts] = {}
+    limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
+
+    async def probe(broker: Broker) -> None:
+        async with limit:
+            found[broker.id] = await _probe_broker(settings, broker)
+
+    async with anyio.create_task_group() as tasks:
+        for broker in brokers:
+            tasks.start_soon(probe, broker)
+    return tuple(found[broker.id] for broker in brokers)
+
+
+async def _probe_broker(settings: Settings, broker: Broker) -> BrokerFacts:
+    configuration = settings.configuration()
+    protocol = configuration.protocol
+    wanted = (
+        (LEADER_AND_ISR, protocol.leader_and_isr),
+        (UPDATE_METADATA, protocol.update_metadata),
+        (STOP_REPLICA, protocol.stop_replica),
+    )
+    endpoint = broker.endpoint(configuration.controller_listener)
+    if endpoint is None:
+        names = ", ".join(one.listener for one in broker.endpoints)
+        fault = f"has no listener {configuration.controller_listener}, only {names}"
+        return BrokerFacts(broker=broker.id, fault=fault)
+    timeout_ms = min(settings.socket_timeout_ms, BROKER_MS_MAX)
+    try:
+        connection = await BrokerConnection.open(endpoint, str(settings.broker_id), timeout_ms)
+        try:
+            versions = [(api.name, one, connection.version_for(api, one)) for api, one in wanted]
+        finally:
+            connection.close()
+    except ChannelError as error:
+        return BrokerFacts(broker=broker.id, fault=str(error))
+    return BrokerFacts(broker=broker.id, versions=tuple(versions))
+
+
+async def probe_clock(connect: ConnectString) -> int | None:
+    """By how many milliseconds our clock is ahead of ZooKeeper's; None if that cannot be found out.
+
+    ZooKeeper tells its time only in what it writes: an ephemeral znode is made and removed.
+    """
+    # aiozk would make a missing chroot, so it is not told of it.
+    client = ZKClient(",".join(map(str, connect.servers)), session_timeout=SERVER_SECONDS_MAX)
+    path = f"{connect.chroot}/refold-clock-{token_hex(8)}"
+    with anyio.move_on_after(SERVER_SECONDS_MAX):
+        try:
+            await client.start()
+            before_s = time.time()
+            await client.create(path, ephemeral=True)
+            after_s = time.time()
+            _, stat = await client.get(path)
+            await client.delete(path, force=True)
+            return int((before_s + after_s) * 500) - int(stat.created)
+        except (ZKError, OSError):
+            return None
+        finally:
+            with anyio.move_on_after(SERVER_SECONDS_MAX, shield=True):
+                await client.close()
+    return None
+
+
+def probe_disk(folder: Path) -> DiskFacts:
+    """The log directory, or the nearest folder above it that exists; blocks for some fsyncs."""
+    existing = next((one for one in (folder, *folder.absolute().parents) if one.exists()), folder)
+    try:
+        with tempfile.TemporaryFile(dir=existing) as file:
+            sync_ms = max(_sync_ms(file.fileno()) for _ in range(_SYNCS))
+        free_bytes = shutil.disk_usage(existing).free
+    except OSError as error:
+        return DiskFacts(folder=folder, fault=f"{existing}: {error.strerror}")
+    return DiskFacts(folder=folder, free_bytes=free_bytes, sync_ms=sync_ms)
+
+
+def _sync_ms(file: int) -> float:
+    began = time.perf_counter()
+    os.write(file, bytes(4096))
+    os.fsync(file)
+    return (time.perf_counter() - began) * 1000

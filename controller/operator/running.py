@@ -1,0 +1,146 @@
+"""`refold run`: checks, then a daemon with its log, its ZooKeeper session and its channels."""
+
+import asyncio
+import logging
+import signal
+import time
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from controller.brokers.channels import BrokerChannels
+from controller.daemon import Daemon, Inbox
+from controller.errors import DaemonError
+from controller.fingerprint import code_version, core_fingerprint
+from controller.housekeeping import Housekeeping, Retention
+from controller.operator.cluster import read_zookeeper
+from controller.operator.errors import StartRefused
+from controller.operator.facts import ZooKeeperFacts
+from controller.operator.start_checks import check_start, may_be_last_run
+from controller.settings.settings import Settings
+from controller.zookeeper.connection import ZooKeeperConnection
+from controller.zookeeper.session import SessionSettings
+from eventstore.errors import LogError
+from eventstore.folders import run_folder
+from eventstore.records import Header
+from eventstore.writer import LogWriter
+
+logger = logging.getLogger(__name__)
+
+_OWN_SESSION_POLL_SECONDS = 0.5
+
+
+async def run(settings: Settings) -> None:
+    """Be the controller, or wait to become it, until a signal or a fault ends that.
+
+    Raises StartRefused before anything was done, DaemonError when it had to give up, LogError when
+    the log could not be closed.
+    """
+    cluster_id = await _may_start(settings)
+    folder = run_folder(settings.log_dir, time.time_ns())
+    try:
+        log = LogWriter.create(
+            folder, _header(settings, cluster_id), segment_bytes=settings.segment_bytes
+        )
+    except LogError as error:
+        raise StartRefused([f"no event log can be made: {error}"]) from None
+    with log:
+        fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
+        logger.info("refold %s starts", code_version(), extra={"fields": fields})
+        await _run_daemon(settings, log)
+    logger.info("ended in order", extra={"fields": {"log": str(folder)}})
+
+
+async def _may_start(settings: Settings) -> str:
+    """The id of the cluster. Raises StartRefused."""
+    facts = await read_zookeeper(settings)
+    deadline = time.monotonic() + settings.session_timeout_ms / 1000
+    while may_be_last_run(settings, facts) and time.monotonic() < deadline:
+        # Killed a moment ago and started again: the last run's session is not over yet.
+        await anyio.sleep(_OWN_SESSION_POLL_SECONDS)
+        facts = await read_zookeeper(settings)
+    reasons = [one.line for one in check_start(settings, facts) if one.level == "error"]
+    if reasons:
+        raise StartRefused(reasons)
+    return _cluster_id(facts)
+
+
+def _cluster_id(facts: ZooKeeperFacts) -> str:
+    # The checks have refused a cluster without one.
+    assert facts.cluster is not None
+    assert facts.cluster.cluster_id is not None
+    return facts.cluster.cluster_id
+
+
+def _header(settings: Settings, cluster_id: str) -> Header:
+    return Header(
+        kind="recorded",
+        core_fingerprint=core_fingerprint(),
+        code_version=code_version(),
+        configuration=msgspec.to_builtins(settings.configuration()),
+        cluster_id=cluster_id,
+        created_ns=time.time_ns(),
+    )
+
+
+async def _run_daemon(settings: Settings, log: LogWriter) -> None:
+    inbox = Inbox()
+    zookeeper = ZooKeeperConnection(
+        settings.zookeeper, inbox.put, settings=_session_settings(settings)
+    )
+    channels = BrokerChannels(
+        inbox.put,
+        client_id=str(settings.broker_id),
+        socket_timeout_ms=settings.socket_timeout_ms,
+    )
+    limits = Retention(settings.retention_bytes, settings.retention_ms)
+    housekeeping = Housekeeping(Path(log.folder), limits)
+    daemon = Daemon(
+        settings.configuration(),
+        log,
+        inbox,
+        zookeeper,
+        channels,
+        housekeeping,
+        settings.session_timeout_ms,
+    )
+    _end_on_signals(daemon)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(housekeeping.apply_retention)
+            await daemon.run()
+    except* (DaemonError, LogError) as faults:
+        raise DaemonError("; ".join(_texts(faults))) from None
+
+
+def _session_settings(settings: Settings) -> SessionSettings:
+    servers = len(settings.zookeeper.servers)
+    return SessionSettings(
+        timeout_ms=settings.session_timeout_ms,
+        connect_timeout_ms=max(settings.session_timeout_ms // servers, 1),
+        chroot=settings.zookeeper.chroot,
+        flight_requests_max=settings.flight_requests_max,
+    )
+
+
+def _end_on_signals(daemon: Daemon) -> None:
+    """The first SIGTERM or SIGINT hands the role back; a second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+    ending = (signal.SIGTERM, signal.SIGINT)
+
+    def end(received: signal.Signals) -> None:
+        for one in ending:
+            loop.remove_signal_handler(one)
+            signal.signal(one, signal.SIG_DFL)
+        daemon.shut_down(received.name)
+
+    for one in ending:
+        loop.add_signal_handler(one, end, one)
+
+
+def _texts(faults: BaseExceptionGroup[BaseException]) -> list[str]:
+    texts: list[str] = []
+    for one in faults.exceptions:
+        texts += _texts(one) if isinstance(one, BaseExceptionGroup) else [str(one)]
+    return texts

@@ -1,0 +1,106 @@
+"""The checks that must hold before a start. Pure: settings and facts in, findings out."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from controller.operator.facts import ClusterFacts, ZooKeeperFacts
+from controller.operator.findings import Finding
+from controller.settings.settings import Settings
+
+ClusterCheck = Callable[[Settings, ClusterFacts], Iterator[Finding]]
+
+
+def check_start(settings: Settings, facts: ZooKeeperFacts) -> list[Finding]:
+    """All of them; without ZooKeeper or without the chroot nothing else can be said."""
+    if facts.cluster is None:
+        advice = "look at zookeeper.connect, at the servers and at the network"
+        return [Finding("ZooKeeper", "error", f"no ZooKeeper: {facts.fault}", advice)]
+    found = [Finding("ZooKeeper", "ok", "a session stands")]
+    for check in CLUSTER_CHECKS:
+        found += check(settings, facts.cluster)
+        if any(one.check == "chroot" and one.level == "error" for one in found):
+            break
+    return found
+
+
+def may_be_last_run(settings: Settings, facts: ZooKeeperFacts) -> bool:
+    """Whether /controller may be what a killed run of this daemon left; its session goes away."""
+    if facts.cluster is None or _is_registered(settings, facts.cluster):
+        return False
+    return _is_held_by_own_id(settings, facts.cluster)
+
+
+def check_chroot(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
+    """The chroot exists and a Kafka cluster is below it."""
+    chroot = settings.zookeeper.chroot or "/"
+    advice = "is the chroot in zookeeper.connect the one that the brokers have?"
+    if not cluster.chroot_exists:
+        yield Finding("chroot", "error", f"{chroot} does not exist in ZooKeeper", advice)
+    elif not cluster.is_kafka or cluster.cluster_id is None:
+        lacking = "/cluster/id" if cluster.is_kafka else "/brokers/ids"
+        text = f"there is no Kafka cluster below {chroot}: it has no readable {lacking}"
+        yield Finding("chroot", "error", text, advice)
+    else:
+        yield Finding("chroot", "ok", f"{chroot} is cluster {cluster.cluster_id}")
+
+
+def check_broker_id(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
+    """Nobody else has the daemon's id."""
+    own = settings.broker_id
+    advice = "give the daemon an id of its own with --broker-id"
+    if _is_registered(settings, cluster):
+        text = f"the id {own} is a broker's: it is registered in /brokers/ids/{own}"
+        yield Finding("broker id", "error", text, advice)
+    elif _is_held_by_own_id(settings, cluster):
+        text = f"the id {own} is in use: another daemon holds /controller with it"
+        yield Finding("broker id", "error", text, f"end that one, or {advice}")
+    else:
+        yield Finding("broker id", "ok", f"nobody has the id {own}")
+
+
+def check_controller(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
+    """/controller is free, or held by somebody who may be followed."""
+    holder = cluster.controller
+    if holder is None:
+        yield Finding("controller", "ok", "nobody is controller")
+    elif holder.kraft_epoch > 0:
+        text = (
+            f"a KRaft controller holds /controller (kraftControllerEpoch {holder.kraft_epoch}): "
+            "the cluster is migrating to KRaft"
+        )
+        yield Finding("controller", "error", text, "refold must not run in this cluster")
+    elif not holder.is_ephemeral:
+        text = "/controller is persistent: no session holds it"
+        advice = "a KRaft migration makes it so; if there is none, remove the znode by hand"
+        yield Finding("controller", "error", text, advice)
+    else:
+        who = "somebody unreadable" if holder.broker_id is None else f"broker {holder.broker_id}"
+        then = "is replaced" if settings.take_over else "goes on, the daemon waits"
+        yield Finding("controller", "ok", f"{who} is controller and {then}")
+
+
+def check_migration(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
+    """No migration to KRaft is under way."""
+    if cluster.migrating is None:
+        yield Finding("migration", "ok", "no migration to KRaft")
+        return
+    text = f"/migration says that KRaft controller {cluster.migrating} migrates this cluster"
+    advice = "refold must not run in it; if the migration was reverted, delete /migration"
+    yield Finding("migration", "error", text, advice)
+
+
+def _is_registered(settings: Settings, cluster: ClusterFacts) -> bool:
+    return any(one.id == settings.broker_id for one in cluster.brokers)
+
+
+def _is_held_by_own_id(settings: Settings, cluster: ClusterFacts) -> bool:
+    holder = cluster.controller
+    return holder is not None and holder.is_ephemeral and holder.broker_id == settings.broker_id
+
+
+CLUSTER_CHECKS: Final[tuple[ClusterCheck, ...]] = (
+    check_chroot,
+    check_broker_id,
+    check_controller,
+    check_migration,
+)

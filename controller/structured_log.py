@@ -1,0 +1,64 @@
+"""Messages for the operator on standard error: one JSON object a line, or text for a terminal."""
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """time (UTC), level, logger, message, then what the caller gave as `extra`; a dict given as
+    `extra["fields"]` is spread."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line of JSON."""
+        document = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(document, enc_hook=str).decode()
+
+
+class TextLines(logging.Formatter):
+    """The same for people: time, level, message, then the fields as name=value."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and a traceback below it if there is one."""
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        line = f"{_time(record)} {record.levelname:7} {record.getMessage()}{fields}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def configure(form: Literal["auto", "json", "text"]) -> None:
+    """Send all messages from "info" on to standard error; libraries' only from "warning" on."""
+    is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextLines() if is_text else JsonLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for room in ("controller", "eventstore", "replay"):
+        logging.getLogger(room).setLevel(logging.INFO)
+    # Their callers tell of trouble themselves, once; these would say the same at each try.
+    for library in ("aiokafka", "aiozk"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    fields = extra.pop("fields", {})
+    return {**extra, **fields}

@@ -1,0 +1,89 @@
+"""The election rules, row by row of KB 17.5 (Kafka's PartitionLeaderElectionAlgorithmsTest)."""
+
+import pytest
+
+from controller.core.election import (
+    controlled_shutdown_leader,
+    offline_partition_leader,
+    preferred_leader,
+    reassignment_leader,
+)
+
+Brokers = tuple[int, ...]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "live", "unclean", "leader"),
+    [
+        pytest.param((2, 4), (2, 4), {4}, False, 4, id="PA-01"),
+        pytest.param((2, 4), (2,), {4}, False, -1, id="PA-02"),
+        pytest.param((2, 4), (2,), {4}, True, 4, id="PA-03"),
+        pytest.param((2, 4), (4, 2), {2, 4}, False, 2, id="replicas-count-not-the-isr"),
+        pytest.param((2, 4), (4,), {2, 4}, True, 4, id="clean-goes-first"),
+    ],
+)
+def test_offline_partition(
+    replicas: Brokers, isr: Brokers, live: set[int], unclean: bool, leader: int
+) -> None:
+    elected = offline_partition_leader(replicas, isr, live.__contains__, unclean)
+    assert elected.leader == leader
+    assert elected.unclean is (leader not in isr and leader != -1)
+
+
+def test_clean_leader_keeps_the_live_members_of_the_isr_in_their_order() -> None:
+    elected = offline_partition_leader((1, 2, 3, 4), (4, 1, 3), {3, 4}.__contains__, True)
+    assert (elected.leader, elected.isr, elected.unclean) == (3, (4, 3), False)
+
+
+def test_unclean_leader_is_the_only_member_of_the_isr() -> None:
+    elected = offline_partition_leader((1, 2, 3), (1,), {2, 3}.__contains__, True)
+    assert (elected.leader, elected.isr, elected.unclean) == (2, (2,), True)
+
+
+def test_replicas_that_were_passed_over_have_a_reason() -> None:
+    elected = offline_partition_leader((1, 2, 3), (1, 3), {2, 3}.__contains__, False)
+    assert elected.passed_over == ((1, "not online"), (2, "not in sync"))
+
+
+@pytest.mark.parametrize(
+    ("target", "isr", "live", "leader"),
+    [
+        pytest.param((2, 4), (2, 4), {4}, 4, id="PA-04"),
+        pytest.param((2, 4), (2,), set(), -1, id="PA-05"),
+        pytest.param((2, 4), (), {2}, -1, id="PA-06"),
+    ],
+)
+def test_reassignment(target: Brokers, isr: Brokers, live: set[int], leader: int) -> None:
+    elected = reassignment_leader(target, isr, live.__contains__)
+    assert (elected.leader, elected.isr) == (leader, isr)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "live", "leader"),
+    [
+        pytest.param((2, 4), (2, 4), {2, 4}, 2, id="PA-07"),
+        pytest.param((2, 4), (2,), set(), -1, id="PA-08"),
+        pytest.param((2, 4), (4,), {2, 4}, -1, id="PA-09"),
+        pytest.param((2, 4), (), set(), -1, id="PA-10"),
+    ],
+)
+def test_preferred(replicas: Brokers, isr: Brokers, live: set[int], leader: int) -> None:
+    elected = preferred_leader(replicas, isr, live.__contains__)
+    assert (elected.leader, elected.isr) == (leader, isr)
+
+
+@pytest.mark.parametrize(
+    ("isr", "shutting_down", "leader", "new_isr"),
+    [
+        pytest.param((2, 4), {2}, 4, (4,), id="PA-11"),
+        pytest.param((2,), {2}, -1, (2,), id="PA-12"),
+        pytest.param((2, 4), {2, 4}, -1, (2, 4), id="PA-13"),
+    ],
+)
+def test_controlled_shutdown(
+    isr: Brokers, shutting_down: set[int], leader: int, new_isr: Brokers
+) -> None:
+    elected = controlled_shutdown_leader(
+        (2, 4), isr, {2, 4}.__contains__, shutting_down.__contains__
+    )
+    assert (elected.leader, elected.isr) == (leader, new_isr)

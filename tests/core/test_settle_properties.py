@@ -1,0 +1,166 @@
+"""Whatever is lost, whoever comes in between: the results of writes are the truth in the tree."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.commands import (
+    CommandId,
+    ReadZnodes,
+    Reason,
+    SyncZnodes,
+    WriteZnodes,
+    ZooKeeperCommand,
+)
+from controller.core.events import ZnodesWritten
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    OK,
+    SESSION_EXPIRED,
+    Create,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.settle import write
+from controller.core.values import ANY_VERSION
+from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.zookeeper import ZooKeeper
+from tests.core.driving import Driven
+
+PATHS = ("/a", "/b", "/c", "/d")
+ANY_ID = CommandId(0, 0)
+
+
+class Loss(NamedTuple):
+    """How a command ends: `answered` operations have their reply, `done` happened, the rest not.
+
+    Then somebody else changes, removes or makes the znodes in `meddled`.
+    """
+
+    answered: int
+    done: int
+    meddled: tuple[str, ...]
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> list[WriteOperation]:
+    """One write to each of some paths, at the right version, a wrong one or any."""
+    chosen: list[WriteOperation] = []
+    for path in draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=4, unique=True)):
+        version = draw(st.sampled_from((ANY_VERSION, 0, 1)))
+        data = f"ours {path}".encode()
+        kinds = (Create(path, data), SetData(path, data, version), Delete(path, version))
+        chosen.append(draw(st.sampled_from(kinds)))
+    return chosen
+
+
+losses = st.lists(
+    st.none()
+    | st.builds(
+        Loss,
+        st.integers(0, 4),
+        st.integers(0, 4),
+        st.lists(st.sampled_from(PATHS), max_size=2).map(tuple),
+    ),
+    max_size=6,
+)
+
+
+class LossyServer:
+    """Answers a driven controller as a server does whose connections break.
+
+    After a loss a server that lags behind answers, until it is told to get in step (sync).
+    """
+
+    def __init__(self, driven: Driven, plan: Sequence[Loss | None]) -> None:
+        self.driven = driven
+        self.happened: dict[str, int] = {}
+        self.meddled: dict[str, None] = {}
+        self._plan = list(plan)
+        self._behind: ZooKeeper | None = None
+
+    def reply(self, command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
+        loss = self._plan.pop(0) if self._plan else None
+        match command:
+            case WriteZnodes():
+                return [self._write(command, loss)]
+            case SyncZnodes() if loss:
+                return [ZnodesWritten(ANY_ID, 0, [CONNECTION_LOSS], [-1])]
+            case SyncZnodes():
+                self._behind = None
+            case ReadZnodes() if self._behind:
+                return answer(self._behind, self.driven.session, ANY_ID, command, 0)
+        return None
+
+    def _write(self, command: WriteZnodes, loss: Loss | None) -> ZnodesWritten:
+        count = len(command.operations)
+        before = self.driven.zookeeper.copy()
+        answered, done, meddled = loss or Loss(count, count, ())
+        outcomes = [self._carry_out(command, place) for place in range(min(done, count))]
+        errors = [one.errors[0] for one in outcomes[:answered]]
+        versions = [one.versions[0] for one in outcomes[:answered]]
+        lost = count - len(errors)
+        if lost:
+            self._behind = before
+        for path in meddled:
+            self._meddle(path)
+        return ZnodesWritten(ANY_ID, 0, errors + [CONNECTION_LOSS] * lost, versions + [-1] * lost)
+
+    def _carry_out(self, command: WriteZnodes, place: int) -> ZnodesWritten:
+        one = WriteZnodes((command.operations[place],), command.epoch_version)
+        world, session = self.driven.zookeeper, self.driven.session
+        (written,) = answer(world, session, ANY_ID, one, 0)
+        assert isinstance(written, ZnodesWritten)
+        if written.errors == [OK]:
+            path = command.operations[place].path
+            self.happened[path] = self.happened.get(path, 0) + 1
+        return written
+
+    def _meddle(self, path: str) -> None:
+        self.meddled[path] = None
+        if self.driven.data(path) == b"theirs":
+            self.driven.remove(path)
+        else:
+            self.driven.put(path, b"theirs")
+
+
+@given(
+    operations=operations(),
+    there=st.lists(st.sampled_from(PATHS), unique=True),
+    plan=losses,
+)
+def test_results_are_the_truth(
+    operations: list[WriteOperation], there: list[str], plan: list[Loss | None]
+) -> None:
+    driven = Driven()
+    for path in there:
+        driven.put(path, b"before")
+    server = LossyServer(driven, plan)
+    driven.reply = server.reply
+
+    done = driven.run(write(driven.controller, operations, Reason("test")))
+
+    for operation, error, version in zip(operations, done.errors, done.versions, strict=True):
+        path, times = operation.path, server.happened.get(operation.path, 0)
+        assert error not in (CONNECTION_LOSS, SESSION_EXPIRED)
+        if path in server.meddled:
+            continue
+        assert times == (1 if error == OK else 0), "once if it is OK, else never"
+        if error == OK and not isinstance(operation, Delete):
+            assert driven.version(path) == version
+    assert_nothing_is_lost(driven, server, operations, done.errors)
+
+
+def assert_nothing_is_lost(
+    driven: Driven, server: LossyServer, operations: list[WriteOperation], errors: list[int]
+) -> None:
+    """A znode that holds our data was written by an operation that says so."""
+    for operation, error in zip(operations, errors, strict=True):
+        ours = f"ours {operation.path}".encode()
+        if not isinstance(operation, Delete) and driven.data(operation.path) == ours:
+            assert error == OK
+        if isinstance(operation, Delete) and error == OK:
+            assert server.happened.get(operation.path) or operation.path in server.meddled
