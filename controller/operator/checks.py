@@ -46,9 +46,12 @@ def check_servers(settings: Settings, facts: Facts) -> Iterator[Finding]:
 def check_brokers(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Each broker answers where the controller's requests go."""
     listener = settings.configuration().controller_listener
-    for text in facts.zookeeper.cluster.unreadable if facts.zookeeper.cluster else ():
+    cluster = facts.zookeeper.cluster
+    if cluster is None or not cluster.is_kafka:
+        return
+    for text in cluster.unreadable:
         yield Finding("brokers", "error", text, "mend or remove the registration")
-    if facts.zookeeper.cluster is not None and not facts.brokers:
+    if not facts.brokers:
         yield Finding("brokers", "warning", "no broker is registered", "start the brokers")
     for one in facts.brokers:
         if one.fault:
@@ -109,7 +112,9 @@ def check_listeners(settings: Settings, facts: Facts) -> Iterator[Finding]:
     control_plane = {settings.control_plane_listener}
     lacking = sorted(theirs - own - control_plane)
     if lacking:
-        text = f"brokers listen as {', '.join(sorted(theirs))}, the daemon lacks {', '.join(lacking)}"
+        text = (
+            f"brokers listen as {', '.join(sorted(theirs))}, the daemon lacks {', '.join(lacking)}"
+        )
         advice = "add them to --listeners: who connects there will not find the daemon"
         yield Finding("listeners", "warning", text, advice)
     shared = {(one.host, one.port) for one in settings.advertised_listeners if one.host}
@@ -126,10 +131,11 @@ def check_listeners(settings: Settings, facts: Facts) -> Iterator[Finding]:
 def check_clock(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Our clock is about ZooKeeper's: times in the log are to be comparable with the brokers'."""
     ahead_ms = facts.clock_ahead_ms
+    if facts.zookeeper.cluster is None or not facts.zookeeper.cluster.chroot_exists:
+        return
     if ahead_ms is None:
-        if facts.zookeeper.cluster is not None:
-            text = "ZooKeeper's clock could not be read"
-            yield Finding("clock", "warning", text, "compare the clocks by hand")
+        text = "ZooKeeper's clock could not be read"
+        yield Finding("clock", "warning", text, "compare the clocks by hand")
     elif abs(ahead_ms) > CLOCK_MS_MAX:
         side = "ahead of" if ahead_ms > 0 else "behind"
         text = f"this clock is {abs(ahead_ms) / 1000:.1f} s {side} ZooKeeper's"

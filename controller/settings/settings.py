@@ -84,6 +84,8 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
         if (given := chosen(key, [file]))
     ]
     warnings += _misspelt_variables(environment)
+    if config and not is_toml(config):
+        layers[-1] = _without_a_brokers_address(layers)
     values = _values(layers, problems)
     if problems:
         raise SettingsError(problems)
@@ -108,6 +110,16 @@ def _refused(file: list[Given]) -> list[str]:
         for key, why in REFUSED.items()
         if (given := chosen(key, [file])) and given.text.lower() != "false"
     ]
+
+
+def _without_a_brokers_address(layers: list[list[Given]]) -> list[Given]:
+    """The file without a broker's advertised.listeners, where the daemon has listeners of its own:
+    what it tells others would be that broker's address."""
+    *_, file = layers
+    listeners = chosen("listeners", layers)
+    if listeners is None or (listeners in file and listeners.key == "listeners"):
+        return file
+    return [one for one in file if one.key != "advertised.listeners"]
 
 
 def _misspelt_variables(environment: Mapping[str, str]) -> Iterator[str]:

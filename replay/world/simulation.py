@@ -121,21 +121,29 @@ class Simulation:
         self._end_session()
         self.run()
 
+    def reconnect(self) -> None:
+        """The connection of a session that lost it stands again."""
+        self.happen(_connected(self.session, renewed=True), "session")
+
     def _end_session(self) -> None:
         self.zookeeper.end_session(self.session)
         self._inbox.append(("session", SessionExpired(self.session)))
         self.session = self.zookeeper.create_session()
         self._inbox.append(("session", _connected(self.session, renewed=False)))
 
-    def _reconnect(self) -> None:
-        """What changes on the server meanwhile is told afterwards: no watch is missed."""
+    def _lose_connection(self) -> None:
+        """For a moment: what changes on the server meanwhile is told afterwards."""
         lost = SessionDisconnected(self.session, "connection reset")
         self._inbox.append(("session", lost))
         self._inbox.append(("session", _connected(self.session, renewed=True)))
 
+    def happen_next(self, event: Event, channel: str) -> None:
+        """As `happen`, but the controller does not look yet."""
+        self._inbox.append((channel, event))
+
     def happen(self, event: Event, channel: str) -> None:
         """Let an event reach the fold; runs until nothing is left to do."""
-        self._inbox.append((channel, event))
+        self.happen_next(event, channel)
         self.run()
 
     def run(self) -> None:
@@ -198,7 +206,7 @@ class Simulation:
         if is_over:
             self._end_session()
         else:
-            self._reconnect()
+            self._lose_connection()
 
     def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
         epoch = command.broker_epoch

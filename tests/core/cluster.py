@@ -31,7 +31,7 @@ from controller.core.events import Recorded, ShutdownRequested
 from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
-from replay.world.requests import CreateSequential, GetData
+from replay.world.requests import CreateSequential, GetChildren, GetData
 from replay.world.simulation import Fate, Simulation
 from replay.world.transcript import spell, spell_state
 from replay.world.zookeeper import ZooKeeper
@@ -69,6 +69,17 @@ class Cluster(Simulation):
             self.ask(Create(path, data))
         else:
             self.ask(SetData(path, data, ANY_VERSION))
+
+    def remove_quietly(self, path: str) -> None:
+        """Somebody deletes a znode and all below it; the controller does not look yet."""
+        for child in self.ask(GetChildren(path)).children or ():
+            self.remove_quietly(f"{path}/{child}")
+        self.ask(Delete(path, ANY_VERSION))
+
+    def remove_topic_znodes(self, topic: str) -> None:
+        """A topic's znodes are deleted by hand."""
+        self.remove_quietly(znodes.topic_path(topic))
+        self.run()
 
     def set_isr(self, topic: str, number: int, isr: Sequence[int]) -> None:
         """The leader of a partition writes another ISR itself, as below IBP 2.7-IV2."""
@@ -114,6 +125,10 @@ class Cluster(Simulation):
     def shut_down(self) -> None:
         """The operator asks the daemon to end."""
         self.happen(ShutdownRequested("SIGTERM"), "signals")
+
+    def ask_to_end(self) -> None:
+        """As `shut_down`, but the controller does not look yet."""
+        self.happen_next(ShutdownRequested("SIGTERM"), "signals")
 
     def once(self, which: Callable[[Issued], bool], what: Callable[[], object]) -> None:
         """Do something just before the first command of that kind is carried out."""
@@ -266,6 +281,12 @@ class Seen:
             (one.code, one.subject)
             for one in self.commands
             if isinstance(one, Notice) and one.level != "info"
+        ]
+
+    def texts(self) -> list[str]:
+        """The texts of warnings and errors."""
+        return [
+            one.text for one in self.commands if isinstance(one, Notice) and one.level != "info"
         ]
 
     def told(self, code: str) -> list[str]:

@@ -26,7 +26,7 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
-from controller.core.operations import Create, SetData
+from controller.core.operations import Create, Delete, SetData
 from controller.core.outcomes import CONNECTED, SLICE
 from controller.core.partition_states import PartitionState
 from controller.core.state import Partition

@@ -8,6 +8,7 @@ from controller.core.election import Elected, preferred_leader
 from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, Create, SetData
 from controller.core.partition_states import PREVIOUS_STATES, PartitionState
+from controller.core.procedures.controlled_shutdown import CONTROLLED_SHUTDOWN
 from controller.core.procedures.leadership import OFFLINE, Candidate, Strategy, online_test
 from controller.core.procedures.partition_changes import (
     change_partitions,
@@ -182,6 +183,22 @@ def test_PS_09_online_partition_is_elected_again() -> None:
     assert driven.of_kind(ReadZnodes) == [ReadZnodes((state_path(partition),))]
     (told,) = driven.leader_and_isr()[5].partitions
     assert (told.leadership, told.is_new) == (state, False)
+
+
+def test_PS_10_leader_that_shuts_down_hands_over() -> None:
+    driven = Driven(5, 6)
+    driven.context.shutting_down[5] = None
+    partition = driven.partition((5, 6), ONLINE)
+    driven.lead(partition, 5, (5, 6))
+
+    driven.run(
+        change_partitions(driven.controller, [partition], ONLINE, "test", CONTROLLED_SHUTDOWN)
+    )
+
+    state = LeaderAndIsr(6, 1, (6,), 1, EPOCH)
+    assert partition.state is ONLINE
+    assert partition.leadership == state_of(driven, partition) == state
+    assert list(driven.leader_and_isr()) == [5, 6]
 
 
 def test_PS_14_offline_partition_comes_online() -> None:

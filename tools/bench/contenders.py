@@ -1,4 +1,4 @@
-"""The two controllers that a benchmark compares, each a process of its own."""
+"""The servers of a benchmark: the two controllers that it compares, and the ZooKeeper of both."""
 
 import os
 import sys
@@ -7,13 +7,28 @@ from pathlib import Path
 
 from tools.lab import KafkaBroker, Server, ZooKeeperServer
 from tools.lab.ports import HOST, free_port
-from tools.setup.jars import fetch
+from tools.setup.jars import fetch, pyspark_jars
 
 PEER_ID = 100
 REFOLD_ID = 1000
 SESSION_TIMEOUT_MS = 18_000
 
 PEER_JAVA_OPTIONS = ("-Xms1g", "-Xmx2g")
+ZOOKEEPER_HEAP = "-Xmx1g"
+
+_ONLY_FOR_A_QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m")
+
+
+class FastZooKeeper(ZooKeeperServer):
+    """A ZooKeeper with Java's own collector and compilers, as in production: the lab's starts
+    faster, but serves so slowly that it would be what is measured."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "zookeeper", pyspark_jars())
+
+    def _command(self) -> Sequence[str]:
+        java, *rest = super()._command()
+        return (java, ZOOKEEPER_HEAP, *(one for one in rest if one not in _ONLY_FOR_A_QUICK_START))
 
 
 class Contender(Server):

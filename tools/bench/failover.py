@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.fingerprint import code_version, core_fingerprint
-from tools.bench.contenders import Contender, KafkaPeer, Refold
+from tools.bench.contenders import ZOOKEEPER_HEAP, Contender, KafkaPeer, Refold
 from tools.bench.measurement import BenchError, Result, Sample, Step, bench
 from tools.bench.population import Population
 from tools.lab import LabError, zookeeper
 
-_COLD = "failover, cold process"
+_COLD = "failover, cold"
 
 _out = Console()
 _err = Console(stderr=True, highlight=False)
@@ -69,7 +69,8 @@ def conditions(
         f"factor {population.replication_factor}, {population.brokers} stub brokers, "
         f"inter.broker.protocol.version {protocol}, {runs} runs after a warm-up",
         f"{os.cpu_count()} cores ({platform.machine()}), load average {one:.1f} (1 min) and "
-        f"{five:.1f} (5 min) at the end, ZooKeeper {zookeeper.LATEST} with fsync",
+        f"{five:.1f} (5 min) at the end, ZooKeeper "
+        f"{zookeeper.LATEST} with fsync ({ZOOKEEPER_HEAP})",
         *(result.conditions for result in results),
         f"refold {code_version()}, core {core_fingerprint()}",
     ]
@@ -88,10 +89,10 @@ def _middle(samples: list[Sample], of: Callable[[Sample], float]) -> float:
 
 
 def _table(results: list[Result]) -> Table:
-    table = Table(box=None, header_style="bold")
-    table.add_column("step")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("step", no_wrap=True)
     for name in ("controller", "min s", "median s", "max s", "CPU s", "requests", "MB", "ratio"):
-        table.add_column(name, justify="left" if name == "controller" else "right")
+        table.add_column(name, justify="left" if name == "controller" else "right", no_wrap=True)
     by_title = [_steps_of(result) for result in results]
     for step, first in by_title[0].items():
         for result, steps in zip(results, by_title, strict=True):
@@ -115,7 +116,7 @@ def _show(results: list[Result], told: list[str]) -> None:
     for result in results:
         _out.print(f"peak RSS of {result.title}: {result.peak_rss_mb:.0f} MB", highlight=False)
     for line in told:
-        _out.print(f"- {line}", highlight=False)
+        _out.print(f"- {line}", highlight=False, soft_wrap=True)
 
 
 def _as_json(results: list[Result], told: list[str]) -> str:

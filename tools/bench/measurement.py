@@ -18,11 +18,11 @@ from controller.core import znodes
 from controller.core.commands import ReadZnodes, WriteZnodes
 from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.values import ANY_VERSION
-from tools.bench.contenders import Contender
+from tools.bench.contenders import Contender, FastZooKeeper
 from tools.bench.population import Population
 from tools.bench.stub_brokers import UPDATE_METADATA, Request, StubBrokers
 from tools.bench.zookeeper_reads import Client, client_of
-from tools.lab import Lab, ZooKeeperServer
+from tools.lab import ZooKeeperServer
 
 STEP_SECONDS_MAX = 300.0
 QUIET_SECONDS_MIN = 3.0
@@ -208,14 +208,17 @@ class Bench:
 @asynccontextmanager
 async def bench(folder: Path, population: Population, report: Report) -> AsyncIterator[Bench]:
     """A bench that is set up, in `folder`; every process of it ends with the block."""
-    async with Lab(folder) as lab:
-        report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
-        zookeeper = await lab.start_zookeeper()
-        async with client_of(zookeeper.connect) as client:
-            stubs = await StubBrokers.start(zookeeper.connect, folder / "stub-brokers.log")
+    server = FastZooKeeper(folder)
+    report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
+    try:
+        await server.start()
+        async with client_of(server.connect) as client:
+            stubs = await StubBrokers.start(server.connect, folder / "stub-brokers.log")
             try:
-                made = Bench(population, zookeeper, client, stubs, report)
+                made = Bench(population, server, client, stubs, report)
                 await made.set_up()
                 yield made
             finally:
                 await stubs.close()
+    finally:
+        server.close()

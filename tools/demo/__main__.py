@@ -30,9 +30,18 @@ TOPIC = "orders"
 PARTITIONS = 6
 BROKERS = 3
 PROTOCOL = "2.6"
+DECISIONS = {
+    "write_atomically": "controller elections",
+    "write_znodes": "guarded writes to ZooKeeper, in batches",
+    "leader_and_isr": "LeaderAndIsr requests",
+    "update_metadata": "UpdateMetadata requests",
+    "stop_replica": "StopReplica requests",
+    "open_channel": "channels to brokers opened",
+    "close_channel": "channels to brokers closed",
+}
 _WAIT_SECONDS = 30.0
 
-console = Console()
+console = Console(soft_wrap=True)
 
 
 class DemoFailed(Exception):
@@ -180,11 +189,12 @@ class Demo:
             columns = ("events", "commands", "agreed", "unrecorded")
             table.add_row(log.name, *(str(result[one]) for one in columns), "agrees")
             _, stats = await run("log", "stats", str(log), "--json")
-            kinds.update(json.loads(stats)["commands_by_kind"])
+            kinds.update({one["kind"]: one["count"] for one in json.loads(stats)["commands"]})
         console.print(table)
         decided = Table("decision", "times")
         for kind, count in kinds.most_common():
-            decided.add_row(kind, str(count))
+            if kind in DECISIONS:
+                decided.add_row(DECISIONS[kind], str(count))
         console.print(decided)
         console.print(f"The logs are in {self._log_dir}: try `refold log show` on one.")
 
@@ -196,6 +206,10 @@ async def _more(traffic: Traffic, before: int) -> bool:
     return traffic.acknowledged > before + 20
 
 
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
 def main(
     folder: Annotated[
         Path | None, typer.Option(help="Where servers and logs go; default: a temporary folder.")
@@ -223,4 +237,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from tools.mutations.listing import ListingError, Mutation, mutated, read_mutations
+from tools.mutations.listing import ListingError, Mutation, check_mutations, read_mutations
 from tools.mutations.tree import copy_tree
 from tools.mutations.trials import Verdict, check_unchanged, try_mutations
 
@@ -37,11 +37,10 @@ def main(
         mutations = list(enumerate(read_mutations(root), 1))
         if only:
             mutations = [(number, one) for number, one in mutations if number in only]
-        for _, mutation in mutations:
-            mutated(root, mutation)
+        check_mutations(root, [mutation for _, mutation in mutations])
         verdicts = _try(root, mutations, jobs)
     except ListingError as error:
-        _errors.print(escape(str(error)))
+        typer.echo(str(error), err=True)
         raise typer.Exit(_UNUSABLE) from None
     if as_json:
         typer.echo(msgspec.json.encode(verdicts).decode())

@@ -41,6 +41,18 @@ def read_mutations(root: Path) -> list[Mutation]:
     return mutations
 
 
+def check_mutations(root: Path, mutations: list[Mutation]) -> None:
+    """Raises one ListingError for all that do not fit the tree."""
+    problems = []
+    for mutation in mutations:
+        try:
+            mutated(root, mutation)
+        except ListingError as error:
+            problems.append(str(error))
+    if problems:
+        raise ListingError("\n".join(problems))
+
+
 def mutated(root: Path, mutation: Mutation) -> str:
     """The text of the mutation's file without the rule. Raises ListingError."""
     path = root / mutation.file

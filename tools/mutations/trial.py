@@ -74,5 +74,7 @@ def run_trial(tree: Path, names: Sequence[str], output: Path, result: Connection
     hypothesis.settings.load_profile("mutations")
     watcher = _Watcher(names)
     options = ["-q", "-p", "no:cacheprovider", "--timeout", str(_TEST_SECONDS_MAX)]
+    # Packages are imported before pytest could rewrite their assertions: none of ours.
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     status = pytest.main([*options, *names], plugins=[watcher])
     result.send_bytes(msgspec.msgpack.encode(Trial(tuple(watcher.failed), int(status))))

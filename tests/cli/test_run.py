@@ -1,0 +1,168 @@
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.cli.clusters import client, make_cluster, refold
+from tools.lab import Lab, ZooKeeperServer
+from tools.lab.cluster_view import ClusterView, until
+from tools.lab.ports import free_port
+from tools.lab.refold import Refold, command, run
+
+OWN_ID = 1000
+
+
+def zookeeper_settings(folder: Path, content: str = "") -> str:
+    """A file that keeps the wait for ZooKeeper short."""
+    file = folder / "server.properties"
+    file.write_text(f"zookeeper.session.timeout.ms=4000\n{content}")
+    return str(file)
+
+
+async def refused(connect: str, folder: Path, content: str = "", *, broker_id: int = OWN_ID) -> str:
+    """What `refold run` says when it refuses to start, which leaves no log."""
+    config = zookeeper_settings(folder, content)
+    status, output = await refold(
+        "run", connect, folder / "logs", "--config", config, broker_id=broker_id
+    )
+    assert status == 2, output
+    assert "Traceback" not in output
+    assert not (folder / "logs").exists()
+    (line,) = output.splitlines()
+    return line
+
+
+async def test_bad_settings_are_told_in_one_line_each() -> None:
+    status, output = await run("run", "--zookeeper", "zk:port", "--broker-id", "one")
+    assert status == 2
+    assert [line.split(": ")[1].split("=")[0] for line in output.splitlines()] == [
+        "zookeeper.connect",
+        "broker.id",
+        "refold.log.dir is not given",
+    ]
+
+
+async def test_no_zookeeper(tmp_path: Path) -> None:
+    line = await refused(f"127.0.0.1:{free_port()}", tmp_path)
+    assert "no ZooKeeper" in line
+    assert json.loads(line)["level"] == "error"
+
+
+async def test_a_plugin_that_refold_does_not_have(tmp_path: Path) -> None:
+    line = await refused("127.0.0.1:1", tmp_path, "create.topic.policy.class.name=org.example.P")
+    assert "create.topic.policy.class.name=org.example.P" in line
+
+
+@pytest.mark.lab
+async def test_a_wrong_chroot(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    assert "/absent does not exist" in await refused(f"{zookeeper.connect}/absent", tmp_path)
+    assert "no Kafka cluster below /" in await refused(zookeeper.connect, tmp_path)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("chroot", "path", "content", "ephemeral", "told"),
+    [
+        ("/t1", "/brokers/ids/1000", {"version": 5, "host": "h", "port": 1}, True, "in /brokers"),
+        ("/t2", "/controller", {"version": 2, "brokerid": 1000}, True, "another daemon holds"),
+        ("/t3", "/controller", {"version": 2, "brokerid": 1}, False, "/controller is persistent"),
+        (
+            "/t4",
+            "/controller",
+            {"version": 2, "brokerid": 3000, "kraftControllerEpoch": 5},
+            False,
+            "kraftControllerEpoch 5",
+        ),
+        ("/t5", "/migration", {"version": 0, "kraft_controller_id": 3000}, False, "3000 migrates"),
+    ],
+)
+async def test_a_cluster_that_must_be_left_alone(
+    zookeeper: ZooKeeperServer,
+    tmp_path: Path,
+    chroot: str,
+    path: str,
+    content: dict[str, object],
+    ephemeral: bool,
+    told: str,
+) -> None:
+    async with client(zookeeper.connect) as znodes:
+        await make_cluster(znodes, chroot)
+        await znodes.create(chroot + path, json.dumps(content), ephemeral=ephemeral)
+        assert told in await refused(zookeeper.connect + chroot, tmp_path)
+
+
+@pytest.mark.lab
+async def test_a_killed_runs_session_is_waited_for(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    """What a supervisor does: start again at once after a kill -9."""
+    async with client(zookeeper.connect) as znodes:
+        await make_cluster(znodes, "/again")
+    connect = f"{zookeeper.connect}/again"
+    daemon = Refold(connect, OWN_ID, tmp_path / "logs", "--config", zookeeper_settings(tmp_path))
+    async with ClusterView(connect) as view:
+        await daemon.start()
+        await until(lambda: is_controller(view, OWN_ID), 20, "the role")
+        epoch = await view.controller_epoch()
+        daemon.kill()
+        await daemon.ended()
+        await daemon.start()
+
+        async def is_raised() -> bool:
+            return await view.controller_epoch() > epoch
+
+        await until(is_raised, 20, "the role again")
+        assert await daemon.stop() == 0
+
+
+async def is_controller(view: ClusterView, broker: int) -> bool:
+    return await view.controller() == broker
+
+
+@pytest.mark.lab
+async def test_a_second_sigterm_ends_at_once(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    async with client(zookeeper.connect) as znodes:
+        await make_cluster(znodes, "/twice")
+    connect = f"{zookeeper.connect}/twice"
+    process = await asyncio.create_subprocess_exec(
+        *command("run", "--zookeeper", connect, "--broker-id", "1000"),
+        *("--log-dir", str(tmp_path / "logs")),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with ClusterView(connect) as view:
+        await until(lambda: is_controller(view, OWN_ID), 20, "the role")
+    # Without ZooKeeper the role cannot be handed back, so the first one takes its time.
+    zookeeper.pause()
+    try:
+        os.kill(process.pid, signal.SIGTERM)
+        await anyio.sleep(0.5)
+        assert process.returncode is None
+        os.kill(process.pid, signal.SIGTERM)
+        with anyio.fail_after(5):
+            await process.communicate()
+    finally:
+        zookeeper.resume()
+    assert process.returncode == -signal.SIGTERM
+
+
+@pytest.mark.lab
+@pytest.mark.ci
+@pytest.mark.timeout(180)
+async def test_sigterm_hands_the_role_back_to_a_stock_broker(lab: Lab, tmp_path: Path) -> None:
+    zookeeper = await lab.start_zookeeper()
+    (broker,) = await lab.start_brokers(1, chroot="/kafka", inter_broker_protocol="2.6")
+    connect = f"{zookeeper.connect}/kafka"
+    options = ("--config", str(broker.folder / "server.properties"), "--take-over")
+    daemon = Refold(connect, OWN_ID, tmp_path / "logs", *options)
+    async with ClusterView(connect) as view:
+        await daemon.start()
+        await until(lambda: is_controller(view, OWN_ID), 20, "the take-over")
+        assert await daemon.stop() == 0
+        await until(lambda: is_controller(view, broker.broker_id), 20, "the hand-back")
+    (log,) = (tmp_path / "logs").iterdir()
+    status, output = await run("log", "verify", str(log))
+    assert (status, "not closed" in output) == (0, False), output

@@ -1,0 +1,17 @@
+"""Settings for the tests of this room."""
+
+from controller.settings.settings import Settings, load
+from controller.settings.sources import Given
+
+_NEEDED = {
+    "zookeeper.connect": "zk1:2181/kafka",
+    "broker.id": "1000",
+    "refold.log.dir": "/logs",
+    "listeners": "PLAINTEXT://h9:9190",
+}
+
+
+def settings(given: dict[str, str] | None = None) -> Settings:
+    """Settings that can be used, with these changed."""
+    merged = {**_NEEDED, **(given or {})}
+    return load([Given(key, text, "test") for key, text in merged.items()], {}, None).settings

@@ -1,0 +1,217 @@
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from controller.core.values import Endpoint
+from controller.settings.errors import SettingsError
+from controller.settings.settings import Loaded, load
+from controller.settings.sources import Given
+from controller.zookeeper.servers import Server
+
+NEEDED = {
+    "REFOLD_ZOOKEEPER_CONNECT": "zk1:2181/kafka",
+    "REFOLD_BROKER_ID": "1000",
+    "REFOLD_LOG_DIR": "/logs",
+}
+
+
+def loaded(
+    tmp_path: Path,
+    content: str = "",
+    *,
+    name: str = "server.properties",
+    environment: Mapping[str, str] = NEEDED,
+    flags: Mapping[str, str] | None = None,
+) -> Loaded:
+    file = tmp_path / name
+    file.write_text(content)
+    given = [Given(key, text, f"--{key}") for key, text in (flags or {}).items()]
+    return load(given, environment, file)
+
+
+def problems(tmp_path: Path, content: str, **more: object) -> str:
+    with pytest.raises(SettingsError) as raised:
+        loaded(tmp_path, content, **more)  # type: ignore[arg-type]
+    return str(raised.value)
+
+
+def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path) -> None:
+    content = (
+        "zookeeper.session.timeout.ms=3000\nbroker.rack=c\nunclean.leader.election.enable=true"
+    )
+    environment = {
+        **NEEDED,
+        "REFOLD_ZOOKEEPER_SESSION_TIMEOUT_MS": "4000",
+        "REFOLD_BROKER_RACK": "b",
+    }
+    settings, _ = loaded(tmp_path, content, environment=environment, flags={key: "5000"})
+    assert settings.session_timeout_ms == 5000
+    assert settings.rack == "b"
+    assert settings.unclean_leader_election_enable is True
+    assert settings.rules == "refold"
+
+
+def test_a_server_properties_is_read_as_it_is(tmp_path: Path) -> None:
+    content = """
+        # A broker's file.
+        broker.id=1
+        zookeeper.connect = zk1:2181,\\
+            zk2:2182/kafka
+        inter.broker.protocol.version=2.6
+        listener.security.protocol.map=INTERNAL:PLAINTEXT,CLIENTS:SASL_SSL
+        listeners=INTERNAL://h1:9092,CLIENTS://h1:9093
+        inter.broker.listener.name=INTERNAL
+        log.dirs=/data
+        num.io.threads=8
+        listener.name.clients.sasl.enabled.mechanisms=PLAIN
+        delete.topic.enable=true
+        broker.rack=
+    """
+    environment = {"REFOLD_BROKER_ID": "1000", "REFOLD_LOG_DIR": "/logs"}
+    settings, warnings = loaded(tmp_path, content, environment=environment)
+    assert warnings == ()
+    assert settings.zookeeper.servers == (Server("zk1", 2181), Server("zk2", 2182))
+    assert settings.zookeeper.chroot == "/kafka"
+    assert settings.log_dir == Path("/logs")
+    assert settings.rack is None
+    assert settings.listeners[1] == Endpoint("CLIENTS", "SASL_SSL", "h1", 9093)
+    configuration = settings.configuration()
+    assert configuration.broker_id == 1000
+    assert configuration.inter_broker_protocol_version == "2.6-IV0"
+    assert configuration.controller_listener == "INTERNAL"
+
+
+def test_a_key_for_the_daemon_alone_goes_before_the_brokers(tmp_path: Path) -> None:
+    content = "refold.broker.id=1000\nbroker.id=1\nzookeeper.connect=zk\nrefold.log.dir=/logs"
+    assert loaded(tmp_path, content, environment={})[0].broker_id == 1000
+
+
+def test_own_listeners_are_not_advertised_as_a_brokers(tmp_path: Path) -> None:
+    content = "listeners=PLAINTEXT://h1:9092\nadvertised.listeners=PLAINTEXT://public:9092"
+    own = (Endpoint("PLAINTEXT", "PLAINTEXT", "h9", 9190),)
+    settings, _ = loaded(tmp_path, content, flags={"listeners": "PLAINTEXT://h9:9190"})
+    assert settings.listeners == settings.advertised_listeners == own
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'zookeeper.connect = "zk1:2181"\nrefold.broker.id = 1000\nrefold.log.dir = "/logs"\n'
+        'refold.take.over = true\nlisteners = ["PLAINTEXT://h:1", "SSL://h:2"]',
+        '"zookeeper.connect" = "zk1:2181"\nlisteners = "PLAINTEXT://h:1,SSL://h:2"\n'
+        '[refold]\nbroker.id = 1000\nlog.dir = "/logs"\n[refold.take]\nover = true',
+    ],
+)
+def test_dotted_keys_and_tables_of_toml_mean_the_same(tmp_path: Path, content: str) -> None:
+    settings, warnings = loaded(tmp_path, content, name="refold.toml", environment={})
+    assert warnings == ()
+    assert (settings.broker_id, settings.take_over) == (1000, True)
+    assert [one.listener for one in settings.listeners] == ["PLAINTEXT", "SSL"]
+
+
+def test_unknown_keys_are_told_with_a_near_match(tmp_path: Path) -> None:
+    content = "zookeeper.session.timout.ms=1"
+    _, warnings = loaded(tmp_path, content)
+    assert "server.properties:1" in warnings[0]
+    assert "did you mean zookeeper.session.timeout.ms?" in warnings[0]
+    assert "did you mean" in problems(tmp_path, content, name="refold.toml")
+
+
+def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
+    _, warnings = loaded(tmp_path, environment={**NEEDED, "REFOLD_BROKERS_ID": "1", "REFOLD_X": ""})
+    assert warnings == (
+        "the environment variable REFOLD_BROKERS_ID is not known; did you mean REFOLD_BROKER_ID?",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("zookeeper.session.timeout.ms=soon", "a whole number from 1000"),
+        ("inter.broker.protocol.version=4.0", "a version from 2.4 to 3.9"),
+        ("unclean.leader.election.enable=yes", "true or false"),
+        ("refold.rules=mine", "refold or kafka"),
+        ("refold.log.retention.bytes=0", "-1 for no limit"),
+        ("listeners=PLAINTEXT:9092", "LISTENER://host:port"),
+        ("listeners=PLAINTEXT://h:99999", "a port up to 65535"),
+        ("listener.security.protocol.map=A:B", "LISTENER:PROTOCOL"),
+        ("security.inter.broker.protocol=TLS", "PLAINTEXT or SSL"),
+    ],
+)
+def test_a_bad_value_names_key_value_line_and_what_is_allowed(
+    tmp_path: Path, line: str, told: str
+) -> None:
+    text = problems(tmp_path, f"# first\n{line}\n")
+    assert line in text
+    assert "server.properties:2" in text
+    assert told in text
+
+
+def test_a_bad_flag_and_a_bad_variable_are_named(tmp_path: Path) -> None:
+    environment = {**NEEDED, "REFOLD_BROKER_ID": "-1"}
+    text = problems(tmp_path, "", environment=environment, flags={"zookeeper.connect": "zk:port"})
+    assert "broker.id=-1 (REFOLD_BROKER_ID): must be a whole number from 0" in text
+    assert "zookeeper.connect=zk:port (--zookeeper.connect): must be HOST:PORT" in text
+
+
+def test_what_is_missing_is_said_with_the_ways_to_give_it(tmp_path: Path) -> None:
+    text = problems(tmp_path, "", environment={})
+    assert "zookeeper.connect is not given: use --zookeeper, REFOLD_ZOOKEEPER_CONNECT" in text
+    assert text.count("is not given") == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "create.topic.policy.class.name=org.example.Policy",
+        "alter.config.policy.class.name=org.example.Policy",
+        "process.roles=broker",
+        "zookeeper.metadata.migration.enable=true",
+        "zookeeper.set.acl=TRUE",
+        "zookeeper.ssl.client.enable=true",
+    ],
+)
+def test_plugins_and_kraft_are_refused_by_name(tmp_path: Path, line: str) -> None:
+    assert f"{line} " in problems(tmp_path, line)
+
+
+def test_refused_keys_may_be_off(tmp_path: Path) -> None:
+    loaded(tmp_path, "zookeeper.metadata.migration.enable=false\ncreate.topic.policy.class.name=")
+
+
+def test_an_authorizer_is_told_of(tmp_path: Path) -> None:
+    _, warnings = loaded(tmp_path, "authorizer.class.name=kafka.security.authorizer.AclAuthorizer")
+    assert "authorizer.class.name" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("inter.broker.listener.name=A\nsecurity.inter.broker.protocol=SSL", "both given"),
+        ("control.plane.listener.name=PLAINTEXT", "must not be the listener between brokers"),
+        ("listeners=INTERNAL://h:1", "says nothing of the listener INTERNAL"),
+        ("advertised.listeners=PLAINTEXT://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
+    ],
+)
+def test_settings_that_do_not_go_together(tmp_path: Path, content: str, told: str) -> None:
+    assert told in problems(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("refold.toml", "a = = 1", "line 1"),
+        ("refold.toml", "refold.rules = 1.5", "refold.rules must be text"),
+        ("server.properties", "a=\\uZZZZ", "cannot be read"),
+    ],
+)
+def test_an_unreadable_file(tmp_path: Path, name: str, content: str, told: str) -> None:
+    text = problems(tmp_path, content, name=name)
+    assert name in text
+    assert told in text
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"absent\.toml: cannot be read"):
+        load([], NEEDED, tmp_path / "absent.toml")

@@ -1,0 +1,41 @@
+import json
+import logging
+import sys
+
+from controller.structured_log import JsonLines, TextLines
+
+
+def record(message: str, **extra: object) -> logging.LogRecord:
+    made = logging.getLogger("controller.daemon").makeRecord(
+        "controller.daemon", logging.WARNING, "file", 1, message, (), None, extra=extra
+    )
+    made.created = 1_700_000_000.25
+    return made
+
+
+def test_json_lines() -> None:
+    line = JsonLines().format(record("gave\nup", fields={"term": 3}, broker=1, what={1}))
+    assert json.loads(line) == {
+        "time": "2023-11-14T22:13:20.250Z",
+        "level": "warning",
+        "logger": "controller.daemon",
+        "message": "gave\nup",
+        "term": 3,
+        "broker": 1,
+        "what": [1],
+    }
+    assert "\n" not in line
+
+
+def test_an_exception_is_a_field() -> None:
+    made = record("fault")
+    try:
+        raise ValueError("why")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    assert "ValueError: why" in json.loads(JsonLines().format(made))["exception"]
+
+
+def test_text_lines() -> None:
+    line = TextLines().format(record("gave up", fields={"term": 3}))
+    assert line == "2023-11-14T22:13:20.250Z WARNING gave up term=3"
