@@ -56,6 +56,8 @@ class RequestBatch:
 
         isNew sticks once it is true for a broker and partition (KB 12.2.3).
         """
+        if not partitions:
+            return
         self.add_update_metadata(self._context.brokers, partitions)
         if broker < 0:
             return

@@ -73,6 +73,10 @@ PERSISTENT: Final = (
 )
 
 
+PartitionError = tuple[str, int, int]
+"""Topic, partition and error code in a broker's answer."""
+
+
 class Fate(Enum):
     """What becomes of a command for ZooKeeper on its way."""
 
@@ -92,7 +96,8 @@ class Simulation:
 
     `history` holds every event with the commands that it led to. `before` is called with each
     command just before it is carried out: the place to let something else happen in between (with
-    `ask` and what does not run the controller). `fate` says what becomes of one for ZooKeeper.
+    `ask` and what does not run the controller). `fate` says what becomes of one for ZooKeeper,
+    `broker_errors` which partition errors a broker answers a request with.
     """
 
     def __init__(self, configuration: Configuration, zookeeper: ZooKeeper | None = None) -> None:
@@ -101,6 +106,7 @@ class Simulation:
         self.history: list[tuple[Recorded, list[Issued]]] = []
         self.before: Callable[[Issued], None] = lambda issued: None
         self.fate: Callable[[Issued], Fate] = lambda issued: Fate.ANSWERED
+        self.broker_errors: Callable[[BrokerRequest], list[PartitionError]] = lambda request: []
         self.now_ms = _START_MS
         self.session = 0
         self.is_stopped = False
@@ -210,7 +216,8 @@ class Simulation:
 
     def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
         epoch = command.broker_epoch
-        answered = BrokerAnswered(issued.id, command.broker, epoch, 0, [])
+        errors = self.broker_errors(command)
+        answered = BrokerAnswered(issued.id, command.broker, epoch, 0, errors)
         self._inbox.append((f"broker:{command.broker}", answered))
 
     def _draw(self) -> bytes:

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiozk import ZKClient
+from aiozk.exc import NoNode
 
+from tools.lab.cluster_view import until
 from tools.lab.refold import run
 
 
@@ -25,6 +27,19 @@ async def make_cluster(zookeeper: ZKClient, chroot: str) -> None:
     for path in ("/brokers/ids", "/brokers/topics", "/cluster/id"):
         await zookeeper.ensure_path(chroot + path)
     await zookeeper.set(f"{chroot}/cluster/id", json.dumps({"version": "1", "id": "c1"}), -1)
+
+
+async def until_controller(zookeeper: ZKClient, chroot: str, broker: int) -> None:
+    """Wait until /controller names that broker."""
+
+    async def named() -> bool:
+        try:
+            content = await zookeeper.get_data(f"{chroot}/controller")
+        except NoNode:
+            return False
+        return bool(json.loads(content)["brokerid"] == broker)
+
+    await until(named, 30, f"broker {broker} as controller")
 
 
 async def refold(

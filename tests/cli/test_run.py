@@ -1,6 +1,5 @@
 import asyncio
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from tests.cli.clusters import client, make_cluster, refold
 from tools.lab import Lab, ZooKeeperServer
-from tools.lab.cluster_view import ClusterView, until
+from tools.lab.cluster_view import until
 from tools.lab.ports import free_port
 from tools.lab.refold import Refold, command, run
 
@@ -100,48 +99,43 @@ async def test_a_killed_runs_session_is_waited_for(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
     """What a supervisor does: start again at once after a kill -9."""
-    async with client(zookeeper.connect) as znodes:
-        await make_cluster(znodes, "/again")
     connect = f"{zookeeper.connect}/again"
     daemon = Refold(connect, OWN_ID, tmp_path / "logs", "--config", zookeeper_settings(tmp_path))
-    async with ClusterView(connect) as view:
+    async with client(zookeeper.connect) as znodes:
+        await make_cluster(znodes, "/again")
         await daemon.start()
-        await until(lambda: is_controller(view, OWN_ID), 20, "the role")
-        epoch = await view.controller_epoch()
+        await until_controller(znodes, "/again", OWN_ID)
         daemon.kill()
         await daemon.ended()
         await daemon.start()
 
-        async def is_raised() -> bool:
-            return await view.controller_epoch() > epoch
+        async def is_elected_again() -> bool:
+            return await znodes.get_data("/again/controller_epoch") == b"2"
 
-        await until(is_raised, 20, "the role again")
+        await until(is_elected_again, 20, "the role again")
         assert await daemon.stop() == 0
-
-
-async def is_controller(view: ClusterView, broker: int) -> bool:
-    return await view.controller() == broker
+        assert not await znodes.exists("/again/controller")
 
 
 @pytest.mark.lab
 async def test_a_second_sigterm_ends_at_once(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    connect = f"{zookeeper.connect}/twice"
     async with client(zookeeper.connect) as znodes:
         await make_cluster(znodes, "/twice")
-    connect = f"{zookeeper.connect}/twice"
-    process = await asyncio.create_subprocess_exec(
-        *command("run", "--zookeeper", connect, "--broker-id", "1000"),
-        *("--log-dir", str(tmp_path / "logs")),
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with ClusterView(connect) as view:
-        await until(lambda: is_controller(view, OWN_ID), 20, "the role")
+        process = await asyncio.create_subprocess_exec(
+            *command("run", "--zookeeper", connect, "--broker-id", str(OWN_ID)),
+            *("--log-dir", str(tmp_path / "logs")),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        await until_controller(znodes, "/twice", OWN_ID)
     # Without ZooKeeper the role cannot be handed back, so the first one takes its time.
     zookeeper.pause()
     try:
-        os.kill(process.pid, signal.SIGTERM)
-        await anyio.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        with anyio.move_on_after(1):
+            await process.wait()
         assert process.returncode is None
-        os.kill(process.pid, signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
         with anyio.fail_after(5):
             await process.communicate()
     finally:
@@ -155,14 +149,13 @@ async def test_a_second_sigterm_ends_at_once(zookeeper: ZooKeeperServer, tmp_pat
 async def test_sigterm_hands_the_role_back_to_a_stock_broker(lab: Lab, tmp_path: Path) -> None:
     zookeeper = await lab.start_zookeeper()
     (broker,) = await lab.start_brokers(1, chroot="/kafka", inter_broker_protocol="2.6")
-    connect = f"{zookeeper.connect}/kafka"
     options = ("--config", str(broker.folder / "server.properties"), "--take-over")
-    daemon = Refold(connect, OWN_ID, tmp_path / "logs", *options)
-    async with ClusterView(connect) as view:
+    daemon = Refold(f"{zookeeper.connect}/kafka", OWN_ID, tmp_path / "logs", *options)
+    async with client(zookeeper.connect) as znodes:
         await daemon.start()
-        await until(lambda: is_controller(view, OWN_ID), 20, "the take-over")
+        await until_controller(znodes, "/kafka", OWN_ID)
         assert await daemon.stop() == 0
-        await until(lambda: is_controller(view, broker.broker_id), 20, "the hand-back")
+        await until_controller(znodes, "/kafka", broker.broker_id)
     (log,) = (tmp_path / "logs").iterdir()
     status, output = await run("log", "verify", str(log))
     assert (status, "not closed" in output) == (0, False), output

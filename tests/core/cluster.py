@@ -31,7 +31,7 @@ from controller.core.events import Recorded, ShutdownRequested
 from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
-from replay.world.requests import CreateSequential, GetChildren, GetData
+from replay.world.requests import CreateSequential, Exists, GetChildren, GetData
 from replay.world.simulation import Fate, Simulation
 from replay.world.transcript import spell, spell_state
 from replay.world.zookeeper import ZooKeeper
@@ -64,11 +64,12 @@ class Cluster(Simulation):
 
     def change_topic_quietly(self, topic: str, partitions: Assignments, **fields: Any) -> None:
         """As `create_topic`, but the controller does not look yet."""
-        path, data = znodes.topic_path(topic), topic_json(partitions, **fields)
-        if self.data(path) is None:
-            self.ask(Create(path, data))
-        else:
-            self.ask(SetData(path, data, ANY_VERSION))
+        self.put_quietly(znodes.topic_path(topic), topic_json(partitions, **fields))
+
+    def put_quietly(self, path: str, data: bytes) -> None:
+        """As `put`, but the controller does not look yet."""
+        exists = self.ask(Exists(path)).error == 0
+        self.ask(SetData(path, data, ANY_VERSION) if exists else Create(path, data))
 
     def remove_quietly(self, path: str) -> None:
         """Somebody deletes a znode and all below it; the controller does not look yet."""

@@ -39,6 +39,7 @@ EPOCH = 50
 CONTROLLER_ID = 1000
 
 T = TypeVar("T")
+R = TypeVar("R", LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 Reply = Callable[[ZooKeeperCommand], list[ZooKeeperOutcome] | None]
 """Answers a command in the world's place; None leaves it to the world."""
@@ -178,9 +179,9 @@ class Driven:
         """The StopReplica requests by broker, at most one each."""
         return self._by_broker(StopReplicaRequest)
 
-    def _by_broker(self, kind: type[T]) -> dict[int, T]:
-        found = [one for one in self.requests() if isinstance(one, kind)]
-        by_broker = {one.broker: one for one in found}  # type: ignore[attr-defined]
+    def _by_broker(self, kind: type[R]) -> dict[int, R]:
+        found = self.of_kind(kind)
+        by_broker = {one.broker: one for one in found}
         assert len(by_broker) == len(found), "two requests of a kind to one broker"
         return by_broker
 

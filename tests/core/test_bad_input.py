@@ -15,7 +15,6 @@ CORRUPT = {
     "a number": b"7",
     "null": b"null",
     "not utf-8": b"\xff\xfe\x00",
-    "not utf-8 in a string": b'{"version":1,"host":"\xff"}',
     "deep": b"[" * 2000,
     "long": b'{"' + b"x" * 100_000,
 }
@@ -57,9 +56,7 @@ def test_a_controller_znode(data: bytes) -> None:
     assert_works(cluster)
 
 
-@pytest.mark.parametrize(
-    "data", EPOCHS
-)
+@pytest.mark.parametrize("data", EPOCHS)
 def test_a_controller_epoch_that_is_no_number(data: bytes) -> None:
     """Nobody can become controller then: the operator is told with the path."""
     cluster = Cluster(1)

@@ -237,13 +237,31 @@ def test_last_state_of_a_partition_wins() -> None:
     partition = cluster.partitions[0]
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     partition.leadership = LeaderAndIsr(2, 5, (2,), 10, EPOCH)
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    cluster.send()
+    (entry,) = cluster.leader_and_isr()[2].partitions
+    (told,) = cluster.update_metadata()[2].partitions
+    assert entry.leadership == told.leadership == partition.leadership
+
+
+def test_last_assignment_of_a_partition_wins() -> None:
+    cluster = Cluster()
+    partition = cluster.partitions[0]
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     partition.assignment = Assignment((2, 1), (2,), (1,))
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     cluster.send()
     (entry,) = cluster.leader_and_isr()[2].partitions
-    assert (entry.leadership, entry.assignment) == (partition.leadership, partition.assignment)
     (told,) = cluster.update_metadata()[2].partitions
-    assert (told.leadership, told.replicas) == (partition.leadership, (2, 1))
+    assert (entry.assignment, told.replicas) == (partition.assignment, (2, 1))
+
+
+def test_everybody_is_told_of_a_partition_without_recipients() -> None:
+    cluster = Cluster()
+    cluster.batch.add_leader_and_isr((), cluster.partitions[0], is_new=False)
+    cluster.send()
+    assert not cluster.leader_and_isr()
+    assert [len(one.partitions) for one in cluster.update_metadata().values()] == [1, 1, 1]
 
 
 def test_leader_and_isr_goes_first_and_stop_replica_last() -> None:

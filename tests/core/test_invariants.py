@@ -4,7 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class Watched(Cluster):
 
     def __init__(self) -> None:
         super().__init__(1, 2, inter_broker_protocol_version=IBP)
-        self.partitions: dict[str, dict[int, list[int]]] = {}
+        self.partitions: dict[str, dict[int, Sequence[int]]] = {}
         self._epochs: dict[tuple[str, int], int] = {}
         self._alive = {1: True, 2: True}
         self.before = self._check_term
@@ -120,6 +120,7 @@ class Watched(Cluster):
             assert command.epoch_version == self.version(znodes.CONTROLLER_EPOCH)
         if isinstance(command, WriteAtomically):
             assert issued.term == 0, "only an election writes without the fence"
+        assert not [one for one in issued.reason.choices if one.code == "unclean leader"]
 
     def check(self) -> None:
         """Look at every partition; nothing is under way."""
@@ -130,7 +131,7 @@ class Watched(Cluster):
             for number, replicas in of_topic.items():
                 self._check_partition(topic, number, replicas)
 
-    def _check_partition(self, topic: str, number: int, replicas: list[int]) -> None:
+    def _check_partition(self, topic: str, number: int, replicas: Sequence[int]) -> None:
         live = [one for one in replicas if self._alive.get(one)]
         known = self.partition(topic, number).leadership
         if self.state(topic, number) is None:

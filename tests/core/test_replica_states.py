@@ -168,6 +168,7 @@ def test_replica_that_comes_online_is_told_what_is_known(before: ReplicaState) -
     assert partition.replica_states[5] is ONLINE
     (told,) = driven.leader_and_isr()[5].partitions
     assert (told.leadership, told.is_new) == (leadership, False)
+    assert len(driven.update_metadata()[5].partitions) == 1
     assert not driven.of_kind(WriteZnodes)
 
 

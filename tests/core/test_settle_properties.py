@@ -52,7 +52,11 @@ def operations(draw: st.DrawFn) -> list[WriteOperation]:
     chosen: list[WriteOperation] = []
     for path in draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=4, unique=True)):
         version = draw(st.sampled_from((ANY_VERSION, 0, 1)))
-        kinds = (Create(path, OURS), SetData(path, OURS, version), Delete(path, version))
+        kinds: tuple[WriteOperation, ...] = (
+            Create(path, OURS),
+            SetData(path, OURS, version),
+            Delete(path, version),
+        )
         chosen.append(draw(st.sampled_from(kinds)))
     return chosen
 

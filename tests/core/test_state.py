@@ -19,7 +19,10 @@ def context() -> ControllerContext:
     return context
 
 
-@pytest.mark.parametrize("assignment", [Assignment((4,)), Assignment((3,), (1,), (2,))])
+@pytest.mark.parametrize(
+    "assignment",
+    [Assignment((4,)), Assignment((3,), (1,), (2,)), Assignment((4, 1, 2), (4,), (2,))],
+)
 def test_CX_01_assignment_is_kept_as_given(
     context: ControllerContext, assignment: Assignment
 ) -> None:

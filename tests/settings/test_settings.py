@@ -45,7 +45,8 @@ def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path)
         "REFOLD_ZOOKEEPER_SESSION_TIMEOUT_MS": "4000",
         "REFOLD_BROKER_RACK": "b",
     }
-    settings, _ = loaded(tmp_path, content, environment=environment, flags={key: "5000"})
+    flags = {"zookeeper.session.timeout.ms": "5000"}
+    settings, _ = loaded(tmp_path, content, environment=environment, flags=flags)
     assert settings.session_timeout_ms == 5000
     assert settings.rack == "b"
     assert settings.unclean_leader_election_enable is True

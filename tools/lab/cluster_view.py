@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self
 
 from aiozk import ZKClient
@@ -12,10 +12,16 @@ _POLL_SECONDS = 0.05
 
 
 class ClusterView:
-    """A reader with a ZooKeeper session of its own; an async context manager."""
+    """A reader with a ZooKeeper session of its own; an async context manager.
+
+    `connect` may end with a chroot. Where ZooKeeper is killed or paused, make a new one afterwards:
+    this client takes long to come back.
+    """
 
     def __init__(self, connect: str) -> None:
-        self._client = ZKClient(connect, session_timeout=20)
+        servers, slash, chroot = connect.partition("/")
+        self._root = slash + chroot
+        self._client = ZKClient(servers, session_timeout=20)
 
     async def __aenter__(self) -> Self:
         await self._client.start()
@@ -43,9 +49,23 @@ class ClusterView:
                 found[number] = state
         return found
 
+    async def topic(self, topic: str) -> dict[str, Any] | None:
+        """A topic's znode."""
+        found: dict[str, Any] | None = await self._read(f"/brokers/topics/{topic}")
+        return found
+
+    async def create_topic(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        """Write a topic's znodes as a broker does; the replicas of each partition by number."""
+        partitions = {str(number): list(replicas) for number, replicas in assignment.items()}
+        configs = f"{self._root}/config/topics"
+        await self._client.ensure_path(configs)
+        await self._client.create(f"{configs}/{topic}", '{"version":1,"config":{}}')
+        content = json.dumps({"version": 1, "partitions": partitions})
+        await self._client.create(f"{self._root}/brokers/topics/{topic}", content)
+
     async def _read(self, path: str) -> Any:
         try:
-            return json.loads(await self._client.get_data(path))
+            return json.loads(await self._client.get_data(self._root + path))
         except NoNode:
             return None
 

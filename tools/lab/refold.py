@@ -1,10 +1,12 @@
 """The `refold` command as a process of its own."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 _STOP_SECONDS = 30.0
 
@@ -18,6 +20,7 @@ class Refold:
             *("--log-dir", str(log_dir)),
             *options,
         )
+        self.log_dir = log_dir
         self._output = log_dir.parent / "refold.out"
         self._process: asyncio.subprocess.Process | None = None
 
@@ -33,6 +36,14 @@ class Refold:
         """kill -9."""
         self._signal(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
     async def stop(self) -> int:
         """SIGTERM, then wait; the exit status."""
         self._signal(signal.SIGTERM)
@@ -43,10 +54,26 @@ class Refold:
         assert self._process is not None
         return await asyncio.wait_for(self._process.wait(), _STOP_SECONDS)
 
+    async def put_away(self) -> None:
+        """Let nothing of it be left, paused or not."""
+        if self.running:
+            self.kill()
+            await self.ended()
+
     @property
     def running(self) -> bool:
         """Whether the process is there."""
         return self._process is not None and self._process.returncode is None
+
+    def messages(self) -> list[dict[str, Any]]:
+        """What the process told the operator so far; a line that is no message counts as none."""
+        found = []
+        for line in self._output.read_text(errors="replace").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found
 
     def last_words(self) -> str:
         """The end of what the process said."""
@@ -63,10 +90,13 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "controller.cli.main", *arguments]
 
 
-async def run(*arguments: str) -> tuple[int, str]:
+async def run(*arguments: str, **environment: str) -> tuple[int, str]:
     """Run a `refold` command to its end: the exit status and what it printed."""
     process = await asyncio.create_subprocess_exec(
-        *command(*arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *command(*arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=os.environ | environment,
     )
     output, _ = await process.communicate()
     return process.returncode or 0, output.decode()

@@ -55,9 +55,9 @@ def run_trial(tree: Path, names: Sequence[str], output: Path, result: Connection
 
     Only for a process of its own: it changes what the interpreter imports.
     """
-    with output.open("wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    sys.stdout = sys.stderr = output.open("w", encoding="utf-8")
+    os.dup2(sys.stdout.fileno(), 1)
+    os.dup2(sys.stdout.fileno(), 2)
     os.chdir(tree)
     sys.dont_write_bytecode = True
     for module in [one for one in sys.modules if one.partition(".")[0] in _ROOMS]:
@@ -77,4 +77,5 @@ def run_trial(tree: Path, names: Sequence[str], output: Path, result: Connection
     # Packages are imported before pytest could rewrite their assertions: none of ours.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     status = pytest.main([*options, *names], plugins=[watcher])
+    sys.stdout.flush()
     result.send_bytes(msgspec.msgpack.encode(Trial(tuple(watcher.failed), int(status))))

@@ -26,13 +26,13 @@ class Verdict(Struct, frozen=True):
     rule: str
     file: str
     unmoved: tuple[str, ...]
-    broken: str = ""
-    """Not empty: the tests could not be run, with pytest's words."""
+    broken: str | None = None
+    """Pytest's words where the tests could not be run."""
 
     @property
     def is_noticed(self) -> bool:
         """Whether every named test failed."""
-        return not self.unmoved and not self.broken
+        return not self.unmoved and self.broken is None
 
 
 class _Running:

@@ -1,0 +1,68 @@
+"""Requests that reach the endpoint, and the answers to them: headers and bodies through kio."""
+
+import struct
+from io import BytesIO
+from struct import unpack_from
+from typing import Any, Final, NamedTuple
+
+from kio.index import KioIndexError, load_request_schema, load_response_schema
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+
+from controller.wire.errors import WireError
+
+HEAD_BYTES: Final = 8
+"""What every request begins with, whatever its version."""
+
+
+class MalformedRequest(WireError):
+    """The peer's bytes are not a request of the version that their header names."""
+
+
+class RequestHead(NamedTuple):
+    """The part of a request's header that all versions have in common."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+
+def read_head(frame: bytes) -> RequestHead:
+    """The first `HEAD_BYTES` of a request."""
+    return RequestHead(*unpack_from(">hhi", frame))
+
+
+def response_schema(head: RequestHead) -> Any:
+    """kio's module-level class of the answer to that request. Raises `MalformedRequest`."""
+    try:
+        return load_response_schema(head.api_key, head.version)
+    except KioIndexError as fault:
+        raise MalformedRequest(f"api key {head.api_key} version {head.version}: {fault}") from fault
+
+
+def decode_request(head: RequestHead, frame: bytes) -> Any:
+    """The body of a whole request as kio's entity. Raises `MalformedRequest`."""
+    what = f"request with api key {head.api_key} version {head.version}"
+    try:
+        schema = load_request_schema(head.api_key, head.version)
+        _, at = entity_reader(schema.__header_schema__)(frame, 0)
+        body, size = entity_reader(schema)(frame, at)
+    # kio raises KeyError for a tagged field that its schema does not know.
+    except (KioIndexError, SerialError, ValueError, KeyError, struct.error) as fault:
+        raise MalformedRequest(f"{what} cannot be read: {fault!r}") from fault
+    if at + size != len(frame):
+        raise MalformedRequest(f"{what} has {len(frame)} bytes instead of {at + size}")
+    return body
+
+
+def encode_response(head: RequestHead, response: Any) -> bytes:
+    """An answer as a whole frame: its size, its header, its body."""
+    header = response.__header_schema__(correlation_id=head.correlation_id)
+    frame = BytesIO()
+    frame.write(bytes(4))
+    entity_writer(type(header))(frame, header)
+    entity_writer(type(response))(frame, response)
+    size = frame.tell() - 4
+    frame.seek(0)
+    frame.write(struct.pack(">i", size))
+    return frame.getvalue()

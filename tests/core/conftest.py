@@ -1,0 +1,9 @@
+"""The option that writes the golden transcripts anew."""
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-transcripts", action="store_true", help="write tests/transcripts/*.txt anew"
+    )

@@ -1,0 +1,29 @@
+"""Golden transcripts: what a controller sees and decides, reviewed like code.
+
+After a change that is meant: `pytest tests/core/test_transcripts.py --write-transcripts`.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from replay.world.transcript import transcript
+from tests.core.transcripts import FOLDER, SCENARIOS, History
+
+
+def text_of(name: str, story: str, history: History) -> str:
+    title = name.replace("_", " ")
+    return f"{title}: {' '.join(story.split())}\n\n{transcript(history)}"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
+def test_transcript(scenario: Callable[[], History], request: pytest.FixtureRequest) -> None:
+    text = text_of(scenario.__name__, scenario.__doc__ or "", scenario())
+    path = FOLDER / f"{scenario.__name__}.txt"
+    if request.config.getoption("write_transcripts", default=False):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_every_transcript_has_its_scenario() -> None:
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {one.__name__ for one in SCENARIOS}

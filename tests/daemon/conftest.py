@@ -1,0 +1,54 @@
+"""Clusters for the tests of the whole daemon; every log that they leave must agree in a replay."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.daemon.scene import BROKER_CONFIG, Scene
+from tools.lab import Lab
+from tools.lab.cluster_view import ClusterView
+
+
+@asynccontextmanager
+async def staged(lab: Lab, folder: Path, chroot: str = "") -> AsyncIterator[Scene]:
+    """A scene in a running cluster. At its end the daemons are gone and their logs checked."""
+    async with ClusterView(lab.zookeepers[0].connect + chroot) as view:
+        scene = Scene(lab, view, folder, chroot)
+        try:
+            yield scene
+        finally:
+            for daemon in scene.daemons:
+                await daemon.put_away()
+    await scene.check_logs()
+
+
+@pytest.fixture(scope="module")
+def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """ZooKeeper and three stock brokers at inter.broker.protocol.version 2.6."""
+    lab = Lab(tmp_path_factory.mktemp("cluster"))
+
+    async def start() -> None:
+        await lab.start_zookeeper()
+        await lab.start_brokers(3, inter_broker_protocol="2.6", config=BROKER_CONFIG)
+
+    try:
+        anyio.run(start)
+        yield lab
+    finally:
+        lab.close()
+
+
+@pytest.fixture
+async def scene(shared_lab: Lab, tmp_path: Path) -> AsyncIterator[Scene]:
+    """The shared cluster with all its servers up; topics of earlier tests may be there."""
+    for server in reversed(list(shared_lab.servers)):
+        if server.state == "paused":
+            server.resume()
+        if not server.running:
+            await server.start()
+    async with staged(shared_lab, tmp_path) as made:
+        await made.until_stock_controller()
+        yield made

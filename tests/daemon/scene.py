@@ -1,0 +1,148 @@
+"""A cluster of real servers with refold beside it, as the tests of the whole daemon use it."""
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+from aiokafka.errors import KafkaError
+
+from tools.lab import Lab
+from tools.lab.broker import KafkaBroker
+from tools.lab.broker_view import leaders
+from tools.lab.cluster_view import ClusterView, until
+from tools.lab.refold import Refold, run
+
+OWN_ID = 1000
+SESSION_MS = 4000
+WAIT_SECONDS = 25.0
+
+BROKER_CONFIG = {
+    "zookeeper.session.timeout.ms": "4000",
+    "replica.lag.time.max.ms": "3000",
+    "min.insync.replicas": "2",
+}
+
+
+class Scene:
+    """Looks at one cluster and starts daemons in it; each daemon has a folder of its own."""
+
+    def __init__(self, lab: Lab, view: ClusterView, folder: Path, chroot: str = "") -> None:
+        self.lab = lab
+        self.view = view
+        self.connect = lab.zookeepers[0].connect + chroot
+        self.daemons: list[Refold] = []
+        self._folder = folder
+
+    def daemon(
+        self,
+        *options: str,
+        broker_id: int = OWN_ID,
+        connect: str = "",
+        log_dir: Path | None = None,
+        settings: Mapping[str, str | int] | None = None,
+    ) -> Refold:
+        """A `refold run` that is still to be started."""
+        folder = self._folder / f"daemon-{len(self.daemons) + 1}"
+        folder.mkdir()
+        config = folder / "refold.toml"
+        given: dict[str, str | int] = {
+            "zookeeper.session.timeout.ms": SESSION_MS,
+            "inter.broker.protocol.version": "2.6",
+            **(settings or {}),
+        }
+        config.write_text("".join(f'"{key}" = {json.dumps(one)}\n' for key, one in given.items()))
+        made = Refold(
+            connect or self.connect,
+            broker_id,
+            log_dir or folder / "logs",
+            *("--config", str(config)),
+            *options,
+        )
+        self.daemons.append(made)
+        return made
+
+    async def controlling(self, *options: str, **more: object) -> Refold:
+        """A started daemon that took the role from whoever had it."""
+        made = self.daemon("--take-over", *options, **more)  # type: ignore[arg-type]
+        await made.start()
+        await self.until_controller(int(str(more.get("broker_id", OWN_ID))), made)
+        return made
+
+    async def until_controller(self, broker: int, daemon: Refold | None = None) -> float:
+        """Wait until /controller names this id; the seconds that it took."""
+
+        async def named() -> bool:
+            assert daemon is None or daemon.running, f"refold ended: {daemon.last_words()}"
+            return await self.view.controller() == broker
+
+        return await timed(named, f"{broker} is controller")
+
+    async def until_stock_controller(self) -> float:
+        """Wait until one of the brokers is controller; the seconds that it took."""
+
+        async def named() -> bool:
+            return await self.view.controller() in {one.broker_id for one in self.lab.brokers}
+
+        return await timed(named, "a stock broker is controller")
+
+    async def create_topic(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        """Make a topic and wait until each partition is led by its first replica, also in the
+        eyes of the brokers."""
+        await self.view.create_topic(topic, assignment)
+        wanted = {number: replicas[0] for number, replicas in assignment.items()}
+        await self.until_led(topic, wanted)
+
+    async def until_led(self, topic: str, wanted: Mapping[int, int]) -> float:
+        """Wait until ZooKeeper and every running broker name these leaders."""
+
+        async def led() -> bool:
+            states = await self.view.states(topic)
+            return {number: one["leader"] for number, one in states.items()} == wanted
+
+        seconds = await timed(led, f"{topic} is led as {wanted}")
+        for broker in self.lab.brokers:
+            if broker.state == "running":
+                await until(
+                    lambda broker=broker: _believes(broker, topic, wanted),  # type: ignore[misc]
+                    WAIT_SECONDS,
+                    f"{broker.name} knows that {topic} is led as {wanted}",
+                )
+        return seconds
+
+    async def until_in_sync(self, topic: str, replicas: int, *, without: int = -1) -> float:
+        """Wait until every partition has so many replicas in sync, `without` not among them."""
+
+        async def full() -> bool:
+            states = (await self.view.states(topic)).values()
+            return bool(states) and all(
+                len(one["isr"]) == replicas and without not in one["isr"] for one in states
+            )
+
+        return await timed(full, f"{topic} has {replicas} replicas in sync")
+
+    def logs(self) -> list[Path]:
+        """The event logs of all daemons, in the order in which they began."""
+        found = [one for daemon in self.daemons for one in daemon.log_dir.glob("run-*")]
+        return sorted({log.resolve() for log in found})
+
+    async def check_logs(self) -> None:
+        """Every log agrees in a replay, whatever the hash seed."""
+        for log in self.logs():
+            for seed in ("0", "77"):
+                status, output = await run("replay", str(log), "--json", PYTHONHASHSEED=seed)
+                assert status == 0, f"{log} with PYTHONHASHSEED={seed}: exit {status}: {output}"
+
+
+async def _believes(broker: KafkaBroker, topic: str, wanted: Mapping[int, int]) -> bool:
+    try:
+        return await leaders(broker, topic) == wanted
+    except (KafkaError, OSError):
+        return False
+
+
+async def timed(reached: Callable[[], Awaitable[bool]], what: str) -> float:
+    """`until` with this module's limit; the seconds that it took."""
+    began = time.monotonic()
+    await until(reached, WAIT_SECONDS, what)
+    return time.monotonic() - began

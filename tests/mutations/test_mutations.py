@@ -1,0 +1,97 @@
+"""The tool that takes rules out, on a tree of one rule."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from tools.mutations.__main__ import main
+
+RULE = "def larger(a: int, b: int) -> int:\n    return a if a > b else b\n"
+TESTS = """
+from controller.rule import larger
+
+def test_first():
+    assert larger(2, 1) == 2
+
+def test_second():
+    assert larger(1, 2) == 2
+"""
+ENTRY = """
+[[mutation]]
+rule = "the larger one"
+file = "controller/rule.py"
+old = "a if a > b else b"
+new = "{new}"
+tests = ["tests/test_rule.py::test_first", "tests/test_rule.py::test_second"]
+"""
+
+app = Typer()
+app.command()(main)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A source tree with one rule and two tests of it."""
+    files = {
+        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
+        "controller/__init__.py": "",
+        "controller/rule.py": RULE,
+        "tests/test_rule.py": TESTS,
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (tmp_path / "tests" / "mutations").mkdir()
+    return tmp_path
+
+
+def run(tree: Path, entries: str) -> tuple[int, str]:
+    """Exit status and what is printed."""
+    (tree / "tests" / "mutations" / "list.toml").write_text(entries, encoding="utf-8")
+    result = CliRunner().invoke(app, ["--root", str(tree), "--json", "--jobs", "1"])
+    return result.exit_code, result.output
+
+
+def test_rule_that_every_test_holds(tree: Path) -> None:
+    status, output = run(tree, ENTRY.format(new="0"))
+    assert status == 0
+    (verdict,) = json.loads(output.splitlines()[-1])
+    assert verdict["unmoved"] == []
+    assert (tree / "controller" / "rule.py").read_text(encoding="utf-8") == RULE
+
+
+def test_test_that_passes_without_the_rule_is_named(tree: Path) -> None:
+    status, output = run(tree, ENTRY.format(new="a"))
+    assert status == 1
+    (verdict,) = json.loads(output.splitlines()[-1])
+    assert verdict["unmoved"] == ["tests/test_rule.py::test_first"]
+
+
+def test_mutation_that_cannot_be_run_is_not_taken_for_noticed(tree: Path) -> None:
+    status, output = run(tree, ENTRY.format(new="("))
+    assert status == 1
+    assert "SyntaxError" in output
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("a if a > b", "a if a >= b", "the larger one"),
+        ("rule.py", "other.py", "controller/other.py"),
+        ("rule =", "role =", "list.toml"),
+    ],
+)
+def test_entry_that_does_not_fit_the_tree(tree: Path, before: str, after: str, named: str) -> None:
+    status, output = run(tree, ENTRY.format(new="0").replace(before, after))
+    assert status == 2
+    assert named in output
+
+
+def test_test_that_fails_anyway(tree: Path) -> None:
+    status, output = run(tree, ENTRY.format(new="0").replace("test_first", "test_missing"))
+    assert status == 2
+    assert "without any mutation" in output

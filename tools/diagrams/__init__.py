@@ -1,0 +1,1 @@
+"""Draws the state machines of the core into docs/state_machines.md, from their tables."""

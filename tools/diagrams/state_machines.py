@@ -1,0 +1,47 @@
+"""The partition and replica state machines as Mermaid state diagrams."""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import TypeVar
+
+from controller.core import partition_states, replica_states
+
+State = TypeVar("State", bound=IntEnum)
+
+_HEAD = """\
+# State machines
+
+Drawn by `python -m tools.diagrams` from the tables that the controller works with: an arrow is a
+change of state that is allowed. Any other is told to the operator and the state is kept.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join(
+        [
+            _HEAD,
+            "## Partitions",
+            "",
+            "`controller/core/partition_states.py`, Kafka's PartitionState.",
+            "",
+            diagram(partition_states.PREVIOUS_STATES, "NON_EXISTENT"),
+            "",
+            "## Replicas",
+            "",
+            "`controller/core/replica_states.py`, Kafka's ReplicaState.",
+            "",
+            diagram(replica_states.PREVIOUS_STATES, "NON_EXISTENT"),
+            "",
+        ]
+    )
+
+
+def diagram(previous: Mapping[State, Sequence[State]], first: str) -> str:
+    """One table as a fenced Mermaid diagram; what is not known yet is in the state `first`."""
+    arrows = [
+        f"    {source.name} --> {target.name}"
+        for target, sources in previous.items()
+        for source in sources
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {first}", *arrows, "```"])
