@@ -36,7 +36,7 @@ def entries(page: Path) -> list[tuple[str, str]]:
 
 
 @cache
-def tests_in(module: str) -> frozenset[str]:
+def functions_in(module: str) -> frozenset[str]:
     path = ROOT / module
     if not path.is_file():
         return frozenset()
@@ -58,7 +58,7 @@ def test_every_row_is_on_one_page() -> None:
 def test_the_tests_that_a_page_names_exist(page: Path) -> None:
     named = _TEST.findall(page.read_text(encoding="utf-8"))
     assert named
-    assert [one for one in named if one[1] not in tests_in(one[0])] == []
+    assert [one for one in named if one[1] not in functions_in(one[0])] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

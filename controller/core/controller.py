@@ -4,7 +4,15 @@ from collections import deque
 from collections.abc import Iterable
 
 from controller.core.batch import RequestBatch
-from controller.core.commands import Command, CommandId, Issued, LeaderAndIsrRequest, Notice, Reason
+from controller.core.commands import (
+    Command,
+    CommandId,
+    Issued,
+    LeaderAndIsrRequest,
+    Notice,
+    Reason,
+    Stop,
+)
 from controller.core.configuration import Configuration
 from controller.core.state import ControllerContext
 from controller.core.triggers import Trigger
@@ -14,7 +22,8 @@ class Controller:
     """The controller of one daemon run.
 
     `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
-    holds the role. `now_ms` is the wall clock of the event that is being folded.
+    holds the role, `is_stopping` that the daemon is told to end. `now_ms` is the wall clock of
+    the event that is being folded.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -25,6 +34,7 @@ class Controller:
         self.session_id = 0
         self.is_active = False
         self.is_connected = False
+        self.is_stopping = False
         self.now_ms = 0
         self._cause = 0
         self._ordinal = 0
@@ -69,16 +79,24 @@ class Controller:
         """An empty batch of broker requests, issued under this rule."""
         return RequestBatch(self.context, self.protocol, self.configuration.broker_id, rule)
 
-    def send(self, batch: RequestBatch) -> None:
-        """Issue a batch's requests in KB 12.2.2's order."""
+    def send(self, batch: RequestBatch) -> list[CommandId]:
+        """Issue a batch's requests in KB 12.2.2's order; their ids."""
         reason = Reason(batch.rule)
+        sent = []
         for request in batch.requests():
             id = self.issue(request, reason)
             if isinstance(request, LeaderAndIsrRequest):
                 self.context.in_flight[id] = request
+            sent.append(id)
+        return sent
 
-    def send_metadata(self, rule: str, brokers: Iterable[int]) -> None:
-        """UpdateMetadata without partitions, to spread who is alive."""
+    def send_metadata(self, rule: str, brokers: Iterable[int]) -> list[CommandId]:
+        """UpdateMetadata without partitions, to spread who is alive; the requests that went out."""
         batch = self.new_batch(rule)
         batch.add_update_metadata(brokers, ())
-        self.send(batch)
+        return self.send(batch)
+
+    def stop(self, reason: str, rule: str) -> None:
+        """End the daemon; nothing is begun after that."""
+        self.is_stopping = True
+        self.issue(Stop(reason), Reason(rule))

@@ -31,7 +31,7 @@ from controller.core.events import (
     ZnodesRead,
     ZnodesWritten,
 )
-from controller.core.outcomes import CONNECTED, SLICE, Wait
+from controller.core.outcomes import CONNECTED, SLICE, Answers, Wait
 from controller.core.procedures.api_calls import refuse
 from controller.core.procedures.dispatch import process
 from controller.core.procedures.responses import process_broker_answer, process_channel_fault
@@ -105,15 +105,21 @@ class Fold:
                 self.controller.enqueue(ApiCall(request))
             case BrokerAnswered() as answer:
                 process_broker_answer(self.controller, answer)
+                return self._offer(answer)
             case ChannelFault() as fault:
                 process_channel_fault(self.controller, fault)
             case SessionConnected() | SessionDisconnected() | SessionExpired() as change:
                 return self._change_session(change)
             case ShutdownRequested(reason=reason):
                 self.controller.triggers.appendleft(HandBack(reason))
-            case TimerFired():
-                pass
+            case TimerFired() as fired:
+                return self._offer(fired)
         return None
+
+    def _offer(self, event: BrokerAnswered | TimerFired) -> Answers | None:
+        """The answers that are waited for, if this event completes them."""
+        result = self._wait.result if self._wait is not None else None
+        return result if isinstance(result, Answers) and result.add(event) else None
 
     def _change_session(
         self, event: SessionConnected | SessionDisconnected | SessionExpired
@@ -141,19 +147,24 @@ class Fold:
                 self._procedure.throw(TermOver())
             self._procedure = self._wait = None
             self.controller.triggers.appendleft(cast(Trigger, self._trigger))
-        kept = []
-        for trigger in self.controller.triggers:
-            if isinstance(trigger, HandBack):
-                kept.append(trigger)
-            elif isinstance(trigger, ApiCall):
-                refuse(self.controller, trigger.request)
+        hand_back = [one for one in self.controller.triggers if isinstance(one, HandBack)]
+        self._drop_triggers()
+        self.controller.triggers.extend([Expire(), *hand_back])
+
+    def _drop_triggers(self) -> None:
+        """What waits is not handled any more; whoever asked for something is told."""
+        triggers = list(self.controller.triggers)
         self.controller.triggers.clear()
-        self.controller.triggers.extend([Expire(), *kept])
+        for trigger in triggers:
+            if isinstance(trigger, ApiCall):
+                refuse(self.controller, trigger.request)
 
     def _advance(self, result: Any) -> bool:
         """Run procedures as far as they get; True where a slice ends in between."""
         while True:
             if self._procedure is None:
+                if self.controller.is_stopping:
+                    self._drop_triggers()
                 if not self.controller.triggers:
                     return False
                 self._trigger = self.controller.triggers.popleft()
@@ -177,7 +188,7 @@ def trigger_of(path: str, change: str) -> Trigger | None:
     if change == "children":
         return _OF_CHILDREN.get(path)
     parent, _, name = path.rpartition("/")
-    if change == "data" and parent == znodes.BROKER_IDS and name.isdecimal():
+    if change == "data" and parent == znodes.BROKER_IDS and znodes.is_broker_id(name):
         return BrokerModifications(int(name))
     if change == "data" and parent == znodes.TOPICS:
         return PartitionModifications(name)

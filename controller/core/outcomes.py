@@ -9,7 +9,14 @@ from collections.abc import Generator
 from typing import Any, Final
 
 from controller.core.commands import CommandId
-from controller.core.events import ChildrenRead, TopicIdsDrawn, ZnodesRead, ZnodesWritten
+from controller.core.events import (
+    BrokerAnswered,
+    ChildrenRead,
+    TimerFired,
+    TopicIdsDrawn,
+    ZnodesRead,
+    ZnodesWritten,
+)
 
 
 class Znodes:
@@ -83,6 +90,23 @@ class TopicIds:
         """Take the answer."""
         self.topic_ids = event.topic_ids
         return True
+
+
+class Answers:
+    """Answers of brokers to some requests, or the end of a timer."""
+
+    __slots__ = ("_timer", "_waiting")
+
+    def __init__(self, requests: list[CommandId], timer: str) -> None:
+        self._waiting = dict.fromkeys(requests)
+        self._timer = timer
+
+    def add(self, event: BrokerAnswered | TimerFired) -> bool:
+        """Take an answer; whether all are there, or the time is over."""
+        if isinstance(event, TimerFired):
+            return event.timer == self._timer
+        self._waiting.pop(event.command, None)
+        return not self._waiting
 
 
 Result = Znodes | Writes | Children | TopicIds

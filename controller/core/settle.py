@@ -137,9 +137,7 @@ async def _settle(
         return []
     await _is_lost([done.errors[place] for place in lost])
     rule = "settle writes whose reply was lost"
-    id = controller.issue(SyncZnodes("/"), Reason(rule))
-    await suspend(Wait(id, Writes(1)))
-    found = await read_znodes(controller, [operations[place].path for place in lost], rule)
+    found = await read_latest(controller, [operations[place].path for place in lost], rule)
     again = []
     for place, error, data, version in zip(
         lost, found.errors, found.data, found.versions, strict=True
@@ -150,6 +148,23 @@ async def _settle(
         else:
             done.errors[place], done.versions[place] = verdict, version
     return again
+
+
+async def read_latest(controller: Controller, paths: list[str], rule: str) -> Znodes:
+    """As `read_znodes`, but nothing that was done before is missed, though the server lags.
+
+    Sync and read go over one connection: after a new one the server may be another (races.md R32).
+    """
+    while True:
+        await _connected(controller)
+        id = controller.issue(SyncZnodes("/"), Reason(rule))
+        synced: Writes = await suspend(Wait(id, Writes(1)))
+        if await _is_lost(synced.errors):
+            continue
+        id = controller.issue(ReadZnodes(tuple(paths), False), Reason(rule))
+        found: Znodes = await suspend(Wait(id, Znodes(len(paths))))
+        if not await _is_lost(found.errors):
+            return found
 
 
 def _verdict(operation: WriteOperation, error: int, data: bytes | None, version: int) -> int:

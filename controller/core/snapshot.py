@@ -35,6 +35,8 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     session_id: int
     is_active: bool
     is_connected: bool
+    is_loaded: bool
+    is_stopping: bool
     epoch: int
     epoch_version: int
     brokers: list[Broker]
@@ -44,6 +46,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     offline_dirs: dict[int, list[tuple[str, int]]]
     reassigning: list[tuple[str, int]]
     queued_for_deletion: list[str]
+    awaiting_brokers: list[str]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest]]
 
 
@@ -59,6 +62,8 @@ def take_snapshot(fold: Fold) -> bytes:
             session_id=controller.session_id,
             is_active=controller.is_active,
             is_connected=controller.is_connected,
+            is_loaded=context.is_loaded,
+            is_stopping=controller.is_stopping,
             epoch=context.epoch,
             epoch_version=context.epoch_version,
             brokers=list(context.brokers.values()),
@@ -71,6 +76,7 @@ def take_snapshot(fold: Fold) -> bytes:
             },
             reassigning=[one.key for one in context.reassigning],
             queued_for_deletion=list(context.queued_for_deletion),
+            awaiting_brokers=list(context.awaiting_brokers),
             in_flight=list(context.in_flight.items()),
         )
     )
@@ -84,6 +90,8 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.session_id = snapshot.session_id
     controller.is_active = snapshot.is_active
     controller.is_connected = snapshot.is_connected
+    controller.is_stopping = snapshot.is_stopping
+    context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
     context.brokers = {broker.id: broker for broker in snapshot.brokers}
     context.shutting_down = dict.fromkeys(snapshot.shutting_down)
@@ -98,6 +106,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     }
     context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
+    context.awaiting_brokers = dict.fromkeys(snapshot.awaiting_brokers)
     context.in_flight = dict(snapshot.in_flight)
     return fold
 

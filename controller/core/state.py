@@ -80,9 +80,12 @@ class Topic:
 class ControllerContext:
     """The whole knowledge of one term; empty while another broker is controller.
 
-    `channels` maps each broker that has one to the broker epoch that it was opened for;
-    `in_flight` holds the LeaderAndIsr requests without an answer. `own_broker` is
-    the daemon in the live brokers that others are told of, None if it is not among them.
+    - `is_loaded`: the failover has begun.
+    - `channels`: each broker that has one, with the broker epoch that it was opened for.
+    - `own_broker`: the daemon in the live brokers that others are told of, if it is among them.
+    - `awaiting_brokers`: topics with a partition that names the daemon alone, while no broker
+      lives that could take its place.
+    - `in_flight`: the LeaderAndIsr requests without an answer.
     """
 
     def __init__(self, inter_broker_listener: str, own_broker: Broker | None = None) -> None:
@@ -90,6 +93,7 @@ class ControllerContext:
         self.own_broker = own_broker
         self.epoch = 0
         self.epoch_version = 0
+        self.is_loaded = False
         self.brokers: dict[int, Broker] = {}
         self.shutting_down: dict[int, None] = {}
         self.channels: dict[int, int] = {}
@@ -99,6 +103,7 @@ class ControllerContext:
         self.offline_dirs: dict[int, dict[Partition, None]] = {}
         self.reassigning: dict[Partition, None] = {}
         self.queued_for_deletion: dict[str, None] = {}
+        self.awaiting_brokers: dict[str, None] = {}
 
     # Brokers
 

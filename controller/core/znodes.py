@@ -6,10 +6,11 @@ bytes that Kafka's own classes would give, but for the order of keys, which Kafk
 
 import base64
 import binascii
-from typing import Any, Final
+import re
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from controller.core.errors import ZnodeError
 from controller.core.values import RECOVERED, Assignment, Broker, Endpoint, LeaderAndIsr
@@ -27,6 +28,17 @@ TOPIC_CONFIGS: Final = "/config/topics"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PORT_MAX: Final = 65535
+_INT_MAX: Final = 2**31 - 1
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+
+Int32 = Annotated[int, Meta(ge=-(2**31), le=_INT_MAX)]
+Epoch = Annotated[int, Meta(ge=-1, le=_INT_MAX - 1)]
+"""An epoch that can be raised."""
+Port = Annotated[int, Meta(ge=-1, le=65535)]
+Replicas = tuple[Int32, ...]
+"""Kafka takes any id, also one that no broker can have."""
+
 _SEQUENCED: Final = {ISR_CHANGES: "isr_change_", LOG_DIR_EVENTS: "log_dir_event_"}
 
 
@@ -66,8 +78,8 @@ def topic_config_path(topic: str) -> str:
 class ControllerZnode(Struct, frozen=True):
     """The content of /controller. Only `brokerid` is needed to read it."""
 
-    brokerid: int
-    kraftControllerEpoch: int = -1
+    brokerid: Int32
+    kraftControllerEpoch: Int32 = -1
 
 
 _controller_decoder = msgspec.json.Decoder(ControllerZnode)
@@ -91,18 +103,31 @@ def write_controller(broker: int, wall_ms: int) -> bytes:
 def read_controller_epoch(data: bytes | None) -> int:
     """The controller epoch: decimal text. Raises ZnodeError."""
     text = (data or b"").decode("ascii", "replace")
-    if not text.isdecimal():
-        raise ZnodeError(f"{CONTROLLER_EPOCH} holds {text[:40]!r}, not a number: mend the znode")
+    number = _number(text)
+    if number is None or number == _INT_MAX:
+        raise ZnodeError(f"{CONTROLLER_EPOCH} holds {text[:40]!r}, not an epoch: mend the znode")
+    return number
+
+
+def _number(text: str) -> int | None:
+    """A natural number of 32 bits in its only spelling; None for anything else."""
+    if not _NUMBER.fullmatch(text) or int(text) > _INT_MAX:
+        return None
     return int(text)
+
+
+def is_broker_id(text: str) -> bool:
+    """Whether the name of a znode is a broker id."""
+    return _number(text) is not None
 
 
 # /brokers/ids/N -------------------------------------------------------------------------------
 
 
 class _BrokerZnode(Struct, frozen=True):
-    version: int
+    version: Int32
     host: str | None = None
-    port: int = -1
+    port: Port = -1
     endpoints: list[str] | None = None
     rack: str | None = None
     listener_security_protocol_map: dict[str, str] = {}
@@ -119,8 +144,8 @@ def read_broker(broker: int, data: bytes | None, epoch: int) -> Broker:
         if znode.version < 1:
             raise ZnodeError(f"{path}: version {znode.version} is not known")
         if znode.version == 1 or znode.endpoints is None:
-            if znode.host is None:
-                raise ZnodeError(f"{path}: neither endpoints nor a host")
+            if znode.host is None or znode.port < 0:
+                raise ZnodeError(f"{path}: neither endpoints nor a host and port")
             endpoints: tuple[Endpoint, ...] = (
                 Endpoint("PLAINTEXT", "PLAINTEXT", znode.host, znode.port),
             )
@@ -135,22 +160,23 @@ def read_broker(broker: int, data: bytes | None, epoch: int) -> Broker:
 def _endpoint(path: str, text: str, protocols: dict[str, str]) -> Endpoint:
     listener, found, address = text.partition("://")
     host, colon, port = address.rpartition(":")
-    if not found or not colon or not port.isdecimal():
+    number = _number(port)
+    if not found or not colon or number is None or number > _PORT_MAX:
         raise ZnodeError(f"{path}: endpoint {text[:80]!r} is not LISTENER://host:port")
     # A map that lacks the listener: its name is the protocol's (Kafka's default map).
     protocol = protocols.get(listener, listener)
     if protocol not in _SECURITY_PROTOCOLS:
         raise ZnodeError(f"{path}: listener {listener} has no known security protocol")
-    return Endpoint(listener, protocol, host.strip("[]"), int(port))
+    return Endpoint(listener, protocol, host.strip("[]"), number)
 
 
 # /brokers/topics/T ----------------------------------------------------------------------------
 
 
 class _TopicZnode(Struct, frozen=True):
-    partitions: dict[str, tuple[int, ...]] = {}
-    adding_replicas: dict[str, tuple[int, ...]] = {}
-    removing_replicas: dict[str, tuple[int, ...]] = {}
+    partitions: dict[str, Replicas] = {}
+    adding_replicas: dict[str, Replicas] = {}
+    removing_replicas: dict[str, Replicas] = {}
     topic_id: str | None = None
 
 
@@ -173,9 +199,15 @@ def read_topic(topic: str, data: bytes | None) -> TopicContent:
     path = topic_path(topic)
     try:
         znode = _topic_decoder.decode(data or b"")
-        numbers = sorted((int(key), key) for key in znode.partitions)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ZnodeError(f"{path} cannot be read as a topic: {error}") from error
+    numbers: list[tuple[int, str]] = []
+    for key in znode.partitions:
+        number = _number(key)
+        if number is None:
+            raise ZnodeError(f"{path}: {key[:40]!r} is no partition number")
+        numbers.append((number, key))
+    numbers.sort()
     adding, removing = znode.adding_replicas, znode.removing_replicas
     assignments = {
         number: Assignment(znode.partitions[key], adding.get(key, ()), removing.get(key, ()))
@@ -221,11 +253,11 @@ def write_topic_id(topic_id: bytes) -> str:
 
 
 class _StateZnode(Struct, frozen=True, gc=False):
-    leader: int
-    leader_epoch: int
-    controller_epoch: int
-    isr: tuple[int, ...]
-    leader_recovery_state: int = RECOVERED
+    leader: Annotated[int, Meta(ge=-1, le=_INT_MAX)]
+    leader_epoch: Epoch
+    controller_epoch: Epoch
+    isr: Replicas
+    leader_recovery_state: Annotated[int, Meta(ge=0, le=1)] = RECOVERED
 
 
 _state_decoder = msgspec.json.Decoder(_StateZnode)
@@ -264,7 +296,7 @@ def write_state(state: LeaderAndIsr) -> bytes:
 
 class _PartitionName(Struct, frozen=True):
     topic: str
-    partition: int
+    partition: Int32
 
 
 class _PartitionNames(Struct, frozen=True):
@@ -294,7 +326,7 @@ def read_isr_change(path: str, data: bytes | None) -> list[tuple[str, int]]:
 
 
 class _LogDirEvent(Struct, frozen=True):
-    broker: int
+    broker: Int32
 
 
 _log_dir_decoder = msgspec.json.Decoder(_LogDirEvent)
@@ -320,7 +352,7 @@ class ProducerIds(Struct, frozen=True):
 
 
 class _ProducerIdsZnode(Struct, frozen=True):
-    broker: int
+    broker: Int32
     block_start: str
     block_end: str
 
@@ -357,13 +389,13 @@ class Features(Struct, frozen=True):
 
 
 class _Level(Struct, frozen=True):
-    max_version_level: int
-    min_version_level: int | None = None
+    max_version_level: Int32
+    min_version_level: Int32 | None = None
 
 
 class _FeatureZnode(Struct, frozen=True):
-    version: int
-    status: int
+    version: Int32
+    status: Int32
     features: dict[str, _Level]
 
 

@@ -9,7 +9,7 @@ from kio.index import KioIndexError, load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
-from controller.wire.errors import WireError
+from controller.wire.errors import MalformedResponse, WireError
 
 HEAD_BYTES: Final = 8
 """What every request begins with, whatever its version."""
@@ -33,7 +33,7 @@ def read_head(frame: bytes) -> RequestHead:
 
 
 def response_schema(head: RequestHead) -> Any:
-    """kio's module-level class of the answer to that request. Raises `MalformedRequest`."""
+    """kio's class of the answer to that request. Raises `MalformedRequest`."""
     try:
         return load_response_schema(head.api_key, head.version)
     except KioIndexError as fault:
@@ -55,13 +55,38 @@ def decode_request(head: RequestHead, frame: bytes) -> Any:
     return body
 
 
+def encode_request(head: RequestHead, client_id: str, request: Any) -> bytes:
+    """A request as a whole frame: its size, its header, its body."""
+    header = request.__header_schema__(
+        request_api_key=head.api_key,
+        request_api_version=head.version,
+        correlation_id=head.correlation_id,
+        client_id=client_id,
+    )
+    return _frame(header, request)
+
+
+def decode_response(head: RequestHead, frame: bytes) -> Any:
+    """The body of the answer to the request of that head. Raises `MalformedResponse`."""
+    schema = response_schema(head)
+    try:
+        _, at = entity_reader(schema.__header_schema__)(frame, 0)
+        return entity_reader(schema)(frame, at)[0]
+    except (SerialError, ValueError, KeyError, struct.error) as fault:
+        raise MalformedResponse(f"answer to api key {head.api_key}: {fault!r}") from fault
+
+
 def encode_response(head: RequestHead, response: Any) -> bytes:
     """An answer as a whole frame: its size, its header, its body."""
     header = response.__header_schema__(correlation_id=head.correlation_id)
+    return _frame(header, response)
+
+
+def _frame(header: Any, body: Any) -> bytes:
     frame = BytesIO()
     frame.write(bytes(4))
     entity_writer(type(header))(frame, header)
-    entity_writer(type(response))(frame, response)
+    entity_writer(type(body))(frame, body)
     size = frame.tell() - 4
     frame.seek(0)
     frame.write(struct.pack(">i", size))

@@ -36,7 +36,11 @@ CONTROLLED_SHUTDOWN: Final = 7
 ALTER_PARTITION: Final = 56
 ALLOCATE_PRODUCER_IDS: Final = 67
 
-SPOKEN: Final = {CONTROLLED_SHUTDOWN: (0, 3), ALTER_PARTITION: (0, 3), ALLOCATE_PRODUCER_IDS: (0, 0)}
+SPOKEN: Final = {
+    CONTROLLED_SHUTDOWN: (0, 3),
+    ALTER_PARTITION: (0, 3),
+    ALLOCATE_PRODUCER_IDS: (0, 0),
+}
 """The first and the last version of each of the controller's own requests."""
 
 _FIRST_BY_TOPIC_ID: Final = 2
@@ -55,18 +59,16 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
         raise MalformedRequest(f"api key {head.api_key}: version {head.version} is not offered")
     body = decode_request(head, frame)
     broker, broker_epoch = body.broker_id, getattr(body, "broker_epoch", -1)
-    match head.api_key:
-        case 7:
-            return ControlledShutdownReceived(request, head.version, broker, broker_epoch)
-        case 67:
-            return AllocateProducerIdsReceived(request, head.version, broker, broker_epoch)
-        case _:
-            states = [
-                _proposed(head.version, topic, one)
-                for topic in _not_null(body.topics)
-                for one in _not_null(topic.partitions)
-            ]
-            return AlterPartitionReceived(request, head.version, broker, broker_epoch, states)
+    if head.api_key == CONTROLLED_SHUTDOWN:
+        return ControlledShutdownReceived(request, head.version, broker, broker_epoch)
+    if head.api_key == ALLOCATE_PRODUCER_IDS:
+        return AllocateProducerIdsReceived(request, head.version, broker, broker_epoch)
+    states = [
+        _proposed(head.version, topic, one)
+        for topic in _not_null(body.topics)
+        for one in _not_null(topic.partitions)
+    ]
+    return AlterPartitionReceived(request, head.version, broker, broker_epoch, states)
 
 
 def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:

@@ -145,6 +145,7 @@ class Simulation:
 
     def happen_next(self, event: Event, channel: str) -> None:
         """As `happen`, but the controller does not look yet."""
+        self._collect_watches()
         self._inbox.append((channel, event))
 
     def happen(self, event: Event, channel: str) -> None:

@@ -3,12 +3,15 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from aiozk import ZKClient
 from aiozk.exc import NoNode
 
 from tools.lab.cluster_view import until
-from tools.lab.refold import run
+from tools.lab.refold import Refold, run
+
+OWN_ID = 1000
 
 
 @asynccontextmanager
@@ -20,6 +23,18 @@ async def client(connect: str) -> AsyncIterator[ZKClient]:
         yield made
     finally:
         await made.close()
+
+
+@asynccontextmanager
+async def daemon_of(connect: str, log_dir: Path, *options: str) -> AsyncIterator[Refold]:
+    """A `refold run` to be started, which ends with the block whatever happens."""
+    daemon = Refold(connect, OWN_ID, log_dir, *options)
+    try:
+        yield daemon
+    finally:
+        if daemon.running:
+            daemon.kill()
+            await daemon.ended()
 
 
 async def make_cluster(zookeeper: ZKClient, chroot: str) -> None:
@@ -43,7 +58,7 @@ async def until_controller(zookeeper: ZKClient, chroot: str, broker: int) -> Non
 
 
 async def refold(
-    command: str, connect: str, log_dir: object, *more: str, broker_id: int = 1000
+    command: str, connect: str, log_dir: Path, *more: str, broker_id: int = OWN_ID
 ) -> tuple[int, str]:
     """Exit status and output of `refold run` or `refold check`."""
     return await run(

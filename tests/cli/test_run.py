@@ -6,13 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.cli.clusters import client, make_cluster, refold
+from tests.cli.clusters import OWN_ID, client, daemon_of, make_cluster, refold, until_controller
 from tools.lab import Lab, ZooKeeperServer
 from tools.lab.cluster_view import until
 from tools.lab.ports import free_port
-from tools.lab.refold import Refold, command, run
-
-OWN_ID = 1000
+from tools.lab.refold import run
 
 
 def zookeeper_settings(folder: Path, content: str = "") -> str:
@@ -100,8 +98,11 @@ async def test_a_killed_runs_session_is_waited_for(
 ) -> None:
     """What a supervisor does: start again at once after a kill -9."""
     connect = f"{zookeeper.connect}/again"
-    daemon = Refold(connect, OWN_ID, tmp_path / "logs", "--config", zookeeper_settings(tmp_path))
-    async with client(zookeeper.connect) as znodes:
+    options = ("--config", zookeeper_settings(tmp_path))
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(connect, tmp_path / "logs", *options) as daemon,
+    ):
         await make_cluster(znodes, "/again")
         await daemon.start()
         await until_controller(znodes, "/again", OWN_ID)
@@ -110,7 +111,7 @@ async def test_a_killed_runs_session_is_waited_for(
         await daemon.start()
 
         async def is_elected_again() -> bool:
-            return await znodes.get_data("/again/controller_epoch") == b"2"
+            return bool(await znodes.get_data("/again/controller_epoch") == b"2")
 
         await until(is_elected_again, 20, "the role again")
         assert await daemon.stop() == 0
@@ -120,27 +121,22 @@ async def test_a_killed_runs_session_is_waited_for(
 @pytest.mark.lab
 async def test_a_second_sigterm_ends_at_once(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
     connect = f"{zookeeper.connect}/twice"
-    async with client(zookeeper.connect) as znodes:
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(connect, tmp_path / "logs") as daemon,
+    ):
         await make_cluster(znodes, "/twice")
-        process = await asyncio.create_subprocess_exec(
-            *command("run", "--zookeeper", connect, "--broker-id", str(OWN_ID)),
-            *("--log-dir", str(tmp_path / "logs")),
-            stderr=asyncio.subprocess.PIPE,
-        )
+        await daemon.start()
         await until_controller(znodes, "/twice", OWN_ID)
-    # Without ZooKeeper the role cannot be handed back, so the first one takes its time.
-    zookeeper.pause()
-    try:
-        process.send_signal(signal.SIGTERM)
-        with anyio.move_on_after(1):
-            await process.wait()
-        assert process.returncode is None
-        process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(5):
-            await process.communicate()
-    finally:
-        zookeeper.resume()
-    assert process.returncode == -signal.SIGTERM
+        # Without ZooKeeper the role cannot be handed back, so the first one takes its time.
+        zookeeper.pause()
+        try:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(daemon.stop(), 1)
+            with anyio.fail_after(5):
+                assert await daemon.stop() == -signal.SIGTERM
+        finally:
+            zookeeper.resume()
 
 
 @pytest.mark.lab
@@ -150,8 +146,10 @@ async def test_sigterm_hands_the_role_back_to_a_stock_broker(lab: Lab, tmp_path:
     zookeeper = await lab.start_zookeeper()
     (broker,) = await lab.start_brokers(1, chroot="/kafka", inter_broker_protocol="2.6")
     options = ("--config", str(broker.folder / "server.properties"), "--take-over")
-    daemon = Refold(f"{zookeeper.connect}/kafka", OWN_ID, tmp_path / "logs", *options)
-    async with client(zookeeper.connect) as znodes:
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(f"{zookeeper.connect}/kafka", tmp_path / "logs", *options) as daemon,
+    ):
         await daemon.start()
         await until_controller(znodes, "/kafka", OWN_ID)
         assert await daemon.stop() == 0

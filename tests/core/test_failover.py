@@ -179,6 +179,7 @@ def test_CI_50_without_topic_ids_a_new_controller_gives_none() -> None:
 
 def test_CI_51_a_topic_id_lives_through_a_restart() -> None:
     first = Cluster(1).start()
+    first.create_topic("z", {0: [1]})
     first.create_topic("t", {0: [1]})
     given = first.topic("t").topic_id
     first.shut_down()

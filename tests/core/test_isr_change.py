@@ -35,9 +35,9 @@ def test_the_announced_state_counts_from_then_on() -> None:
     cluster = started()
     cluster.set_isr("t", 0, [1])
     cluster.announce_isr(("t", 0))
+    assert cluster.partition("t", 0).leadership == cluster.leadership("t", 0)
     cluster.stop_broker(2)
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 1 ce 1"
-    assert cluster.partition("t", 0).leadership == cluster.leadership("t", 0)
 
 
 def test_several_notifications_are_one_batch() -> None:

@@ -226,6 +226,7 @@ def test_an_active_daemon_hands_the_role_back() -> None:
     seen = cluster.seen()
     cluster.shut_down()
     assert cluster.controller() is None
+    assert seen.written() == [znodes.CONTROLLER]
     assert seen.channels() == ["close channel to 1", "close channel to 2"]
     assert [one for one in seen.commands if isinstance(one, Stop)] == [Stop("")]
     assert seen.commands[-1] == Stop("")

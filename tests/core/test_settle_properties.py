@@ -14,7 +14,7 @@ from controller.core.commands import (
     WriteZnodes,
     ZooKeeperCommand,
 )
-from controller.core.events import ZnodesWritten
+from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import (
     CONNECTION_LOSS,
     OK,
@@ -46,6 +46,9 @@ class Loss(NamedTuple):
     meddled: tuple[str, ...]
 
 
+DONE, LOST = Loss(0, 1, ()), Loss(0, 0, ())
+
+
 @st.composite
 def operations(draw: st.DrawFn) -> list[WriteOperation]:
     """One write to each of some paths, at the right version, a wrong one or any."""
@@ -74,9 +77,9 @@ losses = st.lists(
 
 
 class LossyServer:
-    """Answers a driven controller as a server does whose connections break.
+    """Answers a driven controller as servers do whose connections break.
 
-    After a loss a server that lags behind answers, until it is told to get in step (sync).
+    After each loss a server that lags behind answers, until it is told to get in step (sync).
     """
 
     def __init__(self, driven: Driven, plan: Sequence[Loss | None]) -> None:
@@ -84,19 +87,23 @@ class LossyServer:
         self.happened: dict[str, int] = {}
         self.meddled: dict[str, None] = {}
         self._plan = list(plan)
-        self._behind: ZooKeeper | None = None
+        self._laggard: ZooKeeper | None = None
+        self._is_behind = False
 
     def reply(self, command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
         loss = self._plan.pop(0) if self._plan else None
+        if isinstance(command, WriteZnodes):
+            return [self._write(command, loss)]
+        self._is_behind = bool(loss) or (self._is_behind and not isinstance(command, SyncZnodes))
         match command:
-            case WriteZnodes():
-                return [self._write(command, loss)]
             case SyncZnodes() if loss:
                 return [ZnodesWritten(ANY_ID, 0, [CONNECTION_LOSS], [-1])]
-            case SyncZnodes():
-                self._behind = None
-            case ReadZnodes() if self._behind:
-                return answer(self._behind, self.driven.session, ANY_ID, command, 0)
+            case ReadZnodes(paths=paths) if loss:
+                lost, nothing = [CONNECTION_LOSS] * len(paths), [-1] * len(paths)
+                none: list[bytes | None] = [None] * len(paths)
+                return [ZnodesRead(ANY_ID, 0, lost, none, nothing, nothing, nothing, nothing)]
+            case ReadZnodes() if self._is_behind and self._laggard:
+                return answer(self._laggard, self.driven.session, ANY_ID, command, 0)
         return None
 
     def _write(self, command: WriteZnodes, loss: Loss | None) -> ZnodesWritten:
@@ -108,7 +115,7 @@ class LossyServer:
         versions = [one.versions[0] for one in outcomes[:answered]]
         lost = count - len(errors)
         if lost:
-            self._behind = before
+            self._laggard, self._is_behind = before, True
         for path in meddled:
             self._meddle(path)
         return ZnodesWritten(ANY_ID, 0, errors + [CONNECTION_LOSS] * lost, versions + [-1] * lost)
@@ -132,7 +139,8 @@ class LossyServer:
 
 
 @settings(max_examples=200)
-@example(operations=[Create("/a", OURS)], there=[], plan=[Loss(0, 1, ()), Loss(0, 0, ())])
+@example(operations=[Create("/a", OURS)], there=[], plan=[DONE, LOST])
+@example(operations=[Create("/a", OURS)], there=[], plan=[DONE, None, LOST])
 @given(
     operations=operations(),
     there=st.lists(st.sampled_from(PATHS), unique=True),

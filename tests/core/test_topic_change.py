@@ -144,6 +144,7 @@ def test_CI_47_a_topic_made_without_id_gets_one_and_keeps_it() -> None:
 def test_CI_48_below_2_8_a_topic_never_gets_an_id() -> None:
     cluster = Cluster(1, inter_broker_protocol_version="2.7-IV0").start()
     cluster.create_topic("t", {0: [1]})
+    assert cluster.topic("t").topic_id is None
     cluster.create_topic("t", {0: [1], 1: [1]})
     assert cluster.topic("t").topic_id is None
     cluster.remove_topic_znodes("t")

@@ -5,6 +5,7 @@ After a change that is meant: `pytest tests/core/test_transcripts.py --write-tra
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from replay.world.transcript import transcript
@@ -12,8 +13,14 @@ from tests.core.transcripts import FOLDER, SCENARIOS, History
 
 
 def text_of(name: str, story: str, history: History) -> str:
+    """Events are numbered from 1 on: what went before a story does not change its text."""
+    before = history[0][0].seq - 1
+    renumbered = [
+        (msgspec.structs.replace(recorded, seq=recorded.seq - before), issued)
+        for recorded, issued in history
+    ]
     title = name.replace("_", " ")
-    return f"{title}: {' '.join(story.split())}\n\n{transcript(history)}"
+    return f"{title}: {' '.join(story.split())}\n\n{transcript(renumbered)}"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)

@@ -2,8 +2,10 @@
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from aiokafka.errors import KafkaError
 
@@ -18,7 +20,7 @@ SESSION_MS = 4000
 WAIT_SECONDS = 25.0
 
 BROKER_CONFIG = {
-    "zookeeper.session.timeout.ms": "4000",
+    "zookeeper.session.timeout.ms": "6000",
     "replica.lag.time.max.ms": "3000",
     "min.insync.replicas": "2",
 }
@@ -33,6 +35,14 @@ class Scene:
         self.connect = lab.zookeepers[0].connect + chroot
         self.daemons: list[Refold] = []
         self._folder = folder
+
+    @asynccontextmanager
+    async def new_view(self) -> AsyncIterator[None]:
+        """Look with another ZooKeeper session, after ZooKeeper was away."""
+        before = self.view
+        async with ClusterView(self.connect) as self.view:
+            yield
+        self.view = before
 
     def daemon(
         self,
@@ -86,6 +96,32 @@ class Scene:
 
         return await timed(named, "a stock broker is controller")
 
+    async def until_told(self, daemon: Refold, code: str) -> dict[str, Any]:
+        """Wait until the daemon has sent its operator a message of this code; the first one."""
+        found: list[dict[str, Any]] = []
+
+        async def told() -> bool:
+            found[:] = [one for one in daemon.messages() if one.get("code") == code]
+            return bool(found)
+
+        await timed(told, f"refold tells {code}")
+        return found[0]
+
+    @contextmanager
+    def brokers_paused(self) -> Iterator[None]:
+        """No broker does anything meanwhile: none of them is the first to take a free role.
+
+        To be left well before their sessions end.
+        """
+        paused = [one for one in self.lab.brokers if one.state == "running"]
+        for broker in paused:
+            broker.pause()
+        try:
+            yield
+        finally:
+            for broker in paused:
+                broker.resume()
+
     async def create_topic(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
         """Make a topic and wait until each partition is led by its first replica, also in the
         eyes of the brokers."""
@@ -120,6 +156,15 @@ class Scene:
             )
 
         return await timed(full, f"{topic} has {replicas} replicas in sync")
+
+    async def until_isr(self, topic: str, sizes: Mapping[int, int]) -> float:
+        """Wait until each partition, by its number, has so many replicas in sync."""
+
+        async def full() -> bool:
+            states = await self.view.states(topic)
+            return {number: len(one["isr"]) for number, one in states.items()} == sizes
+
+        return await timed(full, f"{topic} has ISRs of the sizes {sizes}")
 
     def logs(self) -> list[Path]:
         """The event logs of all daemons, in the order in which they began."""

@@ -100,6 +100,7 @@ class Bench:
         """Start a contender, let it warm up, measure each step `runs` times, stop it."""
         everywhere = self._population.partitions
         samples: dict[Step, list[Sample]] = {step: [] for step in steps}
+        await self._population.reset_states(self._zookeeper)
         self._report(f"{contender.title}: starts and takes the role")
         cold = await self._timed(contender, lambda: self._started(contender), everywhere)
         for run in range(runs + 1):

@@ -63,6 +63,14 @@ class ClusterView:
         content = json.dumps({"version": 1, "partitions": partitions})
         await self._client.create(f"{self._root}/brokers/topics/{topic}", content)
 
+    async def overwrite(self, path: str, data: str) -> None:
+        """Set the data of a znode."""
+        await self._client.set_data(self._root + path, data)
+
+    async def delete(self, path: str) -> None:
+        """Delete a znode."""
+        await self._client.delete(self._root + path)
+
     async def _read(self, path: str) -> Any:
         try:
             return json.loads(await self._client.get_data(self._root + path))

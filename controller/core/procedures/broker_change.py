@@ -6,6 +6,7 @@ from controller.core.procedures.channels import close_channels, open_channels
 from controller.core.procedures.partition_changes import change_partitions, retry_offline_partitions
 from controller.core.procedures.registrations import read_brokers, read_registrations
 from controller.core.procedures.replica_changes import Replicas, change_replicas
+from controller.core.procedures.topics import create_awaiting_partitions
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, sorted_partitions
 from controller.core.values import Broker
@@ -32,6 +33,7 @@ async def process_broker_change(controller: Controller) -> None:
     if new:
         _register(context, new)
         await on_broker_startup(controller, [one.id for one in new])
+        await create_awaiting_partitions(controller)
     if bounced:
         _unregister(context, [one.id for one in bounced])
         await on_broker_failure(controller, [one.id for one in bounced])

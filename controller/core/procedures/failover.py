@@ -23,6 +23,7 @@ _RULE = "failover"
 async def fail_over(controller: Controller) -> None:
     """Take over the cluster as it stands. An error gives the role up again."""
     context = controller.context
+    context.is_loaded = True
     controller.notice(
         "info", "elected", znodes.CONTROLLER, f"controller of epoch {context.epoch}; failing over"
     )

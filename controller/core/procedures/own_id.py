@@ -16,7 +16,8 @@ def repair_assignments(
     """The same assignments without the daemon's own id, or the very same object if it names it not.
 
     A live broker that the partition lacks takes its place, by partition number in turn; without
-    one the replica is left out, if another remains.
+    one the replica is left out, if another remains. What names the daemon alone while no broker
+    lives stays as it is: it has to wait.
     """
     own = controller.configuration.broker_id
     if not any(own in one.replicas for one in assignments.values()):
@@ -40,12 +41,9 @@ def _repair(assignment: Assignment, number: int, own: int, live: list[int]) -> A
     if own not in assignment.replicas:
         return assignment
     free = [one for one in live if one not in assignment.replicas]
-    if free:
-        replacement: tuple[int, ...] = (free[number % len(free)],)
-    elif len(assignment.replicas) > 1:
-        replacement = ()
-    else:
+    if not free and all(one == own for one in assignment.replicas):
         return assignment
+    replacement = (free[number % len(free)],) if free else ()
     return Assignment(
         _replace(assignment.replicas, own, replacement),
         _replace(assignment.adding, own, replacement),
@@ -54,4 +52,4 @@ def _repair(assignment: Assignment, number: int, own: int, live: list[int]) -> A
 
 
 def _replace(replicas: tuple[int, ...], own: int, by: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(new for one in replicas for new in (by if one == own else (one,)))
+    return tuple(dict.fromkeys(new for one in replicas for new in (by if one == own else (one,))))

@@ -17,7 +17,7 @@ async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
     children = await read_children(controller, znodes.BROKER_IDS, rule, watch=True)
     ids = []
     for child in children.children:
-        if not child.isdecimal():
+        if not znodes.is_broker_id(child):
             _tell(controller, f"{znodes.BROKER_IDS}/{child}", "its name is no broker id")
         elif int(child) == controller.configuration.broker_id:
             _tell(

@@ -4,8 +4,10 @@ Whether the role is ours is asked of the session that owns /controller, never of
 it: an earlier session of ours may have left its ephemeral node behind.
 """
 
+from enum import Enum, auto
+
 from controller.core import znodes
-from controller.core.commands import CloseChannel, Reason, Stop
+from controller.core.commands import CancelTimer, CloseChannel, Reason, StartTimer
 from controller.core.controller import Controller
 from controller.core.errors import ControllerMovedError, ZnodeError
 from controller.core.operations import (
@@ -17,12 +19,16 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
+from controller.core.outcomes import Answers, Wait, suspend
 from controller.core.procedures.failover import fail_over
 from controller.core.procedures.failures import describe
-from controller.core.settle import read_stats, read_znodes, write, write_atomically
+from controller.core.procedures.topic_change import process_topic_change
+from controller.core.settle import read_latest, read_stats, read_znodes, write, write_atomically
 from controller.core.values import ANY_VERSION
 
 _RULE = "controller election"
+_FIRST_EPOCH = b"0"
+_HEARD_MS_MAX = 2_000
 
 
 async def start_up(controller: Controller) -> None:
@@ -38,26 +44,13 @@ async def reelect(controller: Controller) -> None:
 
 async def elect(controller: Controller, *, take_over: bool = False) -> None:
     """Become controller if nobody is, or with `take_over` in any case (KafkaController.elect)."""
-    await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
-    found = await read_znodes(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
-    held = found.errors[0] == OK
-    if held:
-        owner, data = found.owners[0], found.data[0]
-        is_ours = owner == controller.session_id
-        if is_ours and controller.is_active:
-            return
-        if not is_ours and not _may_be_replaced(controller, owner, data):
-            return
-        if not is_ours and not take_over:
-            _tell_who_leads(controller, data)
-            return
     try:
-        epoch, epoch_version = await _epoch(controller, found.errors[1], found.data[1])
-        if epoch_version is None:
-            epoch_version = found.versions[1]
-        await _take_role(controller, epoch, epoch_version, found.versions[0] if held else None)
-    except ControllerMovedError as moved:
-        controller.notice("info", "lost_election", znodes.CONTROLLER, str(moved))
+        while await _stand(controller, take_over) is Poll.UNKNOWN:
+            # The connection broke and nothing was done: the role is as free as before.
+            pass
+    except ZnodeError as error:
+        controller.notice("error", "unreadable_znode", znodes.CONTROLLER_EPOCH, str(error))
+    if not controller.is_active or controller.context.is_loaded:
         return
     try:
         await fail_over(controller)
@@ -66,6 +59,38 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
     except Exception as error:
         controller.notice("error", "failover_failed", znodes.CONTROLLER, describe(error))
         await give_up(controller)
+
+
+class Poll(Enum):
+    """What standing for election came to."""
+
+    DECIDED = auto()
+    UNKNOWN = auto()
+    """The reply was lost, and it did not happen."""
+
+
+async def _stand(controller: Controller, take_over: bool) -> Poll:
+    """Look who is controller, and take the role where that is free or may be taken."""
+    await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
+    found = await read_znodes(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
+    held = found.errors[0] == OK
+    if held:
+        owner, data = found.owners[0], found.data[0]
+        is_ours = owner == controller.session_id
+        if is_ours and controller.is_active:
+            return Poll.DECIDED
+        if not is_ours and not _may_be_replaced(controller, owner, data):
+            return Poll.DECIDED
+        if not is_ours and not take_over:
+            _tell_who_leads(controller, data)
+            return Poll.DECIDED
+    if found.errors[1] == NO_NODE:
+        create = Create(znodes.CONTROLLER_EPOCH, _FIRST_EPOCH)
+        await write_atomically(controller, [create], Reason("create the controller epoch"))
+        return Poll.UNKNOWN
+    epoch = znodes.read_controller_epoch(found.data[1])
+    held_version = found.versions[0] if held else None
+    return await _take_role(controller, epoch, found.versions[1], held_version)
 
 
 def _tell_who_leads(controller: Controller, data: bytes | None) -> None:
@@ -83,29 +108,14 @@ def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> 
         "it is persistent" if owner == 0 else "a KRaft controller holds it"
     ) + ": a migration to KRaft is under way, refold must not run in this cluster"
     controller.notice("error", "foreign_controller", znodes.CONTROLLER, text)
-    controller.issue(Stop(f"{znodes.CONTROLLER}: {text}"), Reason(_RULE))
+    controller.stop(f"{znodes.CONTROLLER}: {text}", _RULE)
     return False
-
-
-async def _epoch(controller: Controller, error: int, data: bytes | None) -> tuple[int, int | None]:
-    """The present epoch; makes /controller_epoch with 0 where it lacks (KB 6.1 step 2).
-
-    The version is None where the caller has read it already.
-    """
-    if error == OK:
-        return znodes.read_controller_epoch(data), None
-    create = Create(znodes.CONTROLLER_EPOCH, b"0")
-    await write_atomically(controller, [create], Reason("create the controller epoch"))
-    found = await read_znodes(controller, [znodes.CONTROLLER_EPOCH], _RULE)
-    if found.errors[0] != OK:
-        raise ZnodeError(f"{znodes.CONTROLLER_EPOCH} can neither be read nor created")
-    return znodes.read_controller_epoch(found.data[0]), found.versions[0]
 
 
 async def _take_role(
     controller: Controller, epoch: int, epoch_version: int, held_version: int | None
-) -> None:
-    """One multi: the old node away, ours there, the epoch raised. Raises ControllerMovedError."""
+) -> Poll:
+    """One multi: the old node away, ours there, the epoch raised (KB 6.1 step 2)."""
     data = znodes.write_controller(controller.configuration.broker_id, controller.now_ms)
     raised = str(epoch + 1).encode()
     operations: list[WriteOperation] = [
@@ -115,18 +125,21 @@ async def _take_role(
     if held_version is not None:
         operations.insert(0, Delete(znodes.CONTROLLER, held_version))
     errors = await write_atomically(controller, operations, Reason(_RULE))
+    if CONNECTION_LOSS in errors and not await _was_done(controller, raised):
+        return Poll.UNKNOWN
+    if any(errors) and CONNECTION_LOSS not in errors:
+        text = "another broker became controller at the same time"
+        controller.notice("info", "lost_election", znodes.CONTROLLER, text)
+        return Poll.DECIDED
     context = controller.context = controller.new_context()
     context.epoch, context.epoch_version = epoch + 1, epoch_version + 1
-    if any(errors) and not await _was_done(controller, errors, raised):
-        raise ControllerMovedError("another broker became controller at the same time")
     controller.is_active = True
+    return Poll.DECIDED
 
 
-async def _was_done(controller: Controller, errors: list[int], raised: bytes) -> bool:
-    """After a lost reply: whether the role is ours (registerControllerAndIncrement..., KB 6.1)."""
-    if CONNECTION_LOSS not in errors:
-        return False
-    found = await read_znodes(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
+async def _was_done(controller: Controller, raised: bytes) -> bool:
+    """After a lost reply: whether the role is ours all the same."""
+    found = await read_latest(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
     return found.owners[0] == controller.session_id and found.data[1] == raised
 
 
@@ -168,5 +181,29 @@ async def give_up(controller: Controller) -> None:
 async def hand_back(controller: Controller, reason: str) -> None:
     """The orderly end of the daemon: a stock broker takes the role over."""
     if controller.is_active:
+        await _leave_metadata(controller)
+    if controller.is_active:
         await give_up(controller)
-    controller.issue(Stop(""), Reason(f"hand back: {reason}"))
+    controller.stop("", f"hand back: {reason}")
+
+
+async def _leave_metadata(controller: Controller) -> None:
+    """Brokers shall place no replica on the daemon any more (facts.md).
+
+    They are told of the live brokers without it, and when all have heard, or a while has passed,
+    topics that were made with the old list are looked for once more.
+    """
+    context = controller.context
+    if context.own_broker is None:
+        return
+    context.own_broker = None
+    told = controller.send_metadata("hand back: leave the live brokers", context.brokers)
+    timer = "hand back"
+    controller.issue(StartTimer(timer, _HEARD_MS_MAX), Reason(timer))
+    if told:
+        await suspend(Wait(None, Answers(told, timer)))
+    controller.issue(CancelTimer(timer), Reason(timer))
+    try:
+        await process_topic_change(controller)
+    except ControllerMovedError:
+        await maybe_resign(controller)

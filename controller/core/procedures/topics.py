@@ -13,8 +13,8 @@ from controller.core.procedures.partition_changes import change_partitions
 from controller.core.procedures.replica_changes import Replicas, change_replicas
 from controller.core.replica_states import ReplicaState
 from controller.core.settle import draw_topic_ids, read_znodes, write
-from controller.core.state import Partition, sorted_partitions
-from controller.core.values import ANY_VERSION
+from controller.core.state import Partition, Topic, sorted_partitions
+from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
 
 _SLICE_TOPICS = 200
@@ -35,10 +35,7 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     partitions = []
     for place, (name, content) in enumerate(wanted.items()):
         topic = controller.context.know_topic(name, content.topic_id)
-        for number, assignment in content.assignments.items():
-            partition = topic.partition(number)
-            partition.assignment = assignment
-            partitions.append(partition)
+        partitions += _assign(controller, topic, content.assignments)
         if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
             await suspend(SLICE)
     return partitions
@@ -61,12 +58,32 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     if repaired is not added:
         whole = TopicContent(contents[name].assignments | repaired, topic.id)
         await _write_changed(controller, contents, {name: whole})
+    return _assign(controller, topic, repaired)
+
+
+def _assign(
+    controller: Controller, topic: Topic, assignments: dict[int, Assignment]
+) -> list[Partition]:
+    """Take assignments into the state; those that still name the daemon wait for a broker."""
     partitions = []
-    for number, assignment in repaired.items():
+    for number, assignment in assignments.items():
+        if controller.configuration.broker_id in assignment.replicas:
+            controller.context.awaiting_brokers[topic.name] = None
+            continue
         partition = topic.partition(number)
         partition.assignment = assignment
         partitions.append(partition)
     return partitions
+
+
+async def create_awaiting_partitions(controller: Controller) -> None:
+    """A broker started: it may take the daemon's place where nobody could before."""
+    context = controller.context
+    names = list(context.awaiting_brokers)
+    context.awaiting_brokers.clear()
+    for name in names:
+        added = await read_added_partitions(controller, name, "a broker for the daemon's place")
+        await create_partitions(controller, added)
 
 
 async def _read_contents(controller: Controller, names: list[str], rule: str) -> Contents:

@@ -1,0 +1,132 @@
+"""The daemon's side of the endpoint: events from its front process, answers back to it.
+
+All bytes of clients stay in the front, a process of its own: what comes from there are whole,
+size-checked requests of the controller's own, decoded to events, and never more of them than
+`Limits.waiting_requests_max` without an answer.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import anyio
+
+from controller.api.limits import Limits
+from controller.api.listening import BoundListener
+from controller.api.messages import Answered, Asked, Link, Listener, LiveBrokers, Setup, Told
+from controller.core.commands import ApiAnswer
+from controller.core.events import ApiRequest
+from controller.core.values import Broker
+
+logger = logging.getLogger(__name__)
+
+EventSink = Callable[[ApiRequest, str], None]
+"""Takes an event and the channel it came on, "api:<connection number>"; must not block."""
+
+_AGAIN_AFTER_SECONDS: Final = 1.0
+_UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class ApiEndpoint:
+    """Serves bound listeners while `run` does. All other methods return at once.
+
+    If the front ends it is started again; the listeners stand meanwhile, and clients, whose
+    connections are lost, come back as they do after the end of a broker.
+    """
+
+    def __init__(
+        self,
+        on_event: EventSink,
+        listeners: Sequence[BoundListener],
+        *,
+        broker_id: int,
+        limits: Limits | None = None,
+    ) -> None:
+        self._on_event = on_event
+        self._listeners = listeners
+        self._broker_id = broker_id
+        self._limits = limits or Limits()
+        self._brokers: tuple[Broker, ...] = ()
+        self._link: Link | None = None
+        self._first_number = 1
+
+    def set_brokers(self, brokers: Sequence[Broker]) -> None:
+        """All live brokers from now on: what is not the controller's is passed on to them."""
+        if tuple(brokers) != self._brokers:
+            self._brokers = tuple(brokers)
+            self._send(LiveBrokers(self._brokers))
+
+    def answer(self, answer: ApiAnswer) -> None:
+        """Answer a request by its number; without effect where its client has gone."""
+        self._send(Answered(answer))
+
+    async def run(self) -> None:
+        """Work until cancelled; the listeners are closed then."""
+        try:
+            while True:
+                status = await self._run_front()
+                logger.error(
+                    "the process that serves the endpoint ended with status %s; another one is "
+                    "started, clients and brokers connect again",
+                    status,
+                )
+                await anyio.sleep(_AGAIN_AFTER_SECONDS)
+        finally:
+            for listener in self._listeners:
+                listener.socket.close()
+
+    async def _run_front(self) -> int | None:
+        """One front from its start to its end; gives its exit status."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await self._spawn(theirs.fileno())
+        link = await Link.over(ours)
+        link.send(self._setup())
+        link.send(LiveBrokers(self._brokers))
+        self._link = link
+        try:
+            while (message := await link.receive()) is not None:
+                self._take(message)
+        finally:
+            self._link = None
+            with anyio.CancelScope(shield=True):
+                await link.close()
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+        return process.returncode
+
+    async def _spawn(self, link: int) -> asyncio.subprocess.Process:
+        descriptors = [link, *(one.socket.fileno() for one in self._listeners)]
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "controller.api.front", str(link), str(os.getpid())),
+            pass_fds=descriptors,
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+
+    def _setup(self) -> Setup:
+        listeners = tuple(Listener(one.socket.fileno(), one.endpoint) for one in self._listeners)
+        return Setup(self._broker_id, listeners, self._limits, self._first_number)
+
+    def _take(self, message: object) -> None:
+        match message:
+            case Asked(connection=connection, event=event):
+                self._first_number = max(self._first_number, connection + 1, event.request + 1)
+                self._on_event(event, f"api:{connection}")
+            case Told(text=text):
+                logger.warning("%s", text)
+
+    def _send(self, message: Answered | LiveBrokers) -> None:
+        """To the front, if there is one: a new one is told all that counts."""
+        if self._link is None:
+            return
+        self._link.send(message)
+        if self._link.unsent_bytes > _UNSENT_BYTES_MAX:
+            logger.error("the process that serves the endpoint takes no answers any more")
+            self._link.abort()
+            self._link = None

@@ -1,0 +1,17 @@
+"""What can go wrong between the endpoint and its clients."""
+
+
+class ApiError(Exception):
+    """Base of all errors of this room."""
+
+
+class CannotListen(ApiError):
+    """An address of `listeners` cannot be listened on: the operator's to mend."""
+
+
+class Refused(ApiError):
+    """What a client sends or does makes us close its connection: the client's fault."""
+
+
+class NoUpstream(ApiError):
+    """No live broker takes a request that is to be passed on."""

@@ -1,0 +1,50 @@
+"""The front process: `python -m controller.api.front LINK PARENT`, started by the daemon only.
+
+LINK is the file descriptor of the link to the daemon, PARENT the daemon's process id. The front
+ends with the daemon, whatever happens to that.
+"""
+
+import asyncio
+import ctypes
+import os
+import resource
+import signal
+import socket
+import sys
+from typing import Final
+
+from controller.api.front.server import Front
+from controller.api.messages import Link, Setup
+
+_PR_SET_PDEATHSIG: Final = 1
+_OWN_FILES: Final = 64
+
+
+def _end_with(parent: int) -> None:
+    """The kernel kills this process when the daemon ends, even if it does not read its link."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("the daemon has ended already")
+    # A signal to the whole group is the daemon's: it still hands the role back, and ends us then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _connections_max(wanted: int) -> int:
+    """As many as wanted, if so many files may be open: two a connection that is passed on."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, (hard - _OWN_FILES) // 2)
+
+
+async def _serve(descriptor: int) -> None:
+    link = await Link.over(socket.socket(fileno=descriptor))
+    setup = await link.receive()
+    if isinstance(setup, Setup):
+        await Front(setup, link, _connections_max(setup.limits.connections_max)).run()
+
+
+if __name__ == "__main__":
+    _end_with(int(sys.argv[2]))
+    asyncio.run(_serve(int(sys.argv[1])))

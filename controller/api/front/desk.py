@@ -1,0 +1,58 @@
+"""Requests that wait for the controller's answer."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+from controller.api.front.budget import Charge
+from controller.api.messages import Asked
+from controller.core.commands import ApiAnswer
+from controller.core.events import ApiRequest
+
+
+class _Waiting(NamedTuple):
+    answer: asyncio.Future[ApiAnswer]
+    charge: Charge
+
+
+class Desk:
+    """Hands requests to the controller, so many at a time, and its answers to who waits for them.
+
+    A request keeps its place until it is answered, whether its client still waits or not: clients
+    that come and go cannot fill the controller's queue.
+    """
+
+    def __init__(
+        self, send: Callable[[Asked], None], *, first_number: int, waiting_max: int
+    ) -> None:
+        self._send = send
+        self._numbers = count(first_number)
+        self._places = asyncio.Semaphore(waiting_max)
+        self._waiting: dict[int, _Waiting] = {}
+
+    def number(self) -> int:
+        """The number of the next request."""
+        return next(self._numbers)
+
+    async def ask(self, connection: int, event: ApiRequest, charge: Charge) -> ApiAnswer:
+        """Hand a request over and wait for its answer. The charge is the desk's from now on."""
+        try:
+            await self._places.acquire()
+        except BaseException:
+            charge.release()
+            raise
+        answer: asyncio.Future[ApiAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[event.request] = _Waiting(answer, charge)
+        self._send(Asked(connection, event))
+        return await answer
+
+    def answered(self, answer: ApiAnswer) -> None:
+        """The controller answers; an answer to a request of an earlier front has no effect."""
+        waiting = self._waiting.pop(answer.request, None)
+        if waiting is None:
+            return
+        waiting.charge.release()
+        self._places.release()
+        if not waiting.answer.done():
+            waiting.answer.set_result(answer)

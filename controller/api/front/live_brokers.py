@@ -1,0 +1,114 @@
+"""The brokers that requests may be passed on to, and what each of them offers."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kio.schema.api_versions.v3.request import ApiVersionsRequest
+
+from controller.api.front.authorisation import may_pass_on
+from controller.api.front.routing import API_VERSIONS
+from controller.api.front.streams import READ_AHEAD_BYTES
+from controller.api.front.versions import VersionTable
+from controller.core.values import Broker, Endpoint
+from controller.wire.client_requests import RequestHead, decode_response, encode_request
+from controller.wire.errors import MalformedResponse
+
+_ASKED: Final = RequestHead(API_VERSIONS, 3, 0)
+_QUESTION: Final = encode_request(
+    _ASKED,
+    "refold",
+    ApiVersionsRequest(client_software_name="refold", client_software_version="1"),
+)
+_ANSWER_BYTES_MAX: Final = 64 * 1024
+_ANSWER_SECONDS_MAX: Final = 5.0
+_AGAIN_AFTER_SECONDS: Final = 1.0
+_FIRST_TABLE_SECONDS_MAX: Final = 1.0
+
+
+class LiveBroker:
+    """A live broker that has told what it offers."""
+
+    def __init__(self, broker: Broker, answer: Any) -> None:
+        self.broker = broker
+        self.table = VersionTable(answer)
+
+
+class LiveBrokers:
+    """Each broker is asked once in its epoch what it offers, and again until it answers; only one
+    that did is passed anything."""
+
+    def __init__(self, listeners: Sequence[Endpoint]) -> None:
+        self._listeners = listeners
+        self._asking: dict[Broker, asyncio.Task[None]] = {}
+        self._answered: dict[Broker, LiveBroker] = {}
+        self._turn = 0
+        self._first = asyncio.Event()
+
+    def set(self, brokers: Sequence[Broker]) -> None:
+        """These are the live brokers from now on."""
+        for broker in [one for one in self._asking if one not in brokers]:
+            self._asking.pop(broker).cancel()
+            self._answered.pop(broker, None)
+        for broker in brokers:
+            if broker not in self._asking:
+                self._asking[broker] = asyncio.create_task(self._ask(broker))
+        if not self._answered:
+            self._first.clear()
+
+    def is_live(self, one: LiveBroker) -> bool:
+        """Whether it is still the same run of the broker, at the same place."""
+        return self._answered.get(one.broker) is one
+
+    async def pick(self, came_in: Endpoint) -> LiveBroker | None:
+        """A broker for requests of that listener, each in its turn; None where there is none.
+
+        Waits a moment for the first table after the start.
+        """
+        if self._asking and not self._answered:
+            try:
+                async with asyncio.timeout(_FIRST_TABLE_SECONDS_MAX):
+                    await self._first.wait()
+            except TimeoutError:
+                return None
+        able = [one for one in self._answered.values() if way_out(one.broker, came_in)]
+        self._turn += 1
+        return able[self._turn % len(able)] if able else None
+
+    async def _ask(self, broker: Broker) -> None:
+        ways = [way for one in self._listeners if (way := way_out(broker, one))]
+        while ways:
+            try:
+                async with asyncio.timeout(_ANSWER_SECONDS_MAX):
+                    answer = await _versions_of(ways[0])
+            except (OSError, TimeoutError, asyncio.IncompleteReadError, MalformedResponse):
+                await asyncio.sleep(_AGAIN_AFTER_SECONDS)
+            else:
+                self._answered[broker] = LiveBroker(broker, answer)
+                self._first.set()
+                return
+
+
+def way_out(broker: Broker, came_in: Endpoint) -> Endpoint | None:
+    """Where a request that came in there goes out to: the listener of the same name, so that the
+    addresses in the answer are those that the client can reach."""
+    endpoint = broker.endpoint(came_in.listener)
+    return endpoint if endpoint and may_pass_on(came_in, endpoint) else None
+
+
+async def _versions_of(endpoint: Endpoint) -> Any:
+    """A broker's ApiVersions answer. Raises OSError, IncompleteReadError, MalformedResponse."""
+    reader, writer = await asyncio.open_connection(
+        endpoint.host, endpoint.port, limit=READ_AHEAD_BYTES
+    )
+    try:
+        writer.write(_QUESTION)
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        if size > _ANSWER_BYTES_MAX:
+            raise MalformedResponse(f"an ApiVersions answer of {size} bytes")
+        answer = decode_response(_ASKED, await reader.readexactly(size))
+    finally:
+        writer.transport.abort()
+    if answer.error_code:
+        raise MalformedResponse(f"ApiVersions is answered with error {answer.error_code}")
+    return answer

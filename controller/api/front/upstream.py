@@ -1,0 +1,66 @@
+"""The connection to a broker over which one client's requests are passed on."""
+
+import asyncio
+from struct import unpack
+from typing import Final
+
+from controller.api.errors import NoUpstream
+from controller.api.front.streams import READ_AHEAD_BYTES, copy, write_through
+from controller.core.values import Endpoint
+
+_HEAD: Final = 8
+_SIZE: Final = 4
+
+
+class Upstream:
+    """One connection, one request in flight; of no use after an error."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds_max: float
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._seconds_max = seconds_max
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint, seconds_max: float) -> "Upstream":
+        """Connect; that, and each answer, may take so many seconds. Raises `NoUpstream`."""
+        try:
+            async with asyncio.timeout(seconds_max):
+                reader, writer = await asyncio.open_connection(
+                    endpoint.host, endpoint.port, limit=READ_AHEAD_BYTES
+                )
+        except (OSError, TimeoutError) as fault:
+            raise NoUpstream(f"{endpoint.host}:{endpoint.port}: {fault!r}") from fault
+        write_through(writer)
+        return cls(reader, writer, seconds_max)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the broker has not closed it, as far as is known."""
+        return not self._reader.at_eof() and not self._writer.is_closing()
+
+    async def send(self, beginning: bytes, rest: asyncio.StreamReader, count: int) -> None:
+        """Pass a request on: its size, its beginning, and `count` more bytes that the client
+        still sends. Raises IncompleteReadError, ConnectionError: the client's end or ours."""
+        size = len(beginning) + count
+        self._writer.write(size.to_bytes(_SIZE, "big") + beginning)
+        await copy(rest, self._writer, count)
+        await self._writer.drain()
+
+    async def answer(self, correlation_id: int, client: asyncio.StreamWriter) -> None:
+        """Pass the answer to that request back. Raises `NoUpstream`, TimeoutError,
+        IncompleteReadError, ConnectionError."""
+        async with asyncio.timeout(self._seconds_max):
+            head = await self._reader.readexactly(_HEAD)
+        size, answered = unpack(">ii", head)
+        if size < _HEAD - _SIZE or answered != correlation_id:
+            raise NoUpstream(f"an answer to request {answered} came instead of {correlation_id}")
+        async with asyncio.timeout(self._seconds_max):
+            client.write(head)
+            await copy(self._reader, client, size - (_HEAD - _SIZE))
+            await client.drain()
+
+    def close(self) -> None:
+        """Close at once."""
+        self._writer.transport.abort()

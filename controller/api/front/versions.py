@@ -1,0 +1,102 @@
+"""What the endpoint offers: a live broker's own table, changed where we answer. Pure."""
+
+from datetime import timedelta
+from importlib import import_module
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.index import api_key_map, schema_name_map
+
+from controller.api.front.routing import API_VERSIONS, Route, route
+from controller.wire.client_requests import RequestHead, encode_response
+from controller.wire.controller_requests import SPOKEN
+
+Span = tuple[int, int]
+
+_OURS: Final = {**SPOKEN, API_VERSIONS: (0, 4)}
+_FIRST_THROTTLED: Final = 1
+_FIRST_WITH_FEATURES: Final = 3
+
+
+class VersionTable:
+    """The versions that are offered while requests are passed on to a certain broker.
+
+    `broker` is its ApiVersions answer (kio, version 3); None: there is no broker, and only the
+    controller's own requests are offered.
+    """
+
+    def __init__(self, broker: Any | None) -> None:
+        self._broker = broker
+        theirs = broker.api_keys if broker is not None else ()
+        self._spans: dict[int, Span] = dict(_OURS)
+        for one in theirs:
+            span = _offered(one.api_key, (one.min_version, one.max_version))
+            if span is not None:
+                self._spans.setdefault(one.api_key, span)
+
+    def offers(self, head: RequestHead) -> bool:
+        """Whether a request of that API and version may be sent to us."""
+        first, last = self._spans.get(head.api_key, (0, -1))
+        return first <= head.version <= last
+
+    def answer(self, head: RequestHead) -> bytes:
+        """The frame that answers an ApiVersions request, also one of a version we do not know."""
+        first, last = _OURS[API_VERSIONS]
+        if not first <= head.version <= last:
+            # By KIP-511 such a client can read version 0, and takes what it needs from there.
+            known = head._replace(version=0)
+            spans = {API_VERSIONS: (first, last)}
+            return _encode(known, ErrorCode.unsupported_version, spans, {})
+        return _encode(head, ErrorCode.none, self._spans, self._features(head.version))
+
+    def _features(self, version: int) -> dict[str, Any]:
+        if self._broker is None or version < _FIRST_WITH_FEATURES:
+            return {}
+        return {
+            "supported_features": _copies(version, "SupportedFeatureKey", self._broker),
+            "finalized_features": _copies(version, "FinalizedFeatureKey", self._broker),
+            "finalized_features_epoch": self._broker.finalized_features_epoch,
+            "zk_migration_ready": self._broker.zk_migration_ready,
+        }
+
+
+def _offered(api_key: int, span: Span) -> Span | None:
+    """The part of a broker's span that we offer, or None."""
+    match route(api_key):
+        case Route.NOBODY:
+            return None
+        case Route.HERE | Route.HERE_OR_BROKER:
+            # We have to read these: no version that kio does not know.
+            known = schema_name_map[api_key_map[api_key]]
+            return (max(span[0], min(known)), min(span[1], max(known)))
+        case _:
+            return span
+
+
+def _schema(version: int) -> Any:
+    return import_module(f"kio.schema.api_versions.v{version}.response")
+
+
+def _copies(version: int, name: str, broker: Any) -> tuple[Any, ...]:
+    """The broker's features as entities of another version of the answer."""
+    entity = getattr(_schema(version), name)
+    features = (
+        broker.supported_features if name == "SupportedFeatureKey" else broker.finalized_features
+    )
+    return tuple(
+        entity(**{field: getattr(one, field) for field in entity.__dataclass_fields__})
+        for one in features
+    )
+
+
+def _encode(
+    head: RequestHead, error: ErrorCode, spans: dict[int, Span], features: dict[str, Any]
+) -> bytes:
+    schema = _schema(head.version)
+    keys = tuple(
+        schema.ApiVersion(api_key=key, min_version=first, max_version=last)
+        for key, (first, last) in sorted(spans.items())
+    )
+    throttle = {"throttle_time": timedelta(0)} if head.version >= _FIRST_THROTTLED else {}
+    body = schema.ApiVersionsResponse(error_code=error, api_keys=keys, **throttle, **features)
+    return encode_response(head, body)

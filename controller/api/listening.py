@@ -1,0 +1,55 @@
+"""The sockets that the endpoint listens on, bound by the daemon and served by its front."""
+
+import socket
+from collections.abc import Sequence
+from typing import Final
+
+from controller.api.errors import CannotListen
+from controller.core.values import Endpoint
+
+_BACKLOG: Final = 512
+_SPOKEN: Final = "PLAINTEXT"
+
+
+class BoundListener:
+    """A socket that listens for one of `listeners`; it outlives any one front process."""
+
+    def __init__(self, endpoint: Endpoint, bound: socket.socket) -> None:
+        self.endpoint = endpoint
+        self.socket = bound
+
+
+def listen(listeners: Sequence[Endpoint]) -> tuple[BoundListener, ...]:
+    """Listen on all of them. An empty host is every interface. Raises `CannotListen`."""
+    bound: list[BoundListener] = []
+    try:
+        for endpoint in listeners:
+            bound.append(BoundListener(endpoint, _bind(endpoint)))
+    except CannotListen:
+        for one in bound:
+            one.socket.close()
+        raise
+    return tuple(bound)
+
+
+def _bind(endpoint: Endpoint) -> socket.socket:
+    address = f"{endpoint.listener}://{endpoint.host}:{endpoint.port}"
+    if endpoint.security_protocol != _SPOKEN:
+        raise CannotListen(
+            f"cannot listen on {address}: refold does not speak {endpoint.security_protocol} yet"
+        )
+    try:
+        if endpoint.host:
+            family = socket.getaddrinfo(endpoint.host, endpoint.port)[0][0]
+            return _server(endpoint, family, both=False)
+        both = socket.has_dualstack_ipv6()
+        return _server(endpoint, socket.AF_INET6 if both else socket.AF_INET, both=both)
+    except OSError as fault:
+        raise CannotListen(
+            f"cannot listen on {address}: {fault}; look at `listeners`, and at what else runs here"
+        ) from fault
+
+
+def _server(endpoint: Endpoint, family: int, *, both: bool) -> socket.socket:
+    address = (endpoint.host, endpoint.port)
+    return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)

@@ -1,0 +1,35 @@
+"""The one thing of a Produce request that who passes it on must know: whether it is answered."""
+
+import struct
+from struct import unpack_from
+from typing import Final
+
+from controller.wire.client_requests import HEAD_BYTES, MalformedRequest
+from controller.wire.reading import after_tags, unsigned_varint
+
+PRODUCE: Final = 0
+
+_FIRST_WITH_TRANSACTIONAL_ID: Final = 3
+_FIRST_FLEXIBLE: Final = 9
+
+
+def wants_answer(version: int, beginning: bytes) -> bool:
+    """False for acks=0, which brokers do not answer. `beginning` is the begin of the request.
+
+    Raises `MalformedRequest` where the beginning ends before the acks.
+    """
+    try:
+        at = _after_nullable_string(beginning, HEAD_BYTES)  # client id
+        if version >= _FIRST_FLEXIBLE:
+            length, at = unsigned_varint(beginning, after_tags(beginning, at))
+            at += max(length - 1, 0)
+        elif version >= _FIRST_WITH_TRANSACTIONAL_ID:
+            at = _after_nullable_string(beginning, at)
+        (acks,) = unpack_from(">h", beginning, at)
+    except (struct.error, IndexError) as fault:
+        raise MalformedRequest("a Produce request without acks where they must be") from fault
+    return bool(acks)
+
+
+def _after_nullable_string(data: bytes, at: int) -> int:
+    return at + 2 + max(unpack_from(">h", data, at)[0], 0)

@@ -1,0 +1,98 @@
+"""A client or a broker that connects to the endpoint, with kio as its codec."""
+
+import asyncio
+from importlib import import_module
+from struct import pack, unpack
+from types import TracebackType
+from typing import Any, Self
+
+from kio.schema.index import api_key_map
+
+from controller.wire.client_requests import RequestHead, decode_response, encode_request
+
+ALTER_PARTITION = 56
+ALLOCATE_PRODUCER_IDS = 67
+CONTROLLED_SHUTDOWN = 7
+API_VERSIONS = 18
+METADATA = 3
+
+
+def request_schema(api_key: int, version: int) -> Any:
+    """kio's module of a request."""
+    return import_module(f"kio.schema.{api_key_map[api_key]}.v{version}.request")
+
+
+def allocate_producer_ids(broker: int = 1, broker_epoch: int = 10) -> Any:
+    schema = request_schema(ALLOCATE_PRODUCER_IDS, 0)
+    return schema.AllocateProducerIdsRequest(broker_id=broker, broker_epoch=broker_epoch)
+
+
+def alter_partition(partitions: int = 1) -> Any:
+    """A version 1 request for partitions of the topic t."""
+    schema = request_schema(ALTER_PARTITION, 1)
+    states = tuple(
+        schema.PartitionData(
+            partition_index=number, leader_epoch=3, new_isr=(1, 2, 3), partition_epoch=4
+        )
+        for number in range(partitions)
+    )
+    topics = (schema.TopicData(topic_name="t", partitions=states),)
+    return schema.AlterPartitionRequest(broker_id=1, broker_epoch=10, topics=topics)
+
+
+def api_versions() -> Any:
+    schema = request_schema(API_VERSIONS, 3)
+    return schema.ApiVersionsRequest(client_software_name="test", client_software_version="1")
+
+
+def metadata_request() -> Any:
+    return request_schema(METADATA, 12).MetadataRequest(topics=None)
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._correlation = 100
+
+    async def __aenter__(self) -> Self:
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.writer.transport.abort()
+
+    def send(self, api_key: int, version: int, request: Any) -> RequestHead:
+        """Send a request and do not wait."""
+        self._correlation += 1
+        head = RequestHead(api_key, version, self._correlation)
+        self.writer.write(encode_request(head, "test", request))
+        return head
+
+    async def receive(self) -> bytes:
+        """The next answer, without its size."""
+        (size,) = unpack(">i", await self.reader.readexactly(4))
+        return await self.reader.readexactly(size)
+
+    async def answer_to(self, head: RequestHead) -> Any:
+        """The next answer, which must be the one to that request."""
+        frame = await self.receive()
+        assert frame[:4] == pack(">i", head.correlation_id)
+        return decode_response(head, frame)
+
+    async def ask(self, api_key: int, version: int, request: Any) -> Any:
+        """Send a request and wait for its answer."""
+        return await self.answer_to(self.send(api_key, version, request))
+
+    async def closed(self) -> bool:
+        """Wait until the connection is closed without another byte."""
+        try:
+            return await self.reader.read() == b""
+        except ConnectionError:
+            return True

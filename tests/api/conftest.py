@@ -1,0 +1,75 @@
+"""An endpoint that runs, with its front process, and who stands for the controller."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import anyio
+import pytest
+
+from controller.api.endpoint import ApiEndpoint
+from controller.api.limits import Limits
+from controller.api.listening import listen
+from controller.core.commands import AnswerAllocateProducerIds
+from controller.core.events import AllocateProducerIdsReceived, ApiRequest
+from controller.core.values import Endpoint
+from tools.lab.ports import free_port
+
+OWN_ID = 1000
+
+
+class Served:
+    """An endpoint, where it listens, and the events that came of it."""
+
+    def __init__(self, names: Sequence[str], limits: Limits) -> None:
+        self.ports = {name: free_port() for name in names}
+        self.port = self.ports[names[0]]
+        listeners = [
+            Endpoint(name, "PLAINTEXT", "127.0.0.1", port) for name, port in self.ports.items()
+        ]
+        self.endpoint = ApiEndpoint(
+            self._on_event, listen(listeners), broker_id=OWN_ID, limits=limits
+        )
+        self.events: list[ApiRequest] = []
+        self.channels: list[str] = []
+        self.answers_producer_ids = True
+        self._more = anyio.Event()
+
+    def _on_event(self, event: ApiRequest, channel: str) -> None:
+        self.events.append(event)
+        self.channels.append(channel)
+        self._more.set()
+        if self.answers_producer_ids and isinstance(event, AllocateProducerIdsReceived):
+            start = event.request * 1000
+            self.endpoint.answer(AnswerAllocateProducerIds(event.request, 0, start, 1000))
+
+    async def has_events(self, count: int) -> list[ApiRequest]:
+        """Wait until so many events have come."""
+        while len(self.events) < count:
+            self._more = anyio.Event()
+            await self._more.wait()
+        return self.events
+
+
+Serve = Callable[..., Awaitable[Served]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Start an endpoint that works until the test ends; keywords are its limits."""
+    running: list[asyncio.Task[None]] = []
+
+    async def started(*, names: Sequence[str] = ("PLAINTEXT",), **limits: int) -> Served:
+        served = Served(names, Limits(**limits))
+        running.append(asyncio.create_task(served.endpoint.run()))
+        return served
+
+    yield started
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running)
+
+
+@pytest.fixture
+async def served(serve: Serve) -> Served:
+    return await serve()

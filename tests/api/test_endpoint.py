@@ -1,0 +1,240 @@
+"""What brokers ask of the controller, through the endpoint and its front process."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from struct import pack
+
+import anyio
+import pytest
+
+from controller.api.errors import CannotListen
+from controller.api.listening import listen
+from controller.core.commands import (
+    AlteredPartition,
+    AnswerAllocateProducerIds,
+    AnswerAlterPartition,
+    AnswerControlledShutdown,
+)
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReceived,
+    ControlledShutdownReceived,
+    ProposedState,
+)
+from controller.core.values import Endpoint
+from tests.api.client import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    API_VERSIONS,
+    CONTROLLED_SHUTDOWN,
+    METADATA,
+    Client,
+    allocate_producer_ids,
+    alter_partition,
+    api_versions,
+    metadata_request,
+    request_schema,
+)
+from tests.api.conftest import Serve, Served
+
+NOT_CONTROLLER = 41
+
+
+async def test_a_request_is_an_event_and_its_answer_goes_back(served: Served) -> None:
+    async with Client(served.port) as broker:
+        head = broker.send(ALTER_PARTITION, 1, alter_partition(2))
+        (event,) = await served.has_events(1)
+        number = event.request
+        states = [ProposedState("t", one, 3, (1, 2, 3), 0, 4) for one in range(2)]
+        assert event == AlterPartitionReceived(number, 1, 1, 10, states)
+        assert served.channels[0].startswith("api:")
+        changed = AlteredPartition("t", None, 0, 0, 1, 3, (1, 2, 3), 0, 5)
+        served.endpoint.answer(AnswerAlterPartition(number, 0, (changed,)))
+        answer = await broker.answer_to(head)
+    (topic,) = answer.topics
+    assert (topic.topic_name, topic.partitions[0].partition_epoch) == ("t", 5)
+
+
+async def test_requests_of_one_connection_are_answered_one_after_the_other(served: Served) -> None:
+    served.answers_producer_ids = False
+    async with Client(served.port) as broker:
+        heads = [broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids()) for _ in range(3)]
+        for count, head in enumerate(heads, 1):
+            events = await served.has_events(count)
+            assert len(events) == count
+            request = events[-1].request
+            served.endpoint.answer(AnswerAllocateProducerIds(request, 0, count, 1000))
+            assert (await broker.answer_to(head)).producer_id_start == count
+    assert len(set(served.channels)) == 1
+    assert len({event.request for event in served.events}) == 3
+
+
+async def test_controlled_shutdown_without_api_versions_and_without_client_id(
+    served: Served,
+) -> None:
+    """Version 0 has a request header of its own."""
+    async with Client(served.port) as broker:
+        broker.writer.write(pack(">ihhii", 12, CONTROLLED_SHUTDOWN, 0, 5, 3))
+        (event,) = await served.has_events(1)
+        assert event == ControlledShutdownReceived(event.request, 0, 3, -1)
+        served.endpoint.answer(AnswerControlledShutdown(event.request, 0, (("t", 7),)))
+        assert await broker.receive() == pack(">ihi", 5, 0, 1) + b"\0\x01t" + pack(">i", 7)
+
+
+async def test_controlled_shutdown_as_brokers_send_it(served: Served) -> None:
+    schema = request_schema(CONTROLLED_SHUTDOWN, 3)
+    async with Client(served.port) as broker:
+        request = schema.ControlledShutdownRequest(broker_id=3, broker_epoch=99)
+        head = broker.send(CONTROLLED_SHUTDOWN, 3, request)
+        (event,) = await served.has_events(1)
+        assert event == ControlledShutdownReceived(event.request, 3, 3, 99)
+        served.endpoint.answer(AnswerControlledShutdown(event.request, NOT_CONTROLLER))
+        assert (await broker.answer_to(head)).error_code == NOT_CONTROLLER
+
+
+async def test_the_answer_to_a_client_that_has_gone_is_dropped(serve: Serve) -> None:
+    served = await serve(waiting_requests_max=1)
+    served.answers_producer_ids = False
+    async with Client(served.port) as gone:
+        gone.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(broker=1))
+        await served.has_events(1)
+    async with Client(served.port) as broker:
+        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(broker=2))
+        assert len(served.events) == 1, "the place of the first one is not free yet"
+        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        _, second = await served.has_events(2)
+        assert isinstance(second, AllocateProducerIdsReceived)
+        assert second.broker == 2
+        served.endpoint.answer(AnswerAllocateProducerIds(second.request, 0, 5, 1000))
+        assert (await broker.answer_to(head)).producer_id_start == 5
+
+
+async def test_no_more_requests_are_read_than_may_wait(serve: Serve) -> None:
+    served = await serve(waiting_requests_max=3)
+    served.answers_producer_ids = False
+    async with anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            async with Client(served.port) as broker:
+                await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+
+        for _ in range(10):
+            tasks.start_soon(ask)
+        for answered in range(10):
+            await served.has_events(min(answered + 3, 10))
+            assert len(served.events) <= answered + 3
+            request = served.events[answered].request
+            served.endpoint.answer(AnswerAllocateProducerIds(request, 0))
+
+
+async def test_without_a_live_broker_only_the_controllers_own_apis_are_offered(
+    served: Served,
+) -> None:
+    async with Client(served.port) as client:
+        answer = await client.ask(API_VERSIONS, 3, api_versions())
+        spans = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        assert spans == {7: (0, 3), 18: (0, 4), 56: (0, 3), 67: (0, 0)}
+        client.send(METADATA, 12, metadata_request())
+        assert await client.closed()
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_api_versions_is_answered_in_every_version(served: Served, version: int) -> None:
+    schema = request_schema(API_VERSIONS, version)
+    software = {"client_software_name": "x", "client_software_version": "1"}
+    async with Client(served.port) as client:
+        request = schema.ApiVersionsRequest(**(software if version >= 3 else {}))
+        answer = await client.ask(API_VERSIONS, version, request)
+    assert answer.error_code == 0
+    assert {56, 67} <= {one.api_key for one in answer.api_keys}
+
+
+async def test_an_unknown_version_of_api_versions_is_told_which_are_known(served: Served) -> None:
+    async with Client(served.port) as client:
+        client.writer.write(pack(">ihhih", 10, API_VERSIONS, 99, 5, -1))
+        expected = pack(">ihi", 5, 35, 1) + pack(">hhh", API_VERSIONS, 0, 4)
+        assert await client.receive() == expected
+        assert (await client.ask(API_VERSIONS, 3, api_versions())).error_code == 0
+
+
+async def test_all_listeners_are_served(serve: Serve) -> None:
+    served = await serve(names=("INTERNAL", "EXTERNAL"))
+    for port in served.ports.values():
+        async with Client(port) as broker:
+            answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+            assert answer.producer_id_len == 1000
+
+
+def children() -> set[int]:
+    """The processes that this one has started."""
+    listing = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return {int(one) for one in listing.split()}
+
+
+async def test_a_front_that_ends_is_replaced(served: Served) -> None:
+    before = children()
+    async with Client(served.port) as broker:
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        (front,) = children() - before or children()
+        os.kill(front, signal.SIGKILL)
+        assert await broker.closed()
+    async with Client(served.port) as broker:
+        answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        assert answer.producer_id_len == 1000
+    first, second = served.events
+    assert first.request < second.request
+    assert served.channels[0] != served.channels[1]
+
+
+DAEMON = """
+import asyncio, sys
+from controller.api.endpoint import ApiEndpoint
+from controller.api.listening import listen
+from controller.core.values import Endpoint
+listeners = listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", int(sys.argv[1]))])
+asyncio.run(ApiEndpoint(lambda event, channel: None, listeners, broker_id=1).run())
+"""
+
+
+async def test_the_front_ends_with_a_killed_daemon(served: Served) -> None:
+    port = served.port + 1
+    daemon = subprocess.Popen([sys.executable, "-c", DAEMON, str(port)])
+    try:
+        async with connected(port) as client:
+            await client.ask(API_VERSIONS, 3, api_versions())
+            daemon.kill()
+            assert await client.closed()
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+def connected(port: int) -> "ConnectedSoon":
+    return ConnectedSoon(port)
+
+
+class ConnectedSoon(Client):
+    """A client that waits until the endpoint listens."""
+
+    async def __aenter__(self) -> "ConnectedSoon":
+        while True:
+            try:
+                await super().__aenter__()
+                return self
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.05)
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    wanted = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
+    (first,) = listen([wanted])
+    with first.socket:
+        port = first.socket.getsockname()[1]
+        with pytest.raises(CannotListen, match=rf"cannot listen on PLAINTEXT://127.0.0.1:{port}"):
+            listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)])
+    with pytest.raises(CannotListen, match="does not speak SSL yet"):
+        listen([Endpoint("SSL", "SSL", "127.0.0.1", 0)])
