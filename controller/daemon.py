@@ -17,6 +17,10 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from controller.core.commands import (
+    AnswerAllocateProducerIds,
+    AnswerAlterPartition,
+    AnswerControlledShutdown,
+    ApiAnswer,
     CancelTimer,
     CloseChannel,
     CommandId,
@@ -41,6 +45,7 @@ from controller.core.events import (
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
+from controller.core.values import Broker
 from controller.errors import DaemonError
 from controller.housekeeping import Housekeeping
 from controller.log_records import command_record, event_record
@@ -76,6 +81,27 @@ class Channels(Protocol):
     ) -> None: ...
     def close_all(self) -> None: ...
     async def run(self) -> None: ...
+
+
+class Endpoint(Protocol):
+    """What the daemon needs of its Kafka-protocol endpoint."""
+
+    def answer(self, answer: ApiAnswer, /) -> None: ...
+    def set_brokers(self, brokers: Sequence[Broker], /) -> None: ...
+    async def run(self) -> None: ...
+
+
+class NoEndpoint:
+    """The endpoint of a daemon that listens nowhere."""
+
+    def answer(self, answer: ApiAnswer) -> None:
+        """Nobody can have asked."""
+
+    def set_brokers(self, brokers: Sequence[Broker]) -> None:
+        """Nothing is passed on."""
+
+    async def run(self) -> None:
+        """Nothing to do."""
 
 
 class Inbox:
@@ -120,6 +146,7 @@ class Daemon:
         inbox: Inbox,
         zookeeper: ZooKeeper,
         channels: Channels,
+        endpoint: Endpoint,
         housekeeping: Housekeeping,
         session_timeout_ms: int,
     ) -> None:
@@ -128,6 +155,7 @@ class Daemon:
         self._inbox = inbox
         self._zookeeper = zookeeper
         self._channels = channels
+        self._endpoint = endpoint
         self._housekeeping = housekeeping
         self._append_seconds_max = session_timeout_ms / 1000 / 3
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -138,13 +166,17 @@ class Daemon:
         """Ask for the orderly end: the role is handed back first."""
         self._inbox.put(ShutdownRequested(reason), "operator")
 
-    async def run(self) -> None:
-        """Run until the fold says stop. Raises DaemonError when it may not go on."""
+    async def run(self) -> str:
+        """Run until the fold says stop; the reason that it gave up for, empty if it was asked to.
+
+        Raises DaemonError when it could not go on, alone or in a group.
+        """
         writer = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._zookeeper.run)
                 tasks.start_soon(self._channels.run)
+                tasks.start_soon(self._endpoint.run)
                 try:
                     await self._fold_until_stopped(writer, tasks)
                 finally:
@@ -158,8 +190,7 @@ class Daemon:
                 timer.cancel()
             # A thread that hangs in a dead file system must not keep the process.
             writer.shutdown(wait=False, cancel_futures=True)
-        if self._stop is not None and self._stop.reason:
-            raise DaemonError(self._stop.reason)
+        return self._stop.reason if self._stop is not None else ""
 
     async def _fold_until_stopped(self, writer: Executor, tasks: TaskGroup) -> None:
         while self._stop is None:
@@ -218,6 +249,10 @@ class Daemon:
                 self._cancel_timer(timer)
             case CloseChannel() as close:
                 self._channels.close(close)
+            case (
+                AnswerAlterPartition() | AnswerControlledShutdown() | AnswerAllocateProducerIds()
+            ) as answer:
+                self._endpoint.answer(answer)
             case _ if self._inbox.expired:
                 pass  # The gate is shut: a term that is over sends nothing.
             case OpenChannel() as opened:
@@ -226,6 +261,8 @@ class Daemon:
                 LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest()
             ) as request:
                 self._channels.send(issued.id, request)
+                if isinstance(request, UpdateMetadataRequest):
+                    self._endpoint.set_brokers(request.live_brokers)
             case DrawTopicIds(count=count):
                 self._inbox.put(TopicIdsDrawn(issued.id, _draw_topic_ids(count)), "draw")
             case zookeeper_command:

@@ -61,7 +61,7 @@ class Told(Struct, frozen=True, tag="told"):
 Message = Setup | LiveBrokers | Answered | Asked | Told
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Message).decode
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class Link:
@@ -92,7 +92,7 @@ class Link:
         """The next message; None when the other end is gone."""
         try:
             size = int.from_bytes(await self._reader.readexactly(_SIZE_BYTES), "big")
-            return _decode(await self._reader.readexactly(size))
+            return _decoder.decode(await self._reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
 

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from controller.brokers.channels import BrokerChannels
-from controller.daemon import Daemon, Inbox
+from controller.daemon import Daemon, Inbox, NoEndpoint
 from controller.errors import DaemonError
 from controller.fingerprint import code_version, core_fingerprint
 from controller.housekeeping import Housekeeping, Retention
@@ -54,7 +54,9 @@ async def run(settings: Settings) -> None:
     with log:
         fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
         logger.info("refold %s starts", code_version(), extra={"fields": fields})
-        await _run_daemon(settings, log)
+        reason = await _run_daemon(settings, log)
+    if reason:
+        raise DaemonError(reason)
     logger.info("ended in order", extra={"fields": {"log": str(folder)}})
 
 
@@ -90,7 +92,8 @@ def _header(settings: Settings, cluster_id: str) -> Header:
     )
 
 
-async def _run_daemon(settings: Settings, log: LogWriter) -> None:
+async def _run_daemon(settings: Settings, log: LogWriter) -> str:
+    """The reason that the daemon gave up for, empty for none. Raises DaemonError."""
     inbox = Inbox()
     zookeeper = ZooKeeperConnection(
         settings.zookeeper, inbox.put, settings=_session_settings(settings)
@@ -108,16 +111,19 @@ async def _run_daemon(settings: Settings, log: LogWriter) -> None:
         inbox,
         zookeeper,
         channels,
+        NoEndpoint(),
         housekeeping,
         settings.session_timeout_ms,
     )
     _end_on_signals(daemon)
+    reason = ""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(housekeeping.apply_retention)
-            await daemon.run()
+            reason = await daemon.run()
     except* (DaemonError, LogError) as faults:
         raise DaemonError("; ".join(_texts(faults))) from None
+    return reason
 
 
 def _session_settings(settings: Settings) -> SessionSettings:

@@ -73,27 +73,7 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
 
 def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:
     """The frame that answers the request of that head."""
-    response = response_schema(head)
-    match answer:
-        case AnswerAlterPartition():
-            body = _alter_partition(head.version, response, answer)
-        case AnswerControlledShutdown():
-            remaining = sys.modules[response.__module__].RemainingPartition
-            body = response(
-                error_code=ErrorCode(answer.error),
-                remaining_partitions=tuple(
-                    remaining(topic_name=topic, partition_index=partition)
-                    for topic, partition in answer.remaining
-                ),
-            )
-        case AnswerAllocateProducerIds():
-            body = response(
-                throttle_time=_UNTHROTTLED,
-                error_code=ErrorCode(answer.error),
-                producer_id_start=answer.start,
-                producer_id_len=answer.length,
-            )
-    return encode_response(head, body)
+    return encode_response(head, _response(head.version, response_schema(head), answer))
 
 
 def _proposed(version: int, topic: Any, one: Any) -> ProposedState:
@@ -115,6 +95,28 @@ def _not_null(array: tuple[Any, ...] | None) -> tuple[Any, ...]:
     if array is None:
         raise MalformedRequest("an array is null")
     return array
+
+
+def _response(version: int, response: Any, answer: ApiAnswer) -> Any:
+    match answer:
+        case AnswerAlterPartition():
+            return _alter_partition(version, response, answer)
+        case AnswerControlledShutdown():
+            remaining = sys.modules[response.__module__].RemainingPartition
+            return response(
+                error_code=ErrorCode(answer.error),
+                remaining_partitions=tuple(
+                    remaining(topic_name=topic, partition_index=partition)
+                    for topic, partition in answer.remaining
+                ),
+            )
+        case AnswerAllocateProducerIds():
+            return response(
+                throttle_time=_UNTHROTTLED,
+                error_code=ErrorCode(answer.error),
+                producer_id_start=answer.start,
+                producer_id_len=answer.length,
+            )
 
 
 def _alter_partition(version: int, response: Any, answer: AnswerAlterPartition) -> Any:

@@ -32,4 +32,5 @@ def wants_answer(version: int, beginning: bytes) -> bool:
 
 
 def _after_nullable_string(data: bytes, at: int) -> int:
-    return at + 2 + max(unpack_from(">h", data, at)[0], 0)
+    (length,) = unpack_from(">h", data, at)
+    return at + 2 + max(int(length), 0)

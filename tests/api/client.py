@@ -46,7 +46,8 @@ def api_versions() -> Any:
 
 
 def metadata_request() -> Any:
-    return request_schema(METADATA, 12).MetadataRequest(topics=None)
+    schema = request_schema(METADATA, 12)
+    return schema.MetadataRequest(topics=None, include_topic_authorized_operations=False)
 
 
 class Client:

@@ -22,7 +22,7 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.events import BrokerAnswered, SessionConnected, SessionExpired
-from controller.daemon import Daemon, Inbox
+from controller.daemon import Daemon, Inbox, NoEndpoint
 from controller.errors import DaemonError
 from controller.fingerprint import code_version, core_fingerprint
 from controller.housekeeping import Housekeeping, Retention
@@ -34,6 +34,7 @@ from tests.core.cluster import DAEMON, Cluster
 from tools.lab.cluster_view import until
 
 WAIT_SECONDS = 10.0
+QUIET_SECONDS = 0.05
 
 
 class Stored(NamedTuple):
@@ -90,11 +91,19 @@ class WorldConnection:
         self._inbox = inbox
         self._trace = trace
         self._closed = anyio.Event()
+        self._fault: Exception | None = None
 
     async def run(self) -> None:
-        """Begin a session and stay until closed."""
+        """Begin a session and stay until closed. Raises what `fail` was given."""
         self._begin()
         await self._closed.wait()
+        if self._fault is not None:
+            raise self._fault
+
+    def fail(self, fault: Exception) -> None:
+        """Let `run` end with a fault."""
+        self._fault = fault
+        self._closed.set()
 
     async def close(self) -> None:
         """End the session."""
@@ -188,17 +197,24 @@ class Stage:
             inbox,
             self.zookeeper,
             self.channels,
+            NoEndpoint(),
             Housekeeping(folder, Retention()),
             session_timeout_ms,
         )
 
-    async def run(self) -> None:
-        """Run the daemon to its end. Raises DaemonError as it does."""
+    async def run(self) -> str:
+        """Run the daemon with its log to the end; why it gave up. Raises as `daemon_alone`."""
+        with self.log:
+            return await self.daemon_alone()
+
+    async def daemon_alone(self) -> str:
+        """Run the daemon and leave its log open. Raises DaemonError as it does; any other fault
+        in the group in which it comes."""
         try:
-            with self.log:
-                await self.daemon.run()
-        except* DaemonError as group:
-            raise group.exceptions[0] from None
+            return await self.daemon.run()
+        except ExceptionGroup as group:
+            (fault,) = group.exceptions
+            raise fault if isinstance(fault, DaemonError) else group from None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -229,6 +245,25 @@ class Stage:
             return reached()
 
         await until(ask, WAIT_SECONDS, what)
+
+    async def until_quiet(self) -> None:
+        """Wait until the daemon has done something, and then nothing for a while."""
+        while not any(isinstance(one, Done) for one in self.trace):
+            await anyio.sleep(QUIET_SECONDS)
+        seen = 0
+        while len(self.trace) > seen:
+            seen = len(self.trace)
+            await anyio.sleep(QUIET_SECONDS)
+
+    def has_expired(self) -> bool:
+        """Whether a session has ended and the log knows it."""
+        return any(
+            isinstance(one, Stored) and "session_expired" in one.kinds for one in self.trace
+        )
+
+    def closed(self) -> list[Closed]:
+        """What was closed, in order."""
+        return [one for one in self.trace if isinstance(one, Closed)]
 
     def create_topic(self, topic: str, *replicas: int) -> None:
         """Somebody makes a topic of one partition."""

@@ -66,7 +66,8 @@ def conditions(
     one, five, _ = os.getloadavg()
     return [
         f"{population.partitions:,} partitions in {len(population.topics):,} topics, replication "
-        f"factor {population.replication_factor}, {population.brokers} stub brokers, "
+        f"factor {population.replication_factor}, {population.brokers} stub brokers whose answers "
+        f"name no partition, "
         f"inter.broker.protocol.version {protocol}, {runs} runs after a warm-up",
         f"{os.cpu_count()} cores ({platform.machine()}), load average {one:.1f} (1 min) and "
         f"{five:.1f} (5 min) at the end, ZooKeeper "

@@ -1,0 +1,179 @@
+"""Clients that are slow, silent, lying, huge or gone: they end, and brokers notice nothing."""
+
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from struct import pack
+from typing import Any
+
+import anyio
+import pytest
+
+from controller.core.commands import AnswerAlterPartition
+from tests.api.client import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    METADATA,
+    Client,
+    allocate_producer_ids,
+    alter_partition,
+    metadata_request,
+)
+from tests.api.conftest import Serve, Served
+from tests.api.scripted_broker import ScriptedBroker
+
+ANSWERED_IN_S = 0.1
+"""What an AlterPartition beside an abuse may take, by its median: the machine is shared."""
+
+HEAD = pack(">hhi", ALTER_PARTITION, 1, 5)
+
+
+@asynccontextmanager
+async def answered_in_time(served: Served) -> AsyncIterator[None]:
+    """Ask AlterPartition again and again beside the block, on a connection that stands."""
+    taken: list[float] = []
+    stop = anyio.Event()
+
+    async def ask(broker: Client) -> None:
+        while not stop.is_set() or len(taken) < 10:
+            began = time.perf_counter()
+            head = broker.send(ALTER_PARTITION, 1, alter_partition())
+            seen = len(served.events)
+            (*_, event) = await served.has_events(seen + 1)
+            served.endpoint.answer(AnswerAlterPartition(event.request, 0))
+            await broker.answer_to(head)
+            taken.append(time.perf_counter() - began)
+            await asyncio.sleep(0.01)
+
+    async with Client(served.port) as broker, anyio.create_task_group() as tasks:
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        tasks.start_soon(ask, broker)
+        yield
+        stop.set()
+    assert statistics.median(taken) < ANSWERED_IN_S, sorted(taken)[-5:]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(pack(">i", 2**31 - 1) + HEAD, id="2 GB"),
+        pytest.param(pack(">i", -1) + HEAD, id="negative length"),
+        pytest.param(pack(">i", 4) + HEAD, id="no room for a header"),
+        pytest.param(pack(">i", 17 * 1024 * 1024) + HEAD, id="AlterPartition of 17 MB"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="HTTP"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(50), id="TLS"),
+        pytest.param(pack(">i", 40) + HEAD + bytes(32), id="garbage after a good header"),
+        pytest.param(pack(">i", 12) + HEAD + pack(">hh", -1, 7), id="a body that ends early"),
+        pytest.param(pack(">ihhih", 10, ALTER_PARTITION, 9, 5, -1), id="version of ours"),
+        pytest.param(pack(">ihhih", 10, -7, 0, 5, -1), id="negative api key"),
+    ],
+)
+async def test_what_is_no_request_closes_the_connection(served: Served, sent: bytes) -> None:
+    async with Client(served.port) as liar:
+        liar.writer.write(sent)
+        with anyio.fail_after(5):
+            assert await liar.closed()
+    async with Client(served.port) as broker:
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+
+
+async def half_a_frame(client: Client) -> None:
+    client.writer.write(pack(">i", 1000) + HEAD + bytes(100))
+
+
+async def slow_loris(client: Client) -> None:
+    for byte in pack(">i", 1000) + HEAD + bytes(1000):
+        client.writer.write(bytes([byte]))
+        await asyncio.sleep(0.02)
+
+
+async def nothing(client: Client) -> None:
+    return
+
+
+@pytest.mark.parametrize("abuse", [half_a_frame, slow_loris, nothing])
+async def test_a_client_gets_no_longer_than_its_time(
+    serve: Serve, abuse: Callable[[Client], Coroutine[Any, Any, None]]
+) -> None:
+    served = await serve(request_timeout_ms=500, first_request_ms=500)
+    async with Client(served.port) as client, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(abuse(client))
+        with anyio.fail_after(5):
+            assert await client.closed()
+        sending.cancel()
+
+
+async def test_a_connection_that_is_idle_for_too_long_is_closed(serve: Serve) -> None:
+    served = await serve(connections_max_idle_ms=300)
+    async with Client(served.port) as client:
+        await client.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        with anyio.fail_after(5):
+            assert await client.closed()
+
+
+async def test_a_thousand_silent_and_slow_clients(serve: Serve) -> None:
+    served = await serve()
+    clients = [Client(served.port) for _ in range(1000)]
+    async with answered_in_time(served):
+        for number, client in enumerate(clients):
+            await client.__aenter__()
+            if number % 3 == 1:
+                await half_a_frame(client)
+            elif number % 3 == 2:
+                client.writer.write(os.urandom(64))
+    for client in clients:
+        client.writer.transport.abort()
+
+
+async def test_silent_clients_do_not_keep_brokers_out(serve: Serve) -> None:
+    served = await serve(connections_max=50, connections_per_address_max=40)
+    clients = [Client(served.port) for _ in range(200)]
+    async with answered_in_time(served):
+        for client in clients:
+            await client.__aenter__()
+        async with Client(served.port) as broker:
+            await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        for client in clients[:100]:
+            assert await client.closed()
+    for client in clients:
+        client.writer.transport.abort()
+
+
+async def test_clients_that_go_in_the_middle(served: Served) -> None:
+    async with answered_in_time(served):
+        for _ in range(100):
+            async with Client(served.port) as client:
+                await half_a_frame(client)
+            async with Client(served.port) as client:
+                client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+
+
+async def test_a_large_request_of_the_controllers_own_holds_nobody_up(served: Served) -> None:
+    """8 MB, 200,000 partitions; only the front decodes it, beside its event loop."""
+    request = alter_partition(200_000)
+    async with answered_in_time(served), Client(served.port) as client:
+        client.send(ALTER_PARTITION, 1, request)
+        await client.writer.drain()
+
+
+async def test_clients_that_take_no_answers_while_much_is_passed_on(served: Served) -> None:
+    broker = ScriptedBroker()
+
+    async def much(head: object, frame: bytes) -> bytes:
+        return bytes(4 * 1024 * 1024)
+
+    broker.script = much
+    clients = [Client(served.port) for _ in range(20)]
+    async with broker.listening():
+        served.endpoint.set_brokers([broker.broker])
+        async with answered_in_time(served):
+            for client in clients:
+                await client.__aenter__()
+                for _ in range(5):
+                    client.send(METADATA, 12, metadata_request())
+            await broker.has_received(20)
+        for client in clients:
+            client.writer.transport.abort()

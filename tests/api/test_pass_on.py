@@ -1,0 +1,271 @@
+"""What is passed on to a live broker, and what is answered in its stead."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from struct import pack
+from typing import Any
+
+import anyio
+import pytest
+from kio.schema.errors import ErrorCode
+
+from controller.core.values import Broker, Endpoint
+from controller.wire.client_requests import RequestHead, encode_request
+from tests.api.client import (
+    ALLOCATE_PRODUCER_IDS,
+    API_VERSIONS,
+    METADATA,
+    Client,
+    allocate_producer_ids,
+    api_versions,
+    metadata_request,
+    request_schema,
+)
+from tests.api.conftest import OWN_ID, Serve, Served
+from tests.api.scripted_broker import OFFERED, ScriptedBroker
+from tools.lab.ports import free_port
+
+CREATE_TOPICS, LEADER_AND_ISR, ALTER_REPLICA_LOG_DIRS, REASSIGN = 19, 4, 34, 45
+DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, ALTER_CONFIGS = 32, 35, 44
+LIST_GROUPS, LIST_TRANSACTIONS = 16, 66
+BROKER, TOPIC = 4, 2
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[ScriptedBroker]:
+    broker = ScriptedBroker()
+    async with broker.listening():
+        yield broker
+
+
+@pytest.fixture
+async def with_broker(served: Served, broker: ScriptedBroker) -> Served:
+    own = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", served.port)
+    served.endpoint.set_brokers([Broker(OWN_ID, 1, (own,)), broker.broker])
+    return served
+
+
+async def test_a_request_and_its_answer_go_through_unchanged(
+    with_broker: Served, broker: ScriptedBroker
+) -> None:
+    async with Client(with_broker.port) as client:
+        for correlation in (77, 78):
+            head = RequestHead(METADATA, 12, correlation)
+            frame = encode_request(head, "a client", metadata_request())
+            client.writer.write(frame)
+            assert await client.receive() == pack(">i", correlation) + frame[4:]
+    assert len(broker.received) == 2
+
+
+async def test_large_requests_and_answers_are_streamed(
+    with_broker: Served, broker: ScriptedBroker
+) -> None:
+    body = bytes(range(256)) * 4096 * 20
+    frame = pack(">hhih", METADATA, 12, 5, -1) + body
+    async with Client(with_broker.port) as client:
+        client.writer.write(pack(">i", len(frame)) + frame)
+        assert await client.receive() == pack(">i", 5) + frame
+    assert broker.received == [frame]
+
+
+async def test_own_answers_and_passed_on_ones_come_in_the_order_of_the_requests(
+    with_broker: Served, broker: ScriptedBroker
+) -> None:
+    async def slow(head: RequestHead, frame: bytes) -> bytes | None:
+        await asyncio.sleep(0.1)
+        return b""
+
+    broker.script = slow
+    async with Client(with_broker.port) as client:
+        heads = [
+            client.send(METADATA, 12, metadata_request()),
+            client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids()),
+            client.send(METADATA, 12, metadata_request()),
+        ]
+        for head in heads:
+            assert (await client.receive())[:4] == pack(">i", head.correlation_id)
+
+
+async def test_the_brokers_own_table_is_offered_without_what_we_do_not_do(
+    with_broker: Served,
+) -> None:
+    async with Client(with_broker.port) as client:
+        answer = await client.ask(API_VERSIONS, 3, api_versions())
+    spans = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    left_out = {CREATE_TOPICS, REASSIGN, LEADER_AND_ISR, ALTER_REPLICA_LOG_DIRS}
+    assert spans == {key: span for key, span in OFFERED.items() if key not in left_out}
+    assert answer.supported_features[0].name == "x"
+    assert (answer.finalized_features_epoch, answer.finalized_features[0].max_version_level) == (
+        7,
+        2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"), [(CREATE_TOPICS, 7), (LEADER_AND_ISR, 7), (METADATA, 13), (9999, 0)]
+)
+async def test_what_is_not_offered_closes_the_connection(
+    with_broker: Served, broker: ScriptedBroker, api_key: int, version: int
+) -> None:
+    async with Client(with_broker.port) as client:
+        client.writer.write(pack(">ihhih", 10, api_key, version, 5, -1))
+        assert await client.closed()
+    assert not broker.received
+
+
+async def test_the_daemon_has_no_groups_transactions_or_partitions(with_broker: Served) -> None:
+    async with Client(with_broker.port) as client:
+        request = request_schema(LIST_GROUPS, 4).ListGroupsRequest()
+        assert (await client.ask(LIST_GROUPS, 4, request)).groups == ()
+        request = request_schema(LIST_TRANSACTIONS, 0).ListTransactionsRequest()
+        assert (await client.ask(LIST_TRANSACTIONS, 0, request)).transaction_states == ()
+        for version in (1, 4):
+            request = request_schema(DESCRIBE_LOG_DIRS, version).DescribeLogDirsRequest(topics=None)
+            answer = await client.ask(DESCRIBE_LOG_DIRS, version, request)
+            (directory,) = answer.results
+            assert (directory.error_code, directory.topics) == (ErrorCode.none, ())
+
+
+def alter_configs(kind: int, name: str) -> Any:
+    schema = request_schema(ALTER_CONFIGS, 1)
+    config = schema.AlterableConfig(
+        name="leader.replication.throttled.rate", config_operation=1, value=None
+    )
+    resource = schema.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=(config,)
+    )
+    return schema.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+
+async def test_configurations_of_the_daemon_itself_are_empty_and_altered_without_effect(
+    with_broker: Served, broker: ScriptedBroker
+) -> None:
+    schema = request_schema(DESCRIBE_CONFIGS, 4)
+    resource = schema.DescribeConfigsResource(resource_type=BROKER, resource_name=str(OWN_ID))
+    async with Client(with_broker.port) as client:
+        described = await client.ask(
+            DESCRIBE_CONFIGS, 4, schema.DescribeConfigsRequest(resources=(resource,))
+        )
+        altered = await client.ask(ALTER_CONFIGS, 1, alter_configs(BROKER, str(OWN_ID)))
+    (result,) = described.results
+    assert (result.error_code, result.resource_name, result.configs) == (
+        ErrorCode.none,
+        str(OWN_ID),
+        (),
+    )
+    (response,) = altered.responses
+    assert (response.error_code, response.resource_type) == (ErrorCode.none, BROKER)
+    assert not broker.received
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, str(OWN_ID)), (BROKER, ""), (BROKER, "1")])
+async def test_other_configurations_are_passed_on(
+    with_broker: Served, broker: ScriptedBroker, kind: int, name: str
+) -> None:
+    async with Client(with_broker.port) as client:
+        client.send(ALTER_CONFIGS, 1, alter_configs(kind, name))
+        await client.receive()
+    assert len(broker.received) == 1
+
+
+async def test_a_produce_request_with_acks_0_is_not_waited_for(
+    with_broker: Served, broker: ScriptedBroker
+) -> None:
+    async def silent_for_produce(head: RequestHead, frame: bytes) -> bytes | None:
+        return None if head.api_key == 0 else b"answer"
+
+    broker.script = silent_for_produce
+    schema = request_schema(0, 9)
+    produce = schema.ProduceRequest(
+        transactional_id=None, acks=0, timeout=timedelta(seconds=1), topic_data=()
+    )
+    async with Client(with_broker.port) as client:
+        client.send(0, 9, produce)
+        head = client.send(METADATA, 12, metadata_request())
+        assert await client.receive() == pack(">i", head.correlation_id) + b"answer"
+    assert len(broker.received) == 2
+
+
+async def test_a_client_whose_broker_dies_is_disconnected_and_comes_back(serve: Serve) -> None:
+    served = await serve()
+    first, second = ScriptedBroker(1), ScriptedBroker(2)
+    async with second.listening():
+        async with first.listening():
+            served.endpoint.set_brokers([first.broker])
+            async with Client(served.port) as client:
+                client.send(METADATA, 12, metadata_request())
+                await client.receive()
+                served.endpoint.set_brokers([second.broker])
+                # The version table that the client knows is the first broker's.
+                client.send(METADATA, 12, metadata_request())
+                assert await client.closed()
+        async with Client(served.port) as client:
+            client.send(METADATA, 12, metadata_request())
+            await client.receive()
+    assert (len(first.received), len(second.received)) == (1, 1)
+
+
+async def test_a_broker_that_closes_instead_of_answering_ends_the_clients_connection(
+    with_broker: Served, broker: ScriptedBroker
+) -> None:
+    async def close(head: RequestHead, frame: bytes) -> bytes | None:
+        raise ConnectionResetError
+
+    broker.script = close
+    async with Client(with_broker.port) as client:
+        client.send(METADATA, 12, metadata_request())
+        assert await client.closed()
+
+
+async def test_a_broker_that_does_not_answer_is_not_waited_for_for_ever(serve: Serve) -> None:
+    async def silent(head: RequestHead, frame: bytes) -> bytes | None:
+        return None
+
+    served, broker = await serve(request_timeout_ms=300), ScriptedBroker(script=silent)
+    async with broker.listening():
+        served.endpoint.set_brokers([broker.broker])
+        async with Client(served.port) as client:
+            client.send(METADATA, 12, metadata_request())
+            with anyio.fail_after(5):
+                assert await client.closed()
+
+
+async def test_a_broker_that_cannot_be_reached_holds_nobody_up(
+    serve: Serve, broker: ScriptedBroker
+) -> None:
+    served = await serve()
+    dead = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", free_port())
+    served.endpoint.set_brokers([Broker(5, 1, (dead,)), broker.broker])
+    for _ in range(4):
+        async with Client(served.port) as client:
+            client.send(METADATA, 12, metadata_request())
+            await client.receive()
+    assert len(broker.received) == 4
+
+
+async def test_a_request_goes_to_the_listener_of_the_same_name(serve: Serve) -> None:
+    served = await serve(names=("INTERNAL", "EXTERNAL"))
+    inside, outside = ScriptedBroker(), ScriptedBroker()
+    endpoints = (
+        Endpoint("INTERNAL", "PLAINTEXT", "127.0.0.1", inside.port),
+        Endpoint("EXTERNAL", "PLAINTEXT", "127.0.0.1", outside.port),
+    )
+    async with inside.listening(), outside.listening():
+        served.endpoint.set_brokers([Broker(1, 10, endpoints)])
+        async with Client(served.ports["EXTERNAL"]) as client:
+            client.send(METADATA, 12, metadata_request())
+            await client.receive()
+    assert (len(inside.received), len(outside.received)) == (0, 1)
+
+
+async def test_nothing_is_passed_on_to_a_listener_where_we_have_an_identity(
+    serve: Serve, broker: ScriptedBroker
+) -> None:
+    served = await serve()
+    secured = Endpoint("PLAINTEXT", "SASL_PLAINTEXT", "127.0.0.1", broker.port)
+    served.endpoint.set_brokers([Broker(1, 10, (secured,))])
+    async with Client(served.port) as client:
+        client.send(METADATA, 12, metadata_request())
+        assert await client.closed()
+    assert not broker.received
