@@ -38,37 +38,32 @@ class RequestBatch:
         self._entries: dict[Partition, LeaderAndIsrPartition] = {}
         self._offline: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._update_metadata_to: dict[int, None] = {}
+        self._is_for_all = False
         self._update_metadata: dict[Partition, UpdateMetadataPartition] = {}
         self._stop_replica: dict[int, dict[Partition, StopReplicaPartition]] = {}
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: Partition, *, is_new: bool
     ) -> None:
-        """Tell these brokers who leads a partition."""
+        """Tell these brokers who leads a partition; and everybody, by UpdateMetadata (KB 5.1.3).
+
+        isNew sticks once it is true for a broker and partition (KB 12.2.3).
+        """
         for broker in brokers:
-            self.add_leader_and_isr_to(broker, (partition,), is_new=is_new)
-        self.add_update_metadata(self._context.brokers, (partition,))
+            if broker >= 0:
+                self._tell(self._leader_and_isr.setdefault(broker, {}), partition, is_new)
+        self._tell_all((partition,))
 
     def add_leader_and_isr_to(
         self, broker: int, partitions: Sequence[Partition], *, is_new: bool
     ) -> None:
-        """Tell a broker who leads these partitions; and everybody, by UpdateMetadata (KB 5.1.3).
-
-        isNew sticks once it is true for a broker and partition (KB 12.2.3).
-        """
+        """The same for many partitions and one broker."""
         if not partitions:
             return
-        self.add_update_metadata(self._context.brokers, partitions)
-        if broker < 0:
-            return
-        of_broker = self._leader_and_isr.setdefault(broker, {})
+        told = self._leader_and_isr.setdefault(broker, {})
         for partition in partitions:
-            entry = self._entry(partition, is_new)
-            if not is_new and of_broker:
-                before = of_broker.get(partition)
-                if before is not None and before.is_new:
-                    entry = self._entry(partition, True)
-            of_broker[partition] = entry
+            self._tell(told, partition, is_new)
+        self._tell_all(partitions)
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[Partition]) -> None:
         """Tell these brokers, and all others of the batch, about these partitions (KB 12.2.6)."""
@@ -85,6 +80,18 @@ class RequestBatch:
                 or before.replicas is not partition.assignment.replicas
             ):
                 told[partition] = self._metadata(partition, leadership)
+
+    def _tell(
+        self, told: dict[Partition, LeaderAndIsrPartition], partition: Partition, is_new: bool
+    ) -> None:
+        before = told.get(partition) if told else None
+        sticks = before is not None and before.is_new
+        told[partition] = self._entry(partition, is_new or sticks)
+
+    def _tell_all(self, partitions: Iterable[Partition]) -> None:
+        brokers = () if self._is_for_all else self._context.brokers
+        self._is_for_all = True
+        self.add_update_metadata(brokers, partitions)
 
     def add_stop_replica(
         self, brokers: Iterable[int], partition: Partition, *, delete: bool

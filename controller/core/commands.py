@@ -91,7 +91,7 @@ class CloseChannel(Struct, frozen=True, array_like=True, tag="close_channel"):
     broker_epoch: int
 
 
-class LeaderAndIsrPartition(Struct, frozen=True, array_like=True):
+class LeaderAndIsrPartition(Struct, frozen=True, array_like=True, gc=False):
     """One partition of a LeaderAndIsr request (KB 12.3.1). Shared between brokers."""
 
     topic: str
@@ -114,7 +114,7 @@ class LeaderAndIsrRequest(Struct, frozen=True, array_like=True, tag="leader_and_
     live_leaders: tuple[tuple[int, str, int], ...]
 
 
-class UpdateMetadataPartition(Struct, frozen=True, array_like=True):
+class UpdateMetadataPartition(Struct, frozen=True, array_like=True, gc=False):
     """One partition of an UpdateMetadata request (KB 12.3.2). Shared between brokers."""
 
     topic: str
@@ -292,7 +292,7 @@ class Reason(Struct, frozen=True, array_like=True):
     choices: tuple["Choice", ...] = ()
 
 
-class Choice(Struct, frozen=True, array_like=True):
+class Choice(Struct, frozen=True, array_like=True, gc=False):
     """One decision: the leader chosen (or -1) and each candidate passed over with its code."""
 
     topic: str

@@ -22,8 +22,8 @@ class Controller:
     """The controller of one daemon run.
 
     `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
-    holds the role, `is_stopping` that the daemon is told to end. `now_ms` is the wall clock of
-    the event that is being folded.
+    holds the role, `is_stopping` that the daemon is told to end, `is_backing_off` that
+    a failover of ours has just failed. `now_ms` is the wall clock of the event that is folded.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -35,6 +35,7 @@ class Controller:
         self.is_active = False
         self.is_connected = False
         self.is_stopping = False
+        self.is_backing_off = False
         self.now_ms = 0
         self._cause = 0
         self._ordinal = 0

@@ -35,6 +35,7 @@ from controller.core.outcomes import CONNECTED, SLICE, Answers, Wait
 from controller.core.procedures.api_calls import refuse
 from controller.core.procedures.dispatch import process
 from controller.core.procedures.responses import process_broker_answer, process_channel_fault
+from controller.core.procedures.role import BACK_OFF_TIMER
 from controller.core.triggers import (
     ApiCall,
     BrokerChange,
@@ -112,7 +113,10 @@ class Fold:
                 return self._change_session(change)
             case ShutdownRequested(reason=reason):
                 self.controller.triggers.appendleft(HandBack(reason))
-            case TimerFired() as fired:
+            case TimerFired(timer=timer) as fired:
+                if timer == BACK_OFF_TIMER:
+                    self.controller.is_backing_off = False
+                    self.controller.enqueue(Reelect())
                 return self._offer(fired)
         return None
 

@@ -37,6 +37,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     is_connected: bool
     is_loaded: bool
     is_stopping: bool
+    is_backing_off: bool
     epoch: int
     epoch_version: int
     brokers: list[Broker]
@@ -64,6 +65,7 @@ def take_snapshot(fold: Fold) -> bytes:
             is_connected=controller.is_connected,
             is_loaded=context.is_loaded,
             is_stopping=controller.is_stopping,
+            is_backing_off=controller.is_backing_off,
             epoch=context.epoch,
             epoch_version=context.epoch_version,
             brokers=list(context.brokers.values()),
@@ -91,6 +93,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.is_active = snapshot.is_active
     controller.is_connected = snapshot.is_connected
     controller.is_stopping = snapshot.is_stopping
+    controller.is_backing_off = snapshot.is_backing_off
     context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
     context.brokers = {broker.id: broker for broker in snapshot.brokers}

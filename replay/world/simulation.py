@@ -37,6 +37,7 @@ from controller.core.events import (
     SessionConnected,
     SessionDisconnected,
     SessionExpired,
+    TimerFired,
     TopicIdsDrawn,
     ZnodesRead,
     ZnodesWritten,
@@ -142,6 +143,10 @@ class Simulation:
         lost = SessionDisconnected(self.session, "connection reset")
         self._inbox.append(("session", lost))
         self._inbox.append(("session", _connected(self.session, renewed=True)))
+
+    def fire(self, timer: str) -> None:
+        """A timer that was started runs out."""
+        self.happen(TimerFired(timer), f"timer:{timer}")
 
     def happen_next(self, event: Event, channel: str) -> None:
         """As `happen`, but the controller does not look yet."""

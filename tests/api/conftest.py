@@ -9,8 +9,8 @@ import pytest
 from controller.api.endpoint import ApiEndpoint
 from controller.api.limits import Limits
 from controller.api.listening import listen
-from controller.core.commands import AnswerAllocateProducerIds
-from controller.core.events import AllocateProducerIdsReceived, ApiRequest
+from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
+from controller.core.events import AllocateProducerIdsReceived, AlterPartitionReceived, ApiRequest
 from controller.core.values import Endpoint
 from tools.lab.ports import free_port
 
@@ -18,7 +18,8 @@ OWN_ID = 1000
 
 
 class Served:
-    """An endpoint, where it listens, and the events that came of it."""
+    """An endpoint, where it listens, and the events that came of it, answered at once unless a
+    test wants to do it."""
 
     def __init__(self, names: Sequence[str], limits: Limits) -> None:
         self.ports = {name: free_port() for name in names}
@@ -31,16 +32,22 @@ class Served:
         )
         self.events: list[ApiRequest] = []
         self.channels: list[str] = []
-        self.answers_producer_ids = True
+        self.answers_itself = True
         self._more = anyio.Event()
 
     def _on_event(self, event: ApiRequest, channel: str) -> None:
         self.events.append(event)
         self.channels.append(channel)
         self._more.set()
-        if self.answers_producer_ids and isinstance(event, AllocateProducerIdsReceived):
-            start = event.request * 1000
-            self.endpoint.answer(AnswerAllocateProducerIds(event.request, 0, start, 1000))
+        if self.answers_itself:
+            self._answer(event)
+
+    def _answer(self, event: ApiRequest) -> None:
+        match event:
+            case AllocateProducerIdsReceived(request=request):
+                self.endpoint.answer(AnswerAllocateProducerIds(request, 0, request * 1000, 1000))
+            case AlterPartitionReceived(request=request):
+                self.endpoint.answer(AnswerAlterPartition(request, 0))
 
     async def has_events(self, count: int) -> list[ApiRequest]:
         """Wait until so many events have come."""

@@ -34,7 +34,7 @@ from tests.core.cluster import DAEMON, Cluster
 from tools.lab.cluster_view import until
 
 WAIT_SECONDS = 10.0
-QUIET_SECONDS = 0.05
+QUIET_SECONDS = 0.03
 
 
 class Stored(NamedTuple):

@@ -1,5 +1,6 @@
 """What the endpoint offers: a live broker's own table, changed where we answer. Pure."""
 
+from dataclasses import fields
 from datetime import timedelta
 from importlib import import_module
 from typing import Any, Final
@@ -84,9 +85,12 @@ def _copies(version: int, name: str, broker: Any) -> tuple[Any, ...]:
         broker.supported_features if name == "SupportedFeatureKey" else broker.finalized_features
     )
     return tuple(
-        entity(**{field: getattr(one, field) for field in entity.__dataclass_fields__})
-        for one in features
+        entity(**{field: getattr(one, field) for field in _fields(entity)}) for one in features
     )
+
+
+def _fields(entity: Any) -> list[str]:
+    return [one.name for one in fields(entity)]
 
 
 def _encode(

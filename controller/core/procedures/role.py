@@ -9,10 +9,13 @@ from enum import Enum, auto
 from controller.core import znodes
 from controller.core.commands import CancelTimer, CloseChannel, Reason, StartTimer
 from controller.core.controller import Controller
+from controller.core.deviations import FAILOVER_BACK_OFF
 from controller.core.errors import ControllerMovedError, ZnodeError
 from controller.core.operations import (
+    BAD_VERSION,
     CONNECTION_LOSS,
     NO_NODE,
+    NODE_EXISTS,
     OK,
     Create,
     Delete,
@@ -28,6 +31,8 @@ from controller.core.values import ANY_VERSION
 
 _RULE = "controller election"
 _FIRST_EPOCH = b"0"
+_BACK_OFF_MS = 1_000
+BACK_OFF_TIMER = "stand again after a failed failover"
 _HEARD_MS_MAX = 2_000
 
 
@@ -39,7 +44,8 @@ async def start_up(controller: Controller) -> None:
 async def reelect(controller: Controller) -> None:
     """/controller went away: elect (processReelect, KB 3.2.3)."""
     await maybe_resign(controller)
-    await elect(controller)
+    if not controller.is_backing_off:
+        await elect(controller)
 
 
 async def elect(controller: Controller, *, take_over: bool = False) -> None:
@@ -58,6 +64,9 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
         await maybe_resign(controller)
     except Exception as error:
         controller.notice("error", "failover_failed", znodes.CONTROLLER, describe(error))
+        if FAILOVER_BACK_OFF.applies(controller.configuration):
+            controller.is_backing_off = True
+            controller.issue(StartTimer(BACK_OFF_TIMER, _BACK_OFF_MS), Reason("failover failed"))
         await give_up(controller)
 
 
@@ -86,7 +95,10 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
             return Poll.DECIDED
     if found.errors[1] == NO_NODE:
         create = Create(znodes.CONTROLLER_EPOCH, _FIRST_EPOCH)
-        await write_atomically(controller, [create], Reason("create the controller epoch"))
+        reason = Reason("create the controller epoch")
+        [error] = await write_atomically(controller, [create], reason)
+        if error not in (OK, NODE_EXISTS, CONNECTION_LOSS):
+            raise ZnodeError(f"{create.path} cannot be created (ZooKeeper code {error})")
         return Poll.UNKNOWN
     epoch = znodes.read_controller_epoch(found.data[1])
     held_version = found.versions[0] if held else None
@@ -128,8 +140,12 @@ async def _take_role(
     if CONNECTION_LOSS in errors and not await _was_done(controller, raised):
         return Poll.UNKNOWN
     if any(errors) and CONNECTION_LOSS not in errors:
-        text = "another broker became controller at the same time"
-        controller.notice("info", "lost_election", znodes.CONTROLLER, text)
+        if any(one in (NODE_EXISTS, NO_NODE, BAD_VERSION) for one in errors):
+            text = "another broker became controller at the same time"
+            controller.notice("info", "lost_election", znodes.CONTROLLER, text)
+        else:
+            text = f"the role cannot be taken (ZooKeeper codes {errors})"
+            controller.notice("error", "role_not_taken", znodes.CONTROLLER, text)
         return Poll.DECIDED
     context = controller.context = controller.new_context()
     context.epoch, context.epoch_version = epoch + 1, epoch_version + 1
