@@ -9,7 +9,7 @@ STAMPS := $(VENV)/stamps
 KAFKA := 3.9.1
 UV := build/uv
 
-.PHONY: setup check test lab-test ci-lab demo wheel lock clean prerequisites
+.PHONY: setup check test lab-test ci-lab mutations demo wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(STAMPS)/kafka-$(KAFKA)
 
@@ -53,6 +53,9 @@ lab-test: setup
 
 ci-lab: setup
 	$(BIN)/pytest -m "lab and ci"
+
+mutations: setup
+	$(BIN)/python -m tools.mutations
 
 demo: setup
 	$(BIN)/python -m tools.demo

@@ -254,4 +254,6 @@ def test_the_role_is_given_up_when_a_failover_cannot_be_done(
     cluster.start()
     assert ("failover_failed", znodes.CONTROLLER) in seen.notices()
     assert Delete(znodes.CONTROLLER, ANY_VERSION) in seen.writes()
+    assert (cluster.controller(), cluster.is_active) == (None, False)
+    cluster.fire(role.BACK_OFF_TIMER)
     assert (cluster.epoch(), cluster.is_active) == (2, True)

@@ -9,19 +9,13 @@ import pytest
 
 from tests.daemon.scene import BROKER_CONFIG, Scene
 from tools.lab import Lab
-from tools.lab.cluster_view import ClusterView
 
 
 @asynccontextmanager
 async def staged(lab: Lab, folder: Path, chroot: str = "") -> AsyncIterator[Scene]:
-    """A scene in a running cluster. At its end the daemons are gone and their logs checked."""
-    async with ClusterView(lab.zookeepers[0].connect + chroot) as view:
-        scene = Scene(lab, view, folder, chroot)
-        try:
-            yield scene
-        finally:
-            for daemon in scene.daemons:
-                await daemon.put_away()
+    """A scene in a running cluster; at its end the daemons' logs are checked."""
+    async with Scene(lab, folder, chroot) as scene:
+        yield scene
     await scene.check_logs()
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aiokafka.errors import KafkaError
 
@@ -27,22 +27,33 @@ BROKER_CONFIG = {
 
 
 class Scene:
-    """Looks at one cluster and starts daemons in it; each daemon has a folder of its own."""
+    """Looks at one cluster and starts daemons in it; each daemon has a folder of its own.
 
-    def __init__(self, lab: Lab, view: ClusterView, folder: Path, chroot: str = "") -> None:
+    An async context manager: at its end no daemon is left.
+    """
+
+    def __init__(self, lab: Lab, folder: Path, chroot: str = "") -> None:
         self.lab = lab
-        self.view = view
         self.connect = lab.zookeepers[0].connect + chroot
+        self.view = ClusterView(self.connect)
         self.daemons: list[Refold] = []
         self._folder = folder
 
+    async def __aenter__(self) -> Self:
+        await self.view.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for daemon in self.daemons:
+            await daemon.put_away()
+        await self.view.__aexit__()
+
     @asynccontextmanager
-    async def new_view(self) -> AsyncIterator[None]:
-        """Look with another ZooKeeper session, after ZooKeeper was away."""
-        before = self.view
-        async with ClusterView(self.connect) as self.view:
-            yield
-        self.view = before
+    async def not_looking(self) -> AsyncIterator[None]:
+        """Have no ZooKeeper session during the block, in which ZooKeeper is away."""
+        await self.view.__aexit__()
+        yield
+        self.view = await ClusterView(self.connect).__aenter__()
 
     def daemon(
         self,
@@ -51,6 +62,7 @@ class Scene:
         connect: str = "",
         log_dir: Path | None = None,
         settings: Mapping[str, str | int] | None = None,
+        program: str | None = None,
     ) -> Refold:
         """A `refold run` that is still to be started."""
         folder = self._folder / f"daemon-{len(self.daemons) + 1}"
@@ -68,6 +80,7 @@ class Scene:
             log_dir or folder / "logs",
             *("--config", str(config)),
             *options,
+            program=program,
         )
         self.daemons.append(made)
         return made

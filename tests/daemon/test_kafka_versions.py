@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from tests.daemon.conftest import staged
 from tests.daemon.scene import BROKER_CONFIG, Scene, timed
@@ -45,7 +46,9 @@ async def test_a_topic_is_made_and_a_failure_elects(
 
 
 async def until_brokers_know_the_topic_id(scene: Scene, topic: str) -> None:
-    """Brokers write it into each partition's folder."""
+    """Brokers write it into each partition's folder, old ones with the first record."""
+    async with AIOKafkaProducer(bootstrap_servers=scene.lab.bootstrap, acks="all") as producer:
+        await producer.send_and_wait(topic, b"a record", partition=0)
     znode = await scene.view.topic(topic)
     assert znode is not None
     folders = [broker.folder / "data" / f"{topic}-0" for broker in scene.lab.brokers]

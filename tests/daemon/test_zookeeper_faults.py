@@ -25,12 +25,12 @@ async def test_zookeeper_is_killed_and_comes_back_within_the_session(
         daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": LONG_SESSION_MS})
         await scene.create_topic("before", {0: [1, 2]})
         epoch = await scene.view.controller_epoch()
-        server.kill()
-        await server.start()
-        async with scene.new_view():
-            await scene.create_topic("after", {0: [2, 1]})
-            assert await scene.view.controller() == OWN_ID
-            assert await scene.view.controller_epoch() == epoch
+        async with scene.not_looking():
+            server.kill()
+            await server.start()
+        await scene.create_topic("after", {0: [2, 1]})
+        assert await scene.view.controller() == OWN_ID
+        assert await scene.view.controller_epoch() == epoch
         assert await daemon.stop() == 0
 
 
@@ -40,13 +40,13 @@ async def test_zookeeper_is_held_up_for_longer_than_the_session(lab: Lab, tmp_pa
     async with staged(lab, tmp_path) as scene:
         daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": 2000})
         await scene.create_topic("before", {0: [1, 2]})
-        server.pause()
-        # Without a word from ZooKeeper the daemon must not think that it has the role for ever.
-        await scene.until_told(daemon, "resigned")
-        server.resume()
-        async with scene.new_view():
-            await scene.until_controller(OWN_ID, daemon)
-            await scene.create_topic("after", {0: [2, 1]})
+        async with scene.not_looking():
+            server.pause()
+            # Without a word from ZooKeeper the daemon must not think that it has the role.
+            await scene.until_told(daemon, "resigned")
+            server.resume()
+        await scene.until_controller(OWN_ID, daemon)
+        await scene.create_topic("after", {0: [2, 1]})
         assert await daemon.stop() == 0
 
 

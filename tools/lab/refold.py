@@ -12,10 +12,19 @@ _STOP_SECONDS = 30.0
 
 
 class Refold:
-    """One `refold run`; its output goes to a file."""
+    """One `refold run`; its output goes to a file. `program`: Python source in `refold`'s place."""
 
-    def __init__(self, connect: str, broker_id: int, log_dir: Path, *options: str) -> None:
-        self._arguments = (
+    def __init__(
+        self,
+        connect: str,
+        broker_id: int,
+        log_dir: Path,
+        *options: str,
+        program: str | None = None,
+    ) -> None:
+        start = command() if program is None else [sys.executable, "-c", program]
+        self._command = (
+            *start,
             *("run", "--zookeeper", connect, "--broker-id", str(broker_id)),
             *("--log-dir", str(log_dir)),
             *options,
@@ -29,7 +38,7 @@ class Refold:
         self._output.parent.mkdir(parents=True, exist_ok=True)
         with self._output.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *command(*self._arguments), stdout=output, stderr=output
+                *self._command, stdout=output, stderr=output
             )
 
     def kill(self) -> None:

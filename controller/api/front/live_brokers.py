@@ -1,7 +1,7 @@
 """The brokers that requests may be passed on to, and what each of them offers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
@@ -35,11 +35,12 @@ class LiveBroker:
 
 
 class LiveBrokers:
-    """Each broker is asked once in its epoch what it offers, and again until it answers; only one
-    that did is passed anything."""
+    """Each broker is asked once in its epoch what it offers, again until it answers; only one
+    that did is passed anything. `tell` takes what the operator ought to know."""
 
-    def __init__(self, listeners: Sequence[Endpoint]) -> None:
+    def __init__(self, listeners: Sequence[Endpoint], tell: Callable[[str], None]) -> None:
         self._listeners = listeners
+        self._tell = tell
         self._asking: dict[Broker, asyncio.Task[None]] = {}
         self._answered: dict[Broker, LiveBroker] = {}
         self._turn = 0
@@ -65,7 +66,8 @@ class LiveBrokers:
 
         Waits a moment for the first table after the start.
         """
-        if self._asking and not self._answered:
+        is_asking = any(not one.done() for one in self._asking.values())
+        if is_asking and not self._answered:
             try:
                 async with asyncio.timeout(_FIRST_TABLE_SECONDS_MAX):
                     await self._first.wait()
@@ -81,7 +83,10 @@ class LiveBrokers:
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS_MAX):
                     answer = await _versions_of(ways[0])
-            except (OSError, TimeoutError, asyncio.IncompleteReadError, MalformedResponse):
+            except MalformedResponse as fault:
+                self._tell(f"broker {broker.id}: {fault}; no client's request is passed on to it")
+                return
+            except (OSError, TimeoutError, asyncio.IncompleteReadError):
                 await asyncio.sleep(_AGAIN_AFTER_SECONDS)
             else:
                 self._answered[broker] = LiveBroker(broker, answer)

@@ -36,10 +36,8 @@ class Front:
         self._numbers = count(setup.first_number)
         self._admission = Admission(connections_max, limits.connections_per_address_max)
         self._writers: dict[int, asyncio.StreamWriter] = {}
-        self._complaints = Complaints(
-            lambda text: link.send(Told(text)), asyncio.get_running_loop().time
-        )
-        self._brokers = LiveBrokers([one.endpoint for one in setup.listeners])
+        self._complaints = Complaints(self._tell, asyncio.get_running_loop().time)
+        self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._tell)
         self._desk = Desk(
             link.send,
             first_number=setup.first_number,
@@ -71,6 +69,9 @@ class Front:
                 case LiveBrokersTold(brokers=brokers):
                     own = self._setup.broker_id
                     self._brokers.set([one for one in brokers if one.id != own])
+
+    def _tell(self, text: str) -> None:
+        self._link.send(Told(text))
 
     async def _connected(
         self, came_in: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

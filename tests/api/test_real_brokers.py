@@ -1,0 +1,166 @@
+"""Real brokers that take the endpoint for their controller, stock tools and clients that come
+through it, and the same with the role in the hands of a stock controller."""
+
+import asyncio
+from pathlib import Path
+
+import anyio
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from controller.brokers.channels import BrokerChannels
+from controller.core.commands import (
+    AnswerControlledShutdown,
+    CommandId,
+    OpenChannel,
+    UpdateMetadataRequest,
+)
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    BrokerAnswered,
+    ControlledShutdownReceived,
+)
+from controller.core.values import Broker, Endpoint
+from tests.api.conftest import OWN_ID, Serve, Served
+from tools.lab import Lab
+from tools.setup.jars import fetch
+from tools.setup.java import find_java
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+
+TOPIC = "t"
+HIGH_EPOCH = 1000
+"""Above the epoch of the stock controller, which brokers refuse from then on."""
+
+
+def endpoint_of(port: int) -> Endpoint:
+    return Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)
+
+
+@pytest.fixture
+async def cluster(lab: Lab, serve: Serve) -> Served:
+    """Two brokers with a topic, and an endpoint that passes on to them."""
+    await lab.start_zookeeper()
+    brokers = await lab.start_brokers(2)
+    admin = AIOKafkaAdminClient(bootstrap_servers=lab.bootstrap)
+    await admin.start()
+    await admin.create_topics([NewTopic(TOPIC, 2, 2)])
+    await admin.close()
+    served = await serve()
+    live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in brokers]
+    served.endpoint.set_brokers(live)
+    return served
+
+
+async def make_controller(served: Served, lab: Lab) -> None:
+    """Tell all brokers that the endpoint is the controller, and one of the live brokers."""
+    live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in lab.brokers]
+    everyone = (*live, Broker(OWN_ID, 1, (endpoint_of(served.port),)))
+    told = asyncio.Queue[object](maxsize=10)
+    channels = BrokerChannels(lambda event, channel: told.put_nowait(event), client_id=str(OWN_ID))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(channels.run)
+        for broker in live:
+            channels.open(OpenChannel(broker.id, 1, broker.endpoints[0]))
+            request = UpdateMetadataRequest(broker.id, -1, 8, OWN_ID, HIGH_EPOCH, (), everyone)
+            channels.send(CommandId(1, broker.id), request)
+            answered = await told.get()
+            assert answered == BrokerAnswered(CommandId(1, broker.id), broker.id, 1, 0, [])
+        tasks.cancel_scope.cancel()
+
+
+async def tool(lab: Lab, main_class: str, *arguments: str) -> str:
+    """What one of Kafka's own tools prints; it must end well."""
+    jars: Path = await anyio.to_thread.run_sync(fetch, f"kafka-{lab.kafka}")
+    process = await asyncio.create_subprocess_exec(
+        str(find_java()),
+        *("-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", str(jars / "*"), main_class),
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
+
+
+async def produce_and_consume(bootstrap: str) -> None:
+    """An idempotent producer and a consumer with a group."""
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True) as producer:
+        for number in range(10):
+            await producer.send_and_wait(TOPIC, b"%d" % number)
+    consumer = AIOKafkaConsumer(
+        TOPIC, bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest"
+    )
+    async with consumer:
+        read = {(await consumer.getone()).value for _ in range(10)}
+        await consumer.commit()
+    assert len(read) == 10
+
+
+@pytest.mark.ci
+async def test_clients_and_tools_bootstrap_from_the_endpoint(lab: Lab, cluster: Served) -> None:
+    bootstrap = f"127.0.0.1:{cluster.port}"
+    await produce_and_consume(bootstrap)
+    described = await tool(
+        lab,
+        "org.apache.kafka.tools.TopicCommand",
+        *("--bootstrap-server", bootstrap, "--describe", "--topic", TOPIC),
+    )
+    assert "PartitionCount: 2" in described
+    assert not cluster.events, "the stock controller has the role"
+
+
+async def test_brokers_and_tools_take_the_endpoint_for_the_controller(
+    lab: Lab, cluster: Served
+) -> None:
+    await make_controller(cluster, lab)
+    bootstrap = f"127.0.0.1:{cluster.port}"
+    await produce_and_consume(bootstrap)
+    asked = [one for one in cluster.events if isinstance(one, AllocateProducerIdsReceived)]
+    assert asked, "a broker needed producer ids for the idempotent producer"
+    to_us = ("--bootstrap-server", bootstrap)
+    own_id = ("--entity-type", "brokers", "--entity-name", str(OWN_ID))
+    configs = "kafka.admin.ConfigCommand"
+    throttle = "leader.replication.throttled.rate"
+    async with asyncio.TaskGroup() as tasks:
+        topics = tasks.create_task(
+            tool(lab, "org.apache.kafka.tools.TopicCommand", *to_us, "--describe")
+        )
+        altered = tasks.create_task(
+            tool(lab, configs, *to_us, *own_id, "--alter", "--add-config", f"{throttle}=1")
+        )
+    assert "PartitionCount: 2" in topics.result()
+    assert f"Completed updating config for broker {OWN_ID}" in altered.result()
+    async with asyncio.TaskGroup() as tasks:
+        groups = tasks.create_task(
+            tool(
+                lab,
+                "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+                *(*to_us, "--list"),
+            )
+        )
+        log_dirs = tasks.create_task(
+            tool(
+                lab,
+                "org.apache.kafka.tools.LogDirsCommand",
+                *(*to_us, "--describe", "--broker-list", str(OWN_ID)),
+            )
+        )
+    assert groups.result().split() == ["g"]
+    assert f'"broker":{OWN_ID}' in log_dirs.result()
+    assert '"error":null' in log_dirs.result()
+
+
+async def test_a_broker_that_stops_asks_the_endpoint_first(lab: Lab, cluster: Served) -> None:
+    """ControlledShutdown comes without an ApiVersions before it."""
+    await make_controller(cluster, lab)
+    stopping = lab.brokers[1]
+    async with asyncio.TaskGroup() as tasks:
+        stopped = tasks.create_task(stopping.stop())
+        events = await cluster.has_events(1)
+        shutdowns = [one for one in events if isinstance(one, ControlledShutdownReceived)]
+        assert [one.broker for one in shutdowns] == [stopping.broker_id]
+        cluster.endpoint.answer(AnswerControlledShutdown(shutdowns[0].request, 0))
+        await stopped
