@@ -1,13 +1,11 @@
-"""Makes docs/settings.md: `python -m controller.settings.reference > docs/settings.md`."""
-
-import sys
+"""Makes docs/settings.md: `python -m tools.pages --write`."""
 
 from controller.settings.table import IGNORED, REFUSED, SETTINGS, Setting
 
 _HEAD = """\
 # Settings
 
-Made from `controller/settings/table.py` by `python -m controller.settings.reference`.
+Made from `controller/settings/table.py` by `python -m tools.pages --write`.
 
 `refold run` and `refold check` take the same settings from four places; the first that gives one
 counts:
@@ -67,7 +65,3 @@ def _row(setting: Setting) -> str:
     missing = "must be given" if setting.required else ""
     default = missing if setting.default is None else f"`{setting.default}`"
     return f"| `{setting.key}` | {ways} | {default} | {setting.about} |"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

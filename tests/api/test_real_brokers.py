@@ -85,9 +85,11 @@ async def tool(lab: Lab, main_class: str, *arguments: str) -> str:
     return output.decode()
 
 
-async def produce_and_consume(bootstrap: str) -> None:
-    """An idempotent producer and a consumer with a group."""
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True) as producer:
+async def produce_and_consume(bootstrap: str, *, idempotent: bool = True) -> None:
+    """An idempotent producer and a consumer with a group, which makes __consumer_offsets."""
+    async with AIOKafkaProducer(
+        bootstrap_servers=bootstrap, enable_idempotence=idempotent
+    ) as producer:
         for number in range(10):
             await producer.send_and_wait(TOPIC, b"%d" % number)
     consumer = AIOKafkaConsumer(
@@ -115,8 +117,9 @@ async def test_clients_and_tools_bootstrap_from_the_endpoint(lab: Lab, cluster: 
 async def test_brokers_and_tools_take_the_endpoint_for_the_controller(
     lab: Lab, cluster: Served
 ) -> None:
-    await make_controller(cluster, lab)
     bootstrap = f"127.0.0.1:{cluster.port}"
+    await produce_and_consume(bootstrap, idempotent=False)
+    await make_controller(cluster, lab)
     await produce_and_consume(bootstrap)
     asked = [one for one in cluster.events if isinstance(one, AllocateProducerIdsReceived)]
     assert asked, "a broker needed producer ids for the idempotent producer"

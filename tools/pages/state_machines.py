@@ -11,8 +11,8 @@ State = TypeVar("State", bound=IntEnum)
 _HEAD = """\
 # State machines
 
-Drawn by `python -m tools.diagrams` from the tables that the controller works with: an arrow is a
-change of state that is allowed. Any other is told to the operator and the state is kept.
+Drawn by `python -m tools.pages --write` from the tables that the controller works with: an arrow is
+a change of state that is allowed. Any other is told to the operator and the state is kept.
 """
 
 

@@ -1,1 +1,0 @@
-"""Draws the state machines of the core into docs/state_machines.md, from their tables."""
