@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from secrets import token_bytes
 from typing import Final, Protocol
 
@@ -49,6 +49,7 @@ from controller.core.values import Broker
 from controller.errors import DaemonError
 from controller.housekeeping import Housekeeping
 from controller.log_records import command_record, event_record
+from controller.log_thread import LogThread
 from controller.topic_ids import is_reserved
 from eventstore.errors import LogError
 from eventstore.writer import LogWriter
@@ -171,7 +172,7 @@ class Daemon:
 
         Raises DaemonError when it could not go on, alone or in a group.
         """
-        writer = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
+        writer = LogThread()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._zookeeper.run)
@@ -188,8 +189,7 @@ class Daemon:
         finally:
             for timer in self._timers.values():
                 timer.cancel()
-            # A thread that hangs in a dead file system must not keep the process.
-            writer.shutdown(wait=False, cancel_futures=True)
+            writer.shutdown()
         return self._stop.reason if self._stop is not None else ""
 
     async def _fold_until_stopped(self, writer: Executor, tasks: TaskGroup) -> None:
@@ -262,7 +262,9 @@ class Daemon:
             ) as request:
                 self._channels.send(issued.id, request)
                 if isinstance(request, UpdateMetadataRequest):
-                    self._endpoint.set_brokers(request.live_brokers)
+                    own = request.controller_id
+                    others = [one for one in request.live_brokers if one.id != own]
+                    self._endpoint.set_brokers(others)
             case DrawTopicIds(count=count):
                 self._inbox.put(TopicIdsDrawn(issued.id, _draw_topic_ids(count)), "draw")
             case zookeeper_command:

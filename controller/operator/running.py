@@ -10,8 +10,11 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from controller.api.endpoint import ApiEndpoint
+from controller.api.errors import CannotListen
+from controller.api.listening import BoundListener, listen
 from controller.brokers.channels import BrokerChannels
-from controller.daemon import Daemon, Inbox, NoEndpoint
+from controller.daemon import Daemon, Inbox
 from controller.errors import DaemonError
 from controller.fingerprint import code_version, core_fingerprint
 from controller.housekeeping import Housekeeping, Retention
@@ -44,6 +47,10 @@ async def run(settings: Settings) -> None:
     cluster_id = await _may_start(settings)
     folder = run_folder(settings.log_dir, time.time_ns())
     try:
+        listeners = listen(settings.listeners)
+    except CannotListen as error:
+        raise StartRefused([str(error)]) from None
+    try:
         log = LogWriter.create(
             folder, _header(settings, cluster_id), segment_bytes=settings.segment_bytes
         )
@@ -54,7 +61,7 @@ async def run(settings: Settings) -> None:
     with log:
         fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
         logger.info("refold %s starts", code_version(), extra={"fields": fields})
-        reason = await _run_daemon(settings, log)
+        reason = await _run_daemon(settings, log, listeners)
     if reason:
         raise DaemonError(reason)
     logger.info("ended in order", extra={"fields": {"log": str(folder)}})
@@ -92,9 +99,12 @@ def _header(settings: Settings, cluster_id: str) -> Header:
     )
 
 
-async def _run_daemon(settings: Settings, log: LogWriter) -> str:
+async def _run_daemon(
+    settings: Settings, log: LogWriter, listeners: tuple[BoundListener, ...]
+) -> str:
     """The reason that the daemon gave up for, empty for none. Raises DaemonError."""
     inbox = Inbox()
+    endpoint = ApiEndpoint(inbox.put, listeners, broker_id=settings.broker_id)
     zookeeper = ZooKeeperConnection(
         settings.zookeeper, inbox.put, settings=_session_settings(settings)
     )
@@ -111,7 +121,7 @@ async def _run_daemon(settings: Settings, log: LogWriter) -> str:
         inbox,
         zookeeper,
         channels,
-        NoEndpoint(),
+        endpoint,
         housekeeping,
         settings.session_timeout_ms,
     )

@@ -1,11 +1,12 @@
 """The settings of one run, gathered from all sources and checked."""
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core.configuration import Configuration
 from controller.core.values import Endpoint
@@ -59,6 +60,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             rules=self.rules,
             take_over=self.take_over,
             unclean_leader_election_enable=self.unclean_leader_election_enable,
+            endpoints=self.advertised_listeners,
+            rack=self.rack,
         )
 
 
@@ -173,7 +176,12 @@ def _endpoints(
         )
         for addresses in (listeners, advertised)
     )
-    return listening, told
+    return listening, tuple(_with_host(one) for one in told)
+
+
+def _with_host(endpoint: Endpoint) -> Endpoint:
+    """Who listens on every interface is told of by this machine's name, as Kafka does."""
+    return endpoint if endpoint.host else structs.replace(endpoint, host=socket.getfqdn())
 
 
 def _inter_broker_listener(values: Mapping[str, Any], problems: list[str]) -> str:

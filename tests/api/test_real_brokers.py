@@ -2,12 +2,14 @@
 through it, and the same with the role in the hands of a stock controller."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import anyio
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiozk import ZKClient
 
 from controller.brokers.channels import BrokerChannels
 from controller.core.commands import (
@@ -30,6 +32,9 @@ from tools.setup.java import find_java
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
 TOPIC = "t"
+CONTROLLER_ZNODE = json.dumps(
+    {"version": 2, "brokerid": OWN_ID, "timestamp": "0", "kraftControllerEpoch": -1}
+)
 HIGH_EPOCH = 1000
 """Above the epoch of the stock controller, which brokers refuse from then on."""
 
@@ -54,7 +59,19 @@ async def cluster(lab: Lab, serve: Serve) -> Served:
 
 
 async def make_controller(served: Served, lab: Lab) -> None:
-    """Tell all brokers that the endpoint is the controller, and one of the live brokers."""
+    """End the stock controller's role, and tell all brokers that the endpoint is the controller,
+    and one of the live brokers."""
+    zookeeper = ZKClient(lab.zookeepers[0].connect)
+    await zookeeper.start()
+    transaction = zookeeper.begin_transaction()
+    transaction.delete("/controller")
+    transaction.create("/controller", CONTROLLER_ZNODE)
+    await transaction.commit()
+    await zookeeper.close()
+    await tell_brokers(served, lab)
+
+
+async def tell_brokers(served: Served, lab: Lab) -> None:
     live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in lab.brokers]
     everyone = (*live, Broker(OWN_ID, 1, (endpoint_of(served.port),)))
     told = asyncio.Queue[object](maxsize=10)
@@ -78,10 +95,10 @@ async def tool(lab: Lab, main_class: str, *arguments: str) -> str:
         *("-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", str(jars / "*"), main_class),
         *arguments,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        stderr=asyncio.subprocess.PIPE,
     )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
+    output, problems = await process.communicate()
+    assert process.returncode == 0, (output + problems).decode()
     return output.decode()
 
 

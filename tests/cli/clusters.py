@@ -9,6 +9,7 @@ from aiozk import ZKClient
 from aiozk.exc import NoNode
 
 from tools.lab.cluster_view import until
+from tools.lab.ports import HOST, free_port
 from tools.lab.refold import Refold, run
 
 OWN_ID = 1000
@@ -63,6 +64,6 @@ async def refold(
     """Exit status and output of `refold run` or `refold check`."""
     return await run(
         *(command, "--zookeeper", connect, "--broker-id", str(broker_id)),
-        *("--log-dir", str(log_dir), "--listeners", "PLAINTEXT://127.0.0.1:9190"),
+        *("--log-dir", str(log_dir), "--listeners", f"PLAINTEXT://{HOST}:{free_port()}"),
         *more,
     )

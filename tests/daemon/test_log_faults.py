@@ -119,13 +119,15 @@ append = LogWriter.append
 
 def hang_later(self, events, commands=()):
     if any(one.kind == "watch_fired" and b"/brokers/topics" in one.payload for one in events):
-        threading.Event().wait()
+        connection = self._database.conn
+        connection.create_function("hang", 0, lambda: threading.Event().wait())
+        connection.execute("create temp trigger h before insert on events begin select hang(); end")
     append(self, events, commands)
 
 LogWriter.append = hang_later
 main()
 """
-"""A daemon whose disk stops answering, for ever, when a topic is made."""
+"""A daemon whose SQLite stops answering, for ever, when a topic is made."""
 
 
 @pytest.mark.ci

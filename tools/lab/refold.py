@@ -8,11 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tools.lab.ports import HOST, free_port
+
 _STOP_SECONDS = 30.0
 
 
 class Refold:
-    """One `refold run`; its output goes to a file. `program`: Python source in `refold`'s place."""
+    """One `refold run`; its output goes to a file.
+
+    It listens on a free port where no `listeners` are given. `program` is Python source that is
+    run in `refold`'s place.
+    """
 
     def __init__(
         self,
@@ -20,6 +26,7 @@ class Refold:
         broker_id: int,
         log_dir: Path,
         *options: str,
+        listeners: str | None = None,
         program: str | None = None,
     ) -> None:
         start = command() if program is None else [sys.executable, "-c", program]
@@ -27,6 +34,8 @@ class Refold:
             *start,
             *("run", "--zookeeper", connect, "--broker-id", str(broker_id)),
             *("--log-dir", str(log_dir)),
+            # A server.properties among the options names a broker's listeners; these go before.
+            *("--listeners", listeners or f"PLAINTEXT://{HOST}:{free_port()}"),
             *options,
         )
         self.log_dir = log_dir
