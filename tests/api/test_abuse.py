@@ -51,7 +51,6 @@ async def answered_in_time(served: Served) -> AsyncIterator[None]:
         yield
         stop.set()
     assert statistics.median(taken) < ANSWERED_IN_S, sorted(taken)[-5:]
-    print("LAT", len(taken), statistics.median(taken), max(taken))
 
 
 NO_REQUESTS = {
@@ -186,3 +185,14 @@ async def test_clients_that_take_no_answers_while_much_is_passed_on(served: Serv
             await broker.has_received(20)
         for client in clients:
             client.writer.transport.abort()
+
+
+async def test_the_operator_is_told_whom_we_turn_away(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(served.port) as liar:
+        liar.writer.write(pack(">i", 2**31 - 1) + HEAD)
+        assert await liar.closed()
+    async with Client(served.port) as broker:  # What is told on the link comes in order.
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+    assert "closed the connection of 127.0.0.1: a request of 2147483647 bytes" in caplog.text

@@ -29,7 +29,7 @@ OWN_ID = 1000
 TOPIC = "orders"
 PARTITIONS = 6
 BROKERS = 3
-PROTOCOL = "2.6"
+SHUTDOWN_SECONDS_MAX = 5.0
 DECISIONS = {
     "write_atomically": "controller elections",
     "write_znodes": "guarded writes to ZooKeeper, in batches",
@@ -51,7 +51,8 @@ class DemoFailed(Exception):
 class Demo:
     """The incident, step by step."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(self, lab: Lab, folder: Path, protocol: str | None) -> None:
+        self._protocol = protocol
         self._lab = lab
         self._log_dir = folder / "refold-logs"
         self._began = time.monotonic()
@@ -63,7 +64,7 @@ class Demo:
         zookeeper = await self._lab.start_zookeeper()
         await self._lab.start_brokers(
             BROKERS,
-            inter_broker_protocol=PROTOCOL,
+            inter_broker_protocol=self._protocol,
             config={
                 "num.partitions": str(PARTITIONS),
                 "default.replication.factor": str(BROKERS),
@@ -87,6 +88,7 @@ class Demo:
             await self._all_in_sync(view)
             self._say(f"topic {TOPIC} made by the first write: {await self._leaders(view)}")
             await self._kill_broker(view, traffic)
+            await self._stop_broker(view)
             await self._kill_refold(view, connect, traffic)
             await self._hand_back(view)
             lost = await traffic.finish()
@@ -145,6 +147,18 @@ class Demo:
         self._say(f"new leaders: {await self._leaders(view)}")
         before = traffic.acknowledged
         await until(lambda: _more(traffic, before), _WAIT_SECONDS, "writes after the failure")
+        await broker.start()
+        await self._all_in_sync(view)
+        self._say(f"{broker.name} is back and in sync")
+
+    async def _stop_broker(self, view: ClusterView) -> None:
+        broker = self._lab.brokers[2]
+        began = time.monotonic()
+        await broker.stop()
+        took = time.monotonic() - began
+        self._say(f"{broker.name} stopped by SIGTERM in {took:.1f} s: {await self._leaders(view)}")
+        if took > SHUTDOWN_SECONDS_MAX:
+            raise DemoFailed("the controlled shutdown was not answered")
         await broker.start()
         await self._all_in_sync(view)
         self._say(f"{broker.name} is back and in sync")
@@ -214,6 +228,9 @@ def main(
     folder: Annotated[
         Path | None, typer.Option(help="Where servers and logs go; default: a temporary folder.")
     ] = None,
+    inter_broker_protocol: Annotated[
+        str | None, typer.Option(help="inter.broker.protocol.version; default: Kafka's own.")
+    ] = None,
 ) -> None:
     """Show refold on real servers. Exit status: 0 all came true, 1 it did not."""
     # What clients complain of while brokers are down is part of the incident.
@@ -226,7 +243,7 @@ def main(
         async with Lab(
             folder / "cluster", report=lambda line: console.print(f"[dim]{line}[/dim]")
         ) as lab:
-            await Demo(lab, folder).play()
+            await Demo(lab, folder, inter_broker_protocol).play()
 
     try:
         asyncio.run(play())

@@ -23,6 +23,7 @@ class Traffic:
         self._producer = AIOKafkaProducer(
             bootstrap_servers=bootstrap,
             acks="all",
+            enable_idempotence=True,
             linger_ms=5,
             request_timeout_ms=30_000,
             metadata_max_age_ms=5_000,
