@@ -68,11 +68,14 @@ class ApiEndpoint:
         """Work until cancelled; the listeners are closed then."""
         try:
             while True:
-                status = await self._run_front()
+                try:
+                    what = f"ended with status {await self._run_front()}"
+                except OSError as fault:
+                    what = f"cannot be started: {fault}"
                 logger.error(
-                    "the process that serves the endpoint ended with status %s; another one is "
-                    "started, clients and brokers connect again",
-                    status,
+                    "the process that serves the endpoint %s; it is started again, brokers and "
+                    "clients connect again",
+                    what,
                 )
                 await anyio.sleep(_AGAIN_AFTER_SECONDS)
         finally:
@@ -80,10 +83,16 @@ class ApiEndpoint:
                 listener.socket.close()
 
     async def _run_front(self) -> int | None:
-        """One front from its start to its end; gives its exit status."""
+        """One front from its start to its end; gives its exit status. Raises OSError where it
+        cannot be started."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        try:
             process = await self._spawn(theirs.fileno())
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         link = await Link.over(ours)
         link.send(self._setup())
         link.send(LiveBrokers(self._brokers))

@@ -18,9 +18,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     and for a broker to answer what is passed on to it."""
     request_bytes_max: int = 100 * 1024 * 1024
     """socket.request.max.bytes: what is passed on is never held as a whole."""
-    own_request_bytes_max: int = 16 * 1024 * 1024
-    """For what is read as a whole; an AlterPartition of 300,000 partitions is smaller."""
-    own_bytes_max: int = 64 * 1024 * 1024
-    """For all requests together that are read as a whole and are not answered yet."""
+    controller_request_bytes_max: int = 8 * 1024 * 1024
+    """For a request of the controller's own; an AlterPartition of 150,000 partitions is smaller.
+    Decoded it takes many times its size."""
+    inspected_request_bytes_max: int = 1024 * 1024
+    """For what the front itself has to read."""
+    whole_bytes_max: int = 32 * 1024 * 1024
+    """For all requests together that are held as a whole and are not answered yet."""
     waiting_requests_max: int = 256
     """Requests that the controller has not answered yet: beyond it no more are read."""

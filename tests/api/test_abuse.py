@@ -57,7 +57,8 @@ NO_REQUESTS = {
     "2 GB": pack(">i", 2**31 - 1) + HEAD,
     "a negative length": pack(">i", -1) + HEAD,
     "no room for a header": pack(">i", 4) + HEAD,
-    "an AlterPartition of 17 MB": pack(">i", 17 * 1024 * 1024) + HEAD,
+    "an AlterPartition of 9 MB": pack(">i", 9 * 1024 * 1024) + HEAD,
+    "a DescribeConfigs of 2 MB": pack(">ihhi", 2 * 1024 * 1024, 32, 4, 5),
     "HTTP": b"GET / HTTP/1.1\r\n\r\n",
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(50),
     "garbage after a good header": pack(">i", 40) + HEAD + bytes(32),
@@ -157,7 +158,7 @@ async def test_clients_that_go_in_the_middle(served: Served) -> None:
 
 
 async def test_a_large_request_of_the_controllers_own_holds_nobody_up(served: Served) -> None:
-    """8 MB, 200,000 partitions; only the front decodes it, beside its event loop."""
+    """6 MB, 200,000 partitions; only the front decodes it, beside its event loop."""
     head = RequestHead(ALTER_PARTITION, 1, 5)
     frame = encode_request(head, "test", alter_partition(200_000))
     async with answered_in_time(served), Client(served.port) as client:

@@ -227,6 +227,20 @@ class PatientClient(Client):
                 await asyncio.sleep(0.05)
 
 
+async def test_a_front_that_cannot_be_started_is_tried_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    executable = sys.executable
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    served = await serve()
+    async with Client(served.port) as broker:
+        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        while "cannot be started" not in caplog.text:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(sys, "executable", executable)
+        assert (await broker.answer_to(head)).producer_id_len == 1000
+
+
 def test_an_address_that_is_taken_is_named() -> None:
     wanted = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
     (first,) = listen([wanted])

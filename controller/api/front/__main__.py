@@ -13,6 +13,7 @@ import socket
 import sys
 from typing import Final
 
+from controller import structured_log
 from controller.api.front.server import Front
 from controller.api.messages import Link, Setup
 
@@ -47,4 +48,5 @@ async def _serve(descriptor: int) -> None:
 
 if __name__ == "__main__":
     _end_with(int(sys.argv[2]))
+    structured_log.configure("auto")
     asyncio.run(_serve(int(sys.argv[1])))

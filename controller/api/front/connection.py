@@ -104,6 +104,7 @@ class ClientConnection:
         if way is Route.BROKER:
             await self._pass_on(head, beginning, size - HEAD_BYTES, deadline)
             return
+        self._check_size(way, size)
         with Charge(self._shared.budget) as charge:
             async with until(deadline, _NOT_WHOLE):
                 frame = await self._whole(beginning, size, charge)
@@ -125,10 +126,16 @@ class ClientConnection:
             )
         return data[_SIZE_BYTES:], size
 
+    def _check_size(self, way: Route, size: int) -> None:
+        """Raises `Refused` for a request that is too large to be held as a whole."""
+        bytes_max = self._limits.inspected_request_bytes_max
+        if way is Route.CONTROLLER:
+            bytes_max = self._limits.controller_request_bytes_max
+        if size > bytes_max:
+            raise Refused(f"a request of {size} bytes where {bytes_max} are the most")
+
     async def _whole(self, beginning: bytes, size: int, charge: Charge) -> bytes:
         """The whole of a request, without its size."""
-        if size > self._limits.own_request_bytes_max:
-            raise Refused(f"a request to the controller of {size} bytes")
         frame = bytearray(beginning)
         while len(frame) < size:
             chunk = await read_some(self._reader, size - len(frame))
@@ -159,7 +166,8 @@ class ClientConnection:
     async def _answer_or_pass_on(
         self, way: Route, head: RequestHead, frame: bytes, deadline: float
     ) -> None:
-        request = decode_request(head, frame)
+        decode = partial(decode_request, head, frame)
+        request = await self._coded(decode, is_large=len(frame) > _UNCHARGED_BYTES)
         if way is Route.HERE:
             answer: bytes | None = answer_here(head)
         else:

@@ -47,7 +47,7 @@ class Front:
             setup.broker_id,
             limits,
             self._admission,
-            Budget(limits.own_bytes_max),
+            Budget(limits.whole_bytes_max),
             self._desk,
             self._brokers,
             ThreadPoolExecutor(1, thread_name_prefix="coder"),
