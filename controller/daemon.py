@@ -7,10 +7,10 @@ One loop: take the whole inbox, append it in one transaction, fold it, carry the
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from secrets import token_bytes
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -55,6 +55,8 @@ from eventstore.errors import LogError
 from eventstore.writer import LogWriter
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _QUIET_SECONDS: Final = 0.2
@@ -201,9 +203,7 @@ class Daemon:
             for event in events:
                 await self._apply(event)
             if self._fold.is_idle and not self._unwritten:
-                rolled = await asyncio.get_running_loop().run_in_executor(
-                    writer, self._log.roll_if_due
-                )
+                rolled = await self._on_disk(writer, self._log.roll_if_due)
                 if rolled is not None:
                     tasks.start_soon(self._housekeeping.after_roll)
         await self._append(writer, [])
@@ -217,9 +217,13 @@ class Daemon:
                 [event_record(one) for one in events], [command_record(one) for one in commands]
             )
 
-        appended = asyncio.get_running_loop().run_in_executor(writer, append)
+        await self._on_disk(writer, append)
+
+    async def _on_disk(self, writer: Executor, write: Callable[[], T]) -> T:
+        """What `write` gives, in good time. Raises DaemonError."""
+        written = asyncio.get_running_loop().run_in_executor(writer, write)
         try:
-            await asyncio.wait_for(asyncio.shield(appended), self._append_seconds_max)
+            return await asyncio.wait_for(written, self._append_seconds_max)
         except TimeoutError:
             raise DaemonError(
                 f"the log in {self._log.folder} took more than {self._append_seconds_max:.1f} s "

@@ -65,10 +65,12 @@ Trace = list[Stored | Done | Closed | Expired]
 
 
 class WatchedLog(LogWriter):
-    """A log that notes what it stored. `before_append` may raise or wait in the store's place."""
+    """A log that notes what it stored. `before_append` and `before_roll` may raise or wait in the
+    store's place."""
 
     trace: Trace
-    before_append: Callable[[], None] = staticmethod(lambda: None)
+    before_append: Callable[[], object] = staticmethod(lambda: None)
+    before_roll: Callable[[], object] = staticmethod(lambda: None)
 
     def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()) -> None:
         """As the log does."""
@@ -76,6 +78,11 @@ class WatchedLog(LogWriter):
         super().append(events, commands)
         if events:
             self.trace.append(Stored(events[-1].seq, [one.kind for one in events]))
+
+    def roll_if_due(self) -> Path | None:
+        """As the log does."""
+        self.before_roll()
+        return super().roll_if_due()
 
 
 class WorldConnection:
@@ -257,9 +264,7 @@ class Stage:
 
     def has_expired(self) -> bool:
         """Whether a session has ended and the log knows it."""
-        return any(
-            isinstance(one, Stored) and "session_expired" in one.kinds for one in self.trace
-        )
+        return any(isinstance(one, Stored) and "session_expired" in one.kinds for one in self.trace)
 
     def closed(self) -> list[Closed]:
         """What was closed, in order."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import controller.daemon
@@ -158,7 +159,7 @@ async def test_between_slices_others_have_their_turn(
         nonlocal turns
         while True:
             turns += 1
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count)

@@ -187,7 +187,8 @@ async def test_a_persistent_controller_ends_it_with_the_reason(tmp_path: Path) -
     assert replayed(tmp_path / "log").unrecorded == 0
 
 
-async def test_an_append_that_fails_gives_the_role_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", ["before_append", "before_roll"])
+async def test_a_log_that_fails_gives_the_role_up(tmp_path: Path, work: str) -> None:
     stage = Stage(tmp_path / "log", 1, 2, 3)
 
     def fail() -> None:
@@ -196,7 +197,7 @@ async def test_an_append_that_fails_gives_the_role_up(tmp_path: Path) -> None:
     async def fill() -> None:
         await stage.until_controller()
         await stage.until_quiet()
-        stage.log.before_append = fail
+        setattr(stage.log, work, fail)
         stage.create_topic("t", 1, 2, 3)
 
     before = asyncio.create_task(fill())
@@ -208,14 +209,15 @@ async def test_an_append_that_fails_gives_the_role_up(tmp_path: Path) -> None:
     replayed(tmp_path / "log")
 
 
-async def test_an_append_that_hangs_gives_the_role_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", ["before_append", "before_roll"])
+async def test_a_log_that_hangs_gives_the_role_up(tmp_path: Path, work: str) -> None:
     stage = Stage(tmp_path / "log", 1, 2, 3, session_timeout_ms=600)
     goes_on = threading.Event()
 
     async def hang() -> None:
         await stage.until_controller()
         await stage.until_quiet()
-        stage.log.before_append = goes_on.wait
+        setattr(stage.log, work, goes_on.wait)
         stage.create_topic("t", 1, 2, 3)
 
     before = asyncio.create_task(hang())
@@ -226,6 +228,7 @@ async def test_an_append_that_hangs_gives_the_role_up(tmp_path: Path) -> None:
         assert_silent_and_free(stage)
     finally:
         goes_on.set()
+        stage.log.abandon()
 
 
 def assert_silent_and_free(stage: Stage) -> None:

@@ -134,7 +134,7 @@ main()
 async def test_a_disk_that_hangs_for_ever(scene: Scene) -> None:
     daemon = scene.daemon("--take-over", settings=LONG, program=HANGS)
     await daemon.start()
-    await scene.until_controller(OWN_ID, daemon)
+    await scene.until_told(daemon, "failover_done")
     await scene.view.create_topic("while-the-disk-hangs", {0: [1, 2, 3]})
     seconds = await scene.until_stock_controller()
     # A third of the session time-out, then it is closed and does not run out.

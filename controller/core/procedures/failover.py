@@ -1,21 +1,23 @@
 """What a new controller does, step by step (KafkaController.onControllerFailover, KB 6.2)."""
 
 from controller.core import znodes
-from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
-from controller.core.operations import OK, Delete, WriteOperation
+from controller.core.operations import OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.channels import open_channels
 from controller.core.procedures.features import set_up_features
 from controller.core.procedures.leadership import SLICE_SIZE
+from controller.core.procedures.notifications import (
+    delete_notifications,
+    list_notifications,
+)
 from controller.core.procedures.partition_changes import start_partition_states
 from controller.core.procedures.registrations import read_brokers
 from controller.core.procedures.replica_changes import start_replica_states
 from controller.core.procedures.topics import read_new_topics
-from controller.core.settle import read_children, read_znodes, write
+from controller.core.settle import read_children, read_znodes
 from controller.core.state import sorted_partitions
-from controller.core.values import ANY_VERSION
 
 _RULE = "failover"
 
@@ -28,8 +30,10 @@ async def fail_over(controller: Controller) -> None:
         "info", "elected", znodes.CONTROLLER, f"controller of epoch {context.epoch}; failing over"
     )
     await set_up_features(controller)
-    await delete_notifications(controller, znodes.LOG_DIR_EVENTS)
-    await delete_notifications(controller, znodes.ISR_CHANGES)
+    # Old notifications are deleted unread: what they tell of is read anew (KB 6.2 step 4).
+    for parent in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
+        old = await list_notifications(controller, parent, _RULE)
+        await delete_notifications(controller, old, "failover: delete old notifications")
     await load_context(controller)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     await start_replica_states(controller)
@@ -41,18 +45,6 @@ async def fail_over(controller: Controller) -> None:
         f"{len(context.brokers)} brokers, {len(context.known_topics())} topics, "
         f"{sum(1 for _ in context.partitions())} partitions",
     )
-
-
-async def delete_notifications(controller: Controller, parent: str) -> None:
-    """Old notifications are deleted unread; the read watches for new ones (KB 6.2 step 4)."""
-    children = await read_children(controller, parent, _RULE, watch=True)
-    deletes: list[WriteOperation] = [
-        Delete(znodes.notification_path(parent, child), ANY_VERSION)
-        for child in children.children
-        if znodes.is_notification(parent, child)
-    ]
-    if deletes:
-        await write(controller, deletes, Reason("failover: delete old notifications"))
 
 
 async def load_context(controller: Controller) -> None:

@@ -1,15 +1,17 @@
 """ISR changes that leaders wrote themselves, below IBP 2.7-IV2 (KB 3.12)."""
 
 from controller.core import znodes
-from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
-from controller.core.operations import OK, Delete, WriteOperation
+from controller.core.operations import OK
 from controller.core.procedures.failures import Failures
 from controller.core.procedures.leadership import read_states
-from controller.core.settle import read_children, read_znodes, write
+from controller.core.procedures.notifications import (
+    delete_notifications,
+    list_notifications,
+)
+from controller.core.settle import read_znodes
 from controller.core.state import Partition, sorted_partitions
-from controller.core.values import ANY_VERSION
 
 _RULE = "ISR change notification"
 
@@ -20,13 +22,7 @@ async def process_isr_changes(controller: Controller) -> None:
     The notifications are deleted in the end, also those that cannot be read.
     """
     context = controller.context
-    parent = znodes.ISR_CHANGES
-    children = await read_children(controller, parent, _RULE, watch=True)
-    paths = [
-        znodes.notification_path(parent, child)
-        for child in children.children
-        if znodes.is_notification(parent, child)
-    ]
+    paths = await list_notifications(controller, znodes.ISR_CHANGES, _RULE)
     if not paths:
         return
     partitions = await _announced(controller, paths)
@@ -38,8 +34,7 @@ async def process_isr_changes(controller: Controller) -> None:
         batch = controller.new_batch(_RULE)
         batch.add_update_metadata(context.brokers, partitions)
         controller.send(batch)
-    deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
-    await write(controller, deletes, Reason("delete ISR change notifications"))
+    await delete_notifications(controller, paths, "delete ISR change notifications")
 
 
 async def _announced(controller: Controller, paths: list[str]) -> list[Partition]:

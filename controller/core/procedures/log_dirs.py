@@ -1,17 +1,19 @@
 """Log directories that failed: who tells of them, and what follows (KB 3.11)."""
 
 from controller.core import error_codes, znodes
-from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.events import BrokerAnswered
-from controller.core.operations import OK, Delete, WriteOperation
+from controller.core.operations import OK
 from controller.core.procedures.broker_change import on_replicas_become_offline
+from controller.core.procedures.notifications import (
+    delete_notifications,
+    list_notifications,
+)
 from controller.core.procedures.replica_changes import change_replicas
 from controller.core.replica_states import ReplicaState
-from controller.core.settle import read_children, read_znodes, write
+from controller.core.settle import read_znodes
 from controller.core.state import Partition, sorted_partitions
-from controller.core.values import ANY_VERSION
 
 _RULE = "log directory failure"
 
@@ -23,13 +25,7 @@ async def process_log_dir_events(controller: Controller) -> None:
     KAFKA_STORAGE_ERROR for those that are gone (onBrokerLogDirFailure, KB 3.11.3).
     """
     context = controller.context
-    parent = znodes.LOG_DIR_EVENTS
-    children = await read_children(controller, parent, _RULE, watch=True)
-    paths = [
-        znodes.notification_path(parent, child)
-        for child in children.children
-        if znodes.is_notification(parent, child)
-    ]
+    paths = await list_notifications(controller, znodes.LOG_DIR_EVENTS, _RULE)
     if not paths:
         return
     found = await read_znodes(controller, paths, _RULE)
@@ -45,8 +41,7 @@ async def process_log_dir_events(controller: Controller) -> None:
         for broker, partitions in context.replicas_on(brokers).items()
     }
     await change_replicas(controller, replicas, ReplicaState.ONLINE, _RULE)
-    deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
-    await write(controller, deletes, Reason("delete log directory events"))
+    await delete_notifications(controller, paths, "delete log directory events")
 
 
 async def process_leader_and_isr_answer(

@@ -1,0 +1,274 @@
+"""The same requests to a stock controller and to refold, in equal clusters, and what they answer.
+
+    python -m tests.default_clusters.comparison
+
+writes the table of answers into docs/endpoint.md.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from struct import pack
+from typing import Any, NamedTuple
+
+from aiozk import ZKClient
+
+from controller.core import znodes
+from controller.core.commands import WriteZnodes
+from controller.core.operations import OK
+from controller.wire.client_requests import RequestHead
+from tests.api.client import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    CONTROLLED_SHUTDOWN,
+    Client,
+    allocate_producer_ids,
+)
+from tests.default_clusters.cluster import DefaultScene
+from tests.default_clusters.crafted_requests import (
+    ALTER_CASES,
+    ALTER_PARTITION_VERSIONS,
+    LAST_SHUTDOWN_CASES,
+    PRODUCER_ID_CASES,
+    REFUSED_SHUTDOWN_CASES,
+    SHUTDOWN_CASES,
+    SHUTTING_DOWN_CASE,
+    STOCK,
+    STUBS,
+    AlterCase,
+    EpochCase,
+    alter_partition,
+    controlled_shutdown,
+    population,
+)
+from tools.bench.stub_brokers import StubBrokers
+from tools.bench.zookeeper_reads import client_of
+from tools.lab import Lab
+
+PAGE = Path(__file__).parents[2] / "docs" / "endpoint.md"
+BEGIN = "<!-- The table is written by python -m tests.default_clusters.comparison -->\n"
+END = "<!-- end of the table -->\n"
+EXPLAINED: Mapping[tuple[str, str], str] = {}
+"""The deviation that explains a difference, by request and case."""
+
+Answers = dict["Asked", Any]
+
+
+class Asked(NamedTuple):
+    """A request of a case, as the table names it."""
+
+    request: str
+    case: str
+    version: int
+
+
+class Difference(NamedTuple):
+    """A request that the two answer differently."""
+
+    asked: Asked
+    stock: Any
+    refold: Any
+
+    @property
+    def deviation(self) -> str | None:
+        """The deviation that explains it, if one does."""
+        return EXPLAINED.get((self.asked.request, self.asked.case))
+
+
+async def answers_of_stock(folder: Path) -> Answers:
+    """What a stock controller answers."""
+    async with _cluster(folder) as (lab, epochs):
+        return await _ask_everything(lab.brokers[0].port, epochs)
+
+
+async def answers_of_refold(folder: Path) -> Answers:
+    """What refold answers; its log must agree in a replay."""
+    async with _cluster(folder) as (lab, epochs):
+        async with DefaultScene(lab, folder) as scene:
+            daemon = await scene.controlling()
+            answers = await _ask_everything(int(scene.own_address.partition(":")[2]), epochs)
+            assert daemon.running, daemon.last_words()
+        await scene.check_logs()
+        return answers
+
+
+def differences(stock: Answers, refold: Answers) -> list[Difference]:
+    """Every request that is answered differently, explained or not."""
+    assert stock.keys() == refold.keys()
+    return [
+        Difference(asked, stock[asked], refold[asked])
+        for asked in stock
+        if stock[asked] != refold[asked]
+    ]
+
+
+@asynccontextmanager
+async def _cluster(folder: Path) -> AsyncIterator[tuple[Lab, dict[int, int]]]:
+    """One broker that may be controller, three stubs, and the population; with each broker's
+    epoch."""
+    async with Lab(folder / "lab") as lab:
+        zookeeper = await lab.start_zookeeper()
+        async with client_of(zookeeper.connect) as client:
+            operations = tuple(population())
+            errors = await client.call(WriteZnodes(operations, None), len(operations))
+            assert set(errors) == {OK}
+            stubs = await StubBrokers.start(zookeeper.connect, folder / "stub-brokers.log")
+            try:
+                for stub in STUBS:
+                    await stubs.register(stub)
+                await lab.start_brokers(1, inter_broker_protocol="3.9")
+                async with DefaultScene(lab, folder) as scene:
+                    await scene.until_stock_controller()
+                yield lab, await _epochs(zookeeper.connect)
+            finally:
+                await stubs.close()
+
+
+async def _epochs(connect: str) -> dict[int, int]:
+    """Each broker's epoch: the czxid of its registration."""
+    client = ZKClient(connect)
+    await client.start()
+    try:
+        found = {one: await client.get(znodes.broker_path(one)) for one in (STOCK, *STUBS)}
+    finally:
+        await client.close()
+    return {broker: stat.created_zxid for broker, (_, stat) in found.items()}
+
+
+async def _ask_everything(port: int, epochs: Mapping[int, int]) -> Answers:
+    answers: Answers = {}
+    async with Client(port) as client:
+        await _until_loaded(client, epochs)
+        for case in ALTER_CASES:
+            await _alter(client, case, epochs, answers)
+        await _allocate(client, epochs, answers)
+        for one in (*REFUSED_SHUTDOWN_CASES, *SHUTDOWN_CASES):
+            await _shut_down(client, one, epochs, answers)
+        await _alter(client, SHUTTING_DOWN_CASE, epochs, answers)
+        for one in LAST_SHUTDOWN_CASES:
+            await _shut_down(client, one, epochs, answers)
+    return answers
+
+
+async def _until_loaded(client: Client, epochs: Mapping[int, int]) -> None:
+    """Wait until the controller has done its failover: it answers with a partition's state."""
+    present = next(case for case in ALTER_CASES if case.what == "the present state")
+    async with asyncio.timeout(20):
+        while True:
+            answer = await client.ask(ALTER_PARTITION, 3, alter_partition(present, 3, epochs))
+            if answer.topics:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def _alter(
+    client: Client, case: AlterCase, epochs: Mapping[int, int], answers: Answers
+) -> None:
+    for version in ALTER_PARTITION_VERSIONS[case.first_version :]:
+        request = alter_partition(case, version, epochs)
+        for _ in range(case.times):
+            answer = await client.ask(ALTER_PARTITION, version, request)
+        answers[Asked("AlterPartition", case.what, version)] = plain(answer)
+
+
+async def _allocate(client: Client, epochs: Mapping[int, int], answers: Answers) -> None:
+    for case in PRODUCER_ID_CASES:
+        request = allocate_producer_ids(case.broker, case.epoch(epochs.get(case.broker, 1)))
+        answer = await client.ask(ALLOCATE_PRODUCER_IDS, 0, request)
+        answers[Asked("AllocateProducerIds", case.what, 0)] = plain(answer)
+
+
+async def _shut_down(
+    client: Client, case: EpochCase, epochs: Mapping[int, int], answers: Answers
+) -> None:
+    if case.version:
+        request = controlled_shutdown(case, epochs)
+        head = client.send(CONTROLLED_SHUTDOWN, case.version, request)
+    else:
+        # The one request whose header has no client id.
+        head = RequestHead(CONTROLLED_SHUTDOWN, 0, 1)
+        client.writer.write(pack(">ihhii", 12, *head, case.broker))
+    answer = await client.answer_to(head)
+    answers[Asked("ControlledShutdown", case.what, case.version)] = plain(answer)
+
+
+def plain(value: Any) -> Any:
+    """An answer as dicts and tuples, what Kafka gives in no order in one of ours."""
+    if is_dataclass(value):
+        named = [one.name for one in fields(value) if not one.name.startswith("__")]
+        return {name: plain(getattr(value, name)) for name in named}
+    if isinstance(value, tuple):
+        found = tuple(map(plain, value))
+        is_ordered = not found or not isinstance(found[0], dict)
+        return found if is_ordered else tuple(sorted(found, key=repr))
+    if isinstance(value, Enum):
+        return value.name
+    return value
+
+
+def table(answers: Answers) -> str:
+    """The answers as a Markdown table, versions that are answered alike in one row."""
+    rows: dict[tuple[str, str, str], list[int]] = {}
+    for asked, answer in answers.items():
+        rows.setdefault((asked.request, asked.case, brief(answer)), []).append(asked.version)
+    lines = ["| request | case | versions | answer |", "|---|---|---|---|"]
+    for (request, case, text), versions in rows.items():
+        spelt = ", ".join(map(str, versions))
+        lines.append(f"| {request} | {case} | {spelt} | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def brief(answer: Mapping[str, Any]) -> str:
+    """One answer in a few words."""
+    if answer["error_code"] != "none":
+        return f"{answer['error_code'].upper()} for all of it"
+    if "producer_id_start" in answer:
+        return f"{answer['producer_id_len']} ids from {answer['producer_id_start']}"
+    if "remaining_partitions" in answer:
+        return f"{len(answer['remaining_partitions'])} partitions remain"
+    states = (one for topic in answer["topics"] for one in topic["partitions"])
+    return "; ".join(map(_brief_state, states)) or "nothing"
+
+
+def _brief_state(one: Mapping[str, Any]) -> str:
+    if one["error_code"] != "none":
+        return str(one["error_code"]).upper()
+    recovering = ", recovering" if one.get("leader_recovery_state") else ""
+    return (
+        f"leader {one['leader_id']}, ISR {list(one['isr'])}, "
+        f"epochs {one['leader_epoch']} and {one['partition_epoch']}{recovering}"
+    )
+
+
+def with_table(page: str, text: str) -> str:
+    """The page with that table in the place of its own."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def report(found: Iterable[Difference]) -> str:
+    """The differences, one a paragraph."""
+    return "\n\n".join(f"{one.asked}\nstock:  {one.stock}\nrefold: {one.refold}" for one in found)
+
+
+async def _both() -> tuple[Answers, Answers]:
+    with tempfile.TemporaryDirectory() as name:
+        for one in ("stock", "refold"):
+            (Path(name) / one).mkdir()
+        stock = await answers_of_stock(Path(name) / "stock")
+        return stock, await answers_of_refold(Path(name) / "refold")
+
+
+if __name__ == "__main__":
+    stock_answers, refold_answers = asyncio.run(_both())
+    PAGE.write_text(with_table(PAGE.read_text(), table(refold_answers)))
+    unexplained = [
+        one for one in differences(stock_answers, refold_answers) if one.deviation is None
+    ]
+    sys.exit(report(unexplained) or None)
