@@ -28,15 +28,24 @@ class Housekeeping:
     def __init__(self, log: Path, retention: Retention) -> None:
         self._log = log
         self._retention = retention
+        self._one_helper = anyio.Lock()
 
     async def after_roll(self) -> None:
-        """Make the snapshot in a helper process, then apply retention."""
+        """Make the snapshot in a helper process, then apply retention; one at a time."""
+        async with self._one_helper:
+            fault = await self._make_snapshots()
+            if fault:
+                logger.warning("no snapshot of the new segment, old ones are kept: %s", fault)
+            await self.apply_retention()
+
+    async def _make_snapshots(self) -> str:
+        """Run the helper; what went wrong, empty for nothing."""
         command = [sys.executable, "-m", "replay.snapshots", str(self._log)]
-        helper = await anyio.run_process(command, check=False)
-        if helper.returncode != 0:
-            said = helper.stderr.decode(errors="replace").strip()[-500:]
-            logger.warning("no snapshot of the new segment, old ones are kept: %s", said)
-        await self.apply_retention()
+        try:
+            helper = await anyio.run_process(command, check=False)
+        except OSError as error:
+            return f"the helper process cannot be started: {error}"
+        return helper.stderr.decode(errors="replace").strip()[-500:] if helper.returncode else ""
 
     async def apply_retention(self) -> None:
         """Remove the segments that are over a limit."""

@@ -14,7 +14,7 @@ from msgspec import structs
 from sqlite_utils import Database
 
 from eventstore import chain, folders, schema
-from eventstore.errors import LogError, LogExists, from_os, from_sqlite
+from eventstore.errors import LogError, LogExists, LogFailed, from_os, from_sqlite
 from eventstore.records import Closing, CommandRecord, EventRecord, Header, Tip
 
 SEGMENT_BYTES = 1 << 30
@@ -32,6 +32,7 @@ class LogWriter:
     _segment: Path
     _header: Header
     _tip: Tip
+    _opened: tuple[int, int]
 
     def __init__(self, folder: Path, header: Header, segment_bytes: int, busy_ms: int) -> None:
         """Not for callers: use `create`."""
@@ -40,6 +41,7 @@ class LogWriter:
         self._busy_ms = busy_ms
         self._failure: LogError | None = None
         self._let_go = False
+        self._appending = False
         self._last_cause = 0
         self._lock = folders.FolderLock(folder)
         try:
@@ -92,6 +94,7 @@ class LogWriter:
         self._check_order(events, commands)
         event_rows, event_chain = chain.chained(tip.event_chain, events)
         command_rows, command_chain = chain.chained(tip.command_chain, commands)
+        self._appending = True
         try:
             with self._database.atomic():
                 self._database.conn.executemany(schema.INSERT_EVENT, event_rows)
@@ -101,6 +104,9 @@ class LogWriter:
             record = f"event {tip.last_seq + 1}"
             self._failure = from_sqlite(error, self._segment, record)
             raise self._failure from error
+        finally:
+            self._appending = False
+        self._check_in_place()
         if commands:
             self._last_cause = commands[-1].cause
         self._tip = Tip(
@@ -148,11 +154,17 @@ class LogWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the log without a closing record. What was appended stays."""
+        """Let go of the log without a closing record. What was appended stays.
+
+        While an append hangs in another thread the files stay open until the process ends: SQLite
+        would wait for that append.
+        """
         if self._let_go:
             return
         self._let_go = True
         self._failure = LogError(self.folder, "this writer has let go of the log")
+        if self._appending:
+            return
         try:
             self._database.close()
         finally:
@@ -171,6 +183,17 @@ class LogWriter:
             self.close()
         else:
             self.abandon()
+
+    def _check_in_place(self) -> None:
+        """SQLite goes on in a file that was moved or removed: nobody would find its records."""
+        try:
+            stands = _identity(self._segment) == self._opened
+        except OSError:
+            stands = False
+        if not stands:
+            text = "it was moved, removed or replaced while it was written: put it back"
+            self._failure = LogFailed(self._segment, text)
+            raise self._failure
 
     def _check_order(
         self, events: Sequence[EventRecord], commands: Sequence[CommandRecord]
@@ -194,6 +217,7 @@ class LogWriter:
             partial.rename(path)
             folders.sync_folder(self.folder)
             database = schema.connect(path, self._busy_ms)
+            self._opened = _identity(path)
         except sqlite3.Error as error:
             raise from_sqlite(error, path, "header") from error
         except OSError as error:
@@ -207,3 +231,8 @@ class LogWriter:
         (pages,) = self._database.execute("pragma page_count").fetchone()
         (page_bytes,) = self._database.execute("pragma page_size").fetchone()
         return int(pages) * int(page_bytes)
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_dev, found.st_ino

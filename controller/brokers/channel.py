@@ -9,7 +9,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from controller.brokers.backlog import Backlog
-from controller.brokers.connection import BrokerConnection
+from controller.brokers.connection import WRONG_PROTOCOL_VERSION, BrokerConnection
 from controller.brokers.errors import ChannelError
 from controller.brokers.trouble import Trouble
 from controller.core.commands import BrokerRequest, CommandId, OpenChannel
@@ -66,6 +66,7 @@ class Channel:
         self._queue: deque[Waiting] = deque()  # bounded by what the fold sends; see `Backlog`
         self._queued = anyio.Event()
         self._trouble = Trouble()
+        self._lower_is_told = False
         self._connection: BrokerConnection | None = None
         self._scope = anyio.CancelScope()
 
@@ -123,6 +124,8 @@ class Channel:
         connection = await self._connected()
         request = waiting.request
         version = connection.version_for(api_of(request), request.version)
+        if version < request.version:
+            self._tell_of_lower(version, request)
         async with self._settings.one_encoding:
             parts = waiting.encoder.encode(request, version)
             # What is shared goes with the last that takes it, answered or not.
@@ -131,6 +134,17 @@ class Channel:
         # The parts are the same at each try: a broker changes its versions only with its epoch.
         for part in parts[len(waiting.answers) :]:
             waiting.answers.append(await connection.exchange(part))
+
+    def _tell_of_lower(self, version: int, request: BrokerRequest) -> None:
+        """A broker gets what it understands, and the operator is told, once a channel."""
+        if self._lower_is_told:
+            return
+        self._lower_is_told = True
+        text = (
+            f"broker {self.broker} offers {api_of(request).name} up to version {version}, not "
+            f"{request.version}: {WRONG_PROTOCOL_VERSION}"
+        )
+        self._tell(ChannelFault(self.broker, self.broker_epoch, "version", text))
 
     async def _connected(self) -> BrokerConnection:
         if self._connection is not None and self._connection.stands:

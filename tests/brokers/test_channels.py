@@ -176,12 +176,17 @@ async def test_a_request_without_a_channel_is_dropped_and_logged(
 async def test_a_lower_version_is_sent_where_the_broker_offers_no_higher(
     channels: BrokerChannels, broker: ScriptedBroker, told: Told
 ) -> None:
+    """And told once: the protocol version that is set is not the brokers'."""
     broker.offered[4] = (0, 5)
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr(version=7))
-        await told.wait(1)
-    assert [one.version for one in broker.received] == [5]
+        channels.send(CommandId(8, 0), leader_and_isr(version=7))
+        events = await told.wait(3)
+    assert [one.version for one in broker.received] == [5, 5]
+    [fault] = [one for one in events if isinstance(one, ChannelFault)]
+    assert (fault.broker, fault.kind) == (1, "version")
+    assert "inter.broker.protocol.version" in fault.text
 
 
 @pytest.mark.parametrize("offered", [(8, 9), (0, 2), None])

@@ -24,9 +24,9 @@ LATEST_PROTOCOL = "3.9"
 BROKER_CONFIG = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
-    # Not the defaults: so that a test need not wait for half a minute.
+    # Not the defaults: a follower is out of sync soon, and long before its session ends.
     "replica.lag.time.max.ms": "2000",
-    "zookeeper.session.timeout.ms": "6000",
+    "zookeeper.session.timeout.ms": "9000",
 }
 
 SHUTDOWN_SECONDS_MAX = 5.0

@@ -31,7 +31,7 @@ def guard(log: str, command: list[str]) -> int:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
     sys.stdout.write(f"{server.pid}\n")
     sys.stdout.flush()
@@ -45,7 +45,8 @@ def guard(log: str, command: list[str]) -> int:
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """In a new process: the kernel kills it when the process that started it is gone."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

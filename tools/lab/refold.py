@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tools.lab import guard
 from tools.lab.ports import HOST, free_port
 
 _STOP_SECONDS = 30.0
@@ -47,7 +48,10 @@ class Refold:
         self._output.parent.mkdir(parents=True, exist_ok=True)
         with self._output.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdout=output, stderr=output
+                *self._command,
+                stdout=output,
+                stderr=output,
+                preexec_fn=guard.die_with_parent,
             )
 
     def kill(self) -> None:
