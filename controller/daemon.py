@@ -39,6 +39,8 @@ from controller.core.configuration import Configuration
 from controller.core.events import (
     Event,
     Recorded,
+    SessionConnected,
+    SessionDisconnected,
     SessionExpired,
     ShutdownRequested,
     TimerFired,
@@ -240,6 +242,7 @@ class Daemon:
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
+        _tell_of_session(event.event)
 
     def _carry_out(self, issued: Issued) -> None:
         match issued.command:
@@ -296,6 +299,17 @@ class Daemon:
         handle = self._timers.pop(timer, None)
         if handle is not None:
             handle.cancel()
+
+
+def _tell_of_session(event: Event) -> None:
+    match event:
+        case SessionConnected(server=server, renewed=renewed):
+            what = "the session goes on" if renewed else "a new session"
+            logger.info("ZooKeeper %s: %s", server, what)
+        case SessionDisconnected(cause=cause):
+            logger.warning("the connection to ZooKeeper is lost: %s", cause)
+        case SessionExpired():
+            logger.warning("the ZooKeeper session is over")
 
 
 def _draw_topic_ids(count: int) -> list[bytes]:

@@ -58,6 +58,13 @@ UNREADABLE_SKIPPED: Final = Deviation(
     always=True,
 )
 
+STATE_ADOPTED: Final = Deviation(
+    name="state-adopted",
+    defect="A partition whose state znode exists when it is found, because its topic could not be "
+    "read before, stays without a leader until the next failover.",
+    rule="The state that stands there is taken, and a leader elected by it.",
+    source="KB 4.3.4",
+)
 FAILOVER_BACK_OFF: Final = Deviation(
     name="failover-back-off",
     defect="A failover that fails on what stands in ZooKeeper is tried again at once by every "
@@ -72,5 +79,6 @@ ALL: Final = (
     ROLE_BY_SESSION,
     EVERY_WRITE_GUARDED,
     UNREADABLE_SKIPPED,
+    STATE_ADOPTED,
     FAILOVER_BACK_OFF,
 )

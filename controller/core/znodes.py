@@ -157,6 +157,11 @@ def read_broker(broker: int, data: bytes | None, epoch: int) -> Broker:
     return Broker(broker, epoch, endpoints, znode.rack)
 
 
+def registration_version(data: bytes | None) -> int:
+    """The version of a registration that `read_broker` has read."""
+    return _broker_decoder.decode(data or b"").version
+
+
 def _endpoint(path: str, text: str, protocols: dict[str, str]) -> Endpoint:
     listener, found, address = text.partition("://")
     host, colon, port = address.rpartition(":")

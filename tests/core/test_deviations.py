@@ -4,8 +4,11 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import Issued, ReadChildren, StartTimer
+from controller.core.operations import Create, SetData
+from controller.core.partition_states import PartitionState
 from controller.core.procedures import failover
 from controller.core.procedures.role import BACK_OFF_TIMER
+from controller.core.values import ANY_VERSION
 from tests.core.cluster import DAEMON, Cluster
 
 
@@ -57,3 +60,46 @@ def test_a_stock_broker_takes_the_role_that_was_given_up(failing_failover: list[
     assert failing_failover == [1, 3]
     assert cluster.data(znodes.CONTROLLER) is None
     assert cluster.controller() != DAEMON
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_a_topic_that_is_mended_gets_its_leaders_back_by_the_states_that_stand(rules: str) -> None:
+    """state-adopted: Kafka's rule leaves the partition without a leader until a failover."""
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [2, 1]})
+    cluster.put(znodes.topic_path("t"), b"broken")
+    again = Cluster(zookeeper=cluster.zookeeper, rules=rules, take_over=True)
+    again.connect()
+    seen = again.seen()
+    again.create_topic("t", {0: [2, 1]})
+    if rules == "refold":
+        assert again.state("t", 0) == "leader 2 e 1 isr [2,1] v 1 ce 2"
+        assert again.partition("t", 0).state is PartitionState.ONLINE
+        assert seen.kinds(1)[0] == seen.kinds(2)[0] == "LeaderAndIsr"
+    else:
+        assert again.state("t", 0) == "leader 2 e 0 isr [2,1] v 0 ce 1"
+        assert again.partition("t", 0).state is PartitionState.NEW
+        assert ("no_leader_created", "t-0") in seen.notices()
+
+
+def test_a_controller_epoch_that_is_mended_lets_somebody_control_again() -> None:
+    cluster = Cluster(1)
+    cluster.ask(Create(znodes.CONTROLLER_EPOCH, b"garbage"))
+    cluster.start()
+    assert not cluster.is_active
+    cluster.ask(SetData(znodes.CONTROLLER_EPOCH, b"90", ANY_VERSION))
+    cluster.fire(BACK_OFF_TIMER)
+    assert (cluster.is_active, cluster.epoch()) == (True, 91)
+
+
+@pytest.mark.parametrize(("protocol", "is_told"), [("2.6", True), ("2.7", False), ("3.9", False)])
+def test_a_protocol_version_on_the_other_side_of_2_7_is_told_once(
+    protocol: str, is_told: bool
+) -> None:
+    """The simulated brokers register as those of 2.7 and later do."""
+    cluster = Cluster(1, inter_broker_protocol_version=protocol)
+    seen = cluster.seen()
+    cluster.start()
+    cluster.start_broker(2)
+    told = [subject for code, subject in seen.notices() if code == "protocol_mismatch"]
+    assert told == ([znodes.broker_path(1), znodes.broker_path(2)] if is_told else [])

@@ -134,7 +134,7 @@ def test_PS_05_state_that_cannot_be_created_leaves_the_partition_new() -> None:
 
 
 def test_PS_06_state_that_exists_leaves_the_partition_new() -> None:
-    driven = Driven(5)
+    driven = Driven(5, rules="kafka")
     partition = driven.partition((5,), NEW)
     driven.put(state_path(partition), b"somebody else's")
 

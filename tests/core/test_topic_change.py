@@ -87,7 +87,7 @@ def test_OB_10_a_partition_without_living_replica_stays_new() -> None:
 
 def test_a_state_znode_that_is_there_already_is_left_alone() -> None:
     """KB 4.3.4: any code but OK leaves the partition new."""
-    cluster = Cluster(1).start()
+    cluster = Cluster(1, rules="kafka").start()
     there = b'{"version":1,"leader":9,"leader_epoch":7,"controller_epoch":1,"isr":[9]}'
 
     def somebody_makes_it() -> None:

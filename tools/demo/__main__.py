@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tools.lab import Lab
 from tools.lab.cluster_view import ClusterView, until
@@ -193,7 +193,7 @@ class Demo:
         self._say(f"refold handed the role back to stock broker {await view.controller()}")
 
     async def _replay(self) -> None:
-        table = Table("log", "events", "commands", "agreed", "unrecorded", "verdict")
+        table = Table(Column("log", overflow="fold"), "events", "commands", "agreed", "unrecorded")
         kinds: Counter[str] = Counter()
         for log in sorted(one for one in self._log_dir.iterdir() if one.is_dir()):
             status, output = await run("replay", str(log), "--json")
@@ -201,9 +201,10 @@ class Demo:
                 raise DemoFailed(f"{log} does not replay (exit {status}): {output[:2000]}")
             result = json.loads(output)
             columns = ("events", "commands", "agreed", "unrecorded")
-            table.add_row(log.name, *(str(result[one]) for one in columns), "agrees")
+            table.add_row(log.name, *(str(result[one]) for one in columns))
             _, stats = await run("log", "stats", str(log), "--json")
             kinds.update({one["kind"]: one["count"] for one in json.loads(stats)["commands"]})
+        console.print("Each log was folded again in a fresh process; every command agrees:")
         console.print(table)
         decided = Table("decision", "times")
         for kind, count in kinds.most_common():

@@ -12,6 +12,11 @@ from controller.core.state import ControllerContext, sorted_partitions
 from controller.core.values import Broker
 
 _RULE = "broker change"
+_WHAT = {
+    "broker_started": "registered",
+    "broker_bounced": "registered anew between two looks",
+    "broker_failed": "its registration is gone",
+}
 
 
 async def process_broker_change(controller: Controller) -> None:
@@ -26,6 +31,7 @@ async def process_broker_change(controller: Controller) -> None:
     new = [one for id, one in current.items() if id not in known]
     bounced = [one for id, one in current.items() if id in known and one.epoch > known[id].epoch]
     dead = sorted(id for id in known if id not in current)
+    _tell(controller, new, bounced, dead)
     open_channels(controller, new, _RULE)
     close_channels(controller, [one.id for one in bounced], _RULE)
     open_channels(controller, bounced, _RULE)
@@ -42,6 +48,20 @@ async def process_broker_change(controller: Controller) -> None:
     if dead:
         _unregister(context, dead)
         await on_broker_failure(controller, dead)
+
+
+def _tell(
+    controller: Controller, new: list[Broker], bounced: list[Broker], dead: list[int]
+) -> None:
+    came_and_went = {
+        "broker_started": [one.id for one in new],
+        "broker_bounced": [one.id for one in bounced],
+        "broker_failed": dead,
+    }
+    for code, brokers in came_and_went.items():
+        for broker in brokers:
+            level = "info" if code == "broker_started" else "warning"
+            controller.notice(level, code, f"broker {broker}", _WHAT[code])
 
 
 def _register(context: ControllerContext, brokers: list[Broker]) -> None:

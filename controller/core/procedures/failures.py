@@ -18,6 +18,13 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__} at {PurePath(where.filename).name}:{where.lineno}"
 
 
+def some(partitions: list[Partition]) -> str:
+    """The names of the first of them, and how many more there are."""
+    names = ", ".join(map(repr, partitions[:_SHOWN]))
+    rest = len(partitions) - _SHOWN
+    return names + (f" and {rest} more" if rest > 0 else "")
+
+
 class Failures:
     """What went wrong in one step, grouped by what went wrong.
 
@@ -41,8 +48,5 @@ class Failures:
     def tell(self) -> None:
         """One notice a kind of failure."""
         for text, partitions in self._by_text.items():
-            names = ", ".join(map(repr, partitions[:_SHOWN]))
-            if len(partitions) > _SHOWN:
-                names += f" and {len(partitions) - _SHOWN} more"
-            self._controller.notice("warning", self._code, names, text)
+            self._controller.notice("warning", self._code, some(partitions), text)
         self._by_text.clear()

@@ -11,11 +11,20 @@ from controller.core import znodes
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
+from controller.core.deviations import STATE_ADOPTED
 from controller.core.election import Elected, IsOnline, offline_partition_leader
 from controller.core.errors import ZnodeError
-from controller.core.operations import BAD_VERSION, NO_NODE, OK, Create, SetData, WriteOperation
+from controller.core.operations import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Create,
+    SetData,
+    WriteOperation,
+)
 from controller.core.outcomes import SLICE, suspend
-from controller.core.procedures.failures import Failures
+from controller.core.procedures.failures import Failures, some
 from controller.core.settle import read_znodes, write
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import NO_LEADER, RECOVERED, RECOVERING, LeaderAndIsr
@@ -35,6 +44,13 @@ class Candidate(NamedTuple):
     partition: Partition
     current: LeaderAndIsr
     allow_unclean: bool
+
+
+class Created(NamedTuple):
+    """New partitions that have their first leader now, and those that had a state before."""
+
+    led: list[Partition]
+    existing: list[Partition]
 
 
 class Strategy(NamedTuple):
@@ -73,11 +89,11 @@ OFFLINE = Strategy("offline partition leader election", _choose_offline, _online
 
 async def create_leadership(
     controller: Controller, partitions: list[Partition], batch: RequestBatch
-) -> list[Partition]:
+) -> Created:
     """The first leader and ISR of new partitions (initializeLeaderAndIsrForPartitions, KB 4.3).
 
-    The leader is the first live replica, the ISR all live ones. Gives the partitions that have a
-    leader now; the others stay as they are, and the operator is told.
+    The leader is the first live replica, the ISR all live ones. Those that get none stay as they
+    are, and the operator is told; but for those that have a state already, with STATE_ADOPTED.
     """
     context = controller.context
     failures = Failures(controller, "no_leader_created")
@@ -94,14 +110,17 @@ async def create_leadership(
     )
     creates = _creates(states)
     writes = await write(controller, creates, Reason("create first leader", choices))
-    created = []
+    created = Created([], [])
+    adopts = STATE_ADOPTED.applies(controller.configuration)
     for (partition, state), error in zip(
         states.items(), writes.errors[len(creates) - len(states) :], strict=True
     ):
         if error == OK:
             partition.leadership = state
             batch.add_leader_and_isr(state.isr, partition, is_new=True)
-            created.append(partition)
+            created.led.append(partition)
+        elif error == NODE_EXISTS and adopts:
+            created.existing.append(partition)
         else:
             failures.add(partition, f"its state znode cannot be created (ZooKeeper code {error})")
     failures.tell()
@@ -136,6 +155,9 @@ async def elect_leaders(
     while remaining:
         remaining = await _elect_once(controller, remaining, strategy, batch, results, failures)
     failures.tell()
+    elected = [one for one in results if results[one] is not None]
+    if elected:
+        controller.notice("info", "leaders_elected", some(elected), strategy.name)
     return results
 
 

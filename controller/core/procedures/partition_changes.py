@@ -52,8 +52,11 @@ async def _bring_online(
     batch = controller.new_batch(rule)
     new = [one for one in partitions if one.state is PartitionState.NEW]
     others = [one for one in partitions if one.state is not PartitionState.NEW]
-    for partition in await create_leadership(controller, new, batch) if new else ():
-        partition.state = PartitionState.ONLINE
+    if new:
+        created = await create_leadership(controller, new, batch)
+        for partition in created.led:
+            partition.state = PartitionState.ONLINE
+        others += created.existing
     results = await elect_leaders(controller, others, strategy, batch)
     for partition, state in results.items():
         if state is not None:

@@ -7,6 +7,8 @@ from controller.core.operations import OK
 from controller.core.settle import read_children, read_znodes
 from controller.core.values import Broker
 
+_REGISTRATION_SINCE_2_7 = 5
+
 
 async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
     """All registered brokers by id (getAllBrokerAndEpochsInCluster, KB 3.3.1); watches the list.
@@ -18,7 +20,7 @@ async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
     ids = []
     for child in children.children:
         if not znodes.is_broker_id(child):
-            _tell(controller, f"{znodes.BROKER_IDS}/{child}", "its name is no broker id")
+            _tell(controller, f"{znodes.BROKER_IDS}/{child}", f"{child[:80]!r} is no broker id")
         elif int(child) == controller.configuration.broker_id:
             _tell(
                 controller,
@@ -40,9 +42,26 @@ async def read_registrations(controller: Controller, ids: list[int], rule: str) 
             continue
         try:
             brokers.append(znodes.read_broker(id, data, czxid))
+            _compare_protocols(controller, id, data)
         except ZnodeError as unreadable:
             _tell(controller, znodes.broker_path(id), str(unreadable))
     return brokers
+
+
+def _compare_protocols(controller: Controller, id: int, data: bytes | None) -> None:
+    """A new broker's registration gives away on which side of 2.7-IV0 its protocol version is
+    (BrokerInfo.apply, KB 0.4)."""
+    is_newer = znodes.registration_version(data) >= _REGISTRATION_SINCE_2_7
+    if id in controller.context.brokers or is_newer == controller.protocol.at_least("2.7-IV0"):
+        return
+    side = "2.7 or later" if is_newer else "below 2.7"
+    controller.notice(
+        "error",
+        "protocol_mismatch",
+        znodes.broker_path(id),
+        f"broker {id} runs with an inter.broker.protocol.version {side}, refold with "
+        f"{controller.protocol.name}: set the one that the brokers have",
+    )
 
 
 def _tell(controller: Controller, path: str, text: str) -> None:

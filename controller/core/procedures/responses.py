@@ -39,4 +39,5 @@ def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> Non
 def process_channel_fault(controller: Controller, fault: ChannelFault) -> None:
     """A channel's trouble, or its end, in the operator's words."""
     level = {"recovered": "info", "unreachable": "warning"}.get(fault.kind, "error")
-    controller.notice(level, f"channel_{fault.kind}", f"broker {fault.broker}", fault.text)
+    text = fault.text or "answers again"
+    controller.notice(level, f"channel_{fault.kind}", f"broker {fault.broker}", text)

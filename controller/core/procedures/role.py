@@ -56,6 +56,7 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
             pass
     except ZnodeError as error:
         controller.notice("error", "unreadable_znode", znodes.CONTROLLER_EPOCH, str(error))
+        _back_off(controller, "the controller epoch cannot be read")
     if not controller.is_active or controller.context.is_loaded:
         return
     try:
@@ -65,9 +66,14 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
     except Exception as error:
         controller.notice("error", "failover_failed", znodes.CONTROLLER, describe(error))
         if FAILOVER_BACK_OFF.applies(controller.configuration):
-            controller.is_backing_off = True
-            controller.issue(StartTimer(BACK_OFF_TIMER, _BACK_OFF_MS), Reason("failover failed"))
+            _back_off(controller, "failover failed")
         await give_up(controller)
+
+
+def _back_off(controller: Controller, why: str) -> None:
+    """Stand for election a while later, not at once."""
+    controller.is_backing_off = True
+    controller.issue(StartTimer(BACK_OFF_TIMER, _BACK_OFF_MS), Reason(why))
 
 
 class Poll(Enum):

@@ -22,6 +22,8 @@ async def process_topic_change(controller: Controller) -> None:
         if name not in found:
             context.remove_topic(name)
     new = [name for name in found if name not in known]
+    for name in new:
+        controller.notice("info", "topic_found", znodes.topic_path(name), "a new topic")
     await create_partitions(controller, await read_new_topics(controller, new, _RULE))
 
 
