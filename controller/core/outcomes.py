@@ -105,7 +105,9 @@ class Answers:
         """Take an answer; whether all are there, or the time is over."""
         if isinstance(event, TimerFired):
             return event.timer == self._timer
-        self._waiting.pop(event.command, None)
+        if event.command not in self._waiting:
+            return False
+        del self._waiting[event.command]
         return not self._waiting
 
 

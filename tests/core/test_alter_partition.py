@@ -231,3 +231,10 @@ def test_requests_that_wait_at_the_end_of_a_session_are_answered_once() -> None:
         (first.request, codes.NOT_CONTROLLER),
         (second.request, codes.NOT_CONTROLLER),
     ]
+
+
+def test_a_partition_that_is_named_twice_is_answered_once() -> None:
+    cluster = cluster_with(1, 2)
+    first, last = proposal(cluster, "t", 0, leader_epoch=9), proposal(cluster, "t", 0)
+    answer = alter_partition(cluster, 1, first, last)
+    assert [(one.partition, one.error) for one in answer.partitions] == [(0, codes.NONE)]

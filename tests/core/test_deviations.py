@@ -87,6 +87,8 @@ def test_a_controller_epoch_that_is_mended_lets_somebody_control_again() -> None
     cluster.ask(Create(znodes.CONTROLLER_EPOCH, b"garbage"))
     cluster.start()
     assert not cluster.is_active
+    timers = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]
+    assert timers == [StartTimer(BACK_OFF_TIMER, 1000)]
     cluster.ask(SetData(znodes.CONTROLLER_EPOCH, b"90", ANY_VERSION))
     cluster.fire(BACK_OFF_TIMER)
     assert (cluster.is_active, cluster.epoch()) == (True, 91)

@@ -177,8 +177,12 @@ def _answer(
 
 
 def _by_topic(answers: list[AlteredPartition]) -> tuple[AlteredPartition, ...]:
-    """Those of one topic together, topics in the order of the request."""
-    groups: dict[tuple[str, bytes | None], list[AlteredPartition]] = {}
-    for one in answers:
-        groups.setdefault((one.topic, one.topic_id), []).append(one)
-    return tuple(one for group in groups.values() for one in group)
+    """Those of one topic together, topics in the order of the request.
+
+    A partition that is named twice is answered once, unless its topic id is not known.
+    """
+    groups: dict[tuple[str, bytes | None], dict[int, AlteredPartition]] = {}
+    for place, one in enumerate(answers):
+        key = place if one.error == error_codes.UNKNOWN_TOPIC_ID else one.partition
+        groups.setdefault((one.topic, one.topic_id), {})[key] = one
+    return tuple(one for group in groups.values() for one in group.values())

@@ -17,7 +17,7 @@ from controller.core.procedures.registrations import read_brokers
 from controller.core.procedures.replica_changes import start_replica_states
 from controller.core.procedures.topics import read_new_topics
 from controller.core.settle import read_children, read_znodes
-from controller.core.state import sorted_partitions
+from controller.core.state import Partition, sorted_partitions
 
 _RULE = "failover"
 
@@ -34,10 +34,10 @@ async def fail_over(controller: Controller) -> None:
     for parent in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
         old = await list_notifications(controller, parent, _RULE)
         await delete_notifications(controller, old, "failover: delete old notifications")
-    await load_context(controller)
+    repaired = await load_context(controller)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     await start_replica_states(controller)
-    await start_partition_states(controller, context.partitions())
+    await start_partition_states(controller, context.partitions(), repaired)
     controller.notice(
         "info",
         "failover_done",
@@ -47,17 +47,22 @@ async def fail_over(controller: Controller) -> None:
     )
 
 
-async def load_context(controller: Controller) -> None:
-    """Brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3)."""
+async def load_context(controller: Controller) -> list[Partition]:
+    """Brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
+
+    Gives the partitions whose assignment named the daemon.
+    """
     context = controller.context
     for broker in await read_brokers(controller, _RULE):
         context.brokers[broker.id] = broker
     children = await read_children(controller, znodes.TOPICS, _RULE, watch=True)
-    for partition in await read_new_topics(controller, children.children, _RULE):
+    topics = await read_new_topics(controller, children.children, _RULE)
+    for partition in topics.partitions:
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None
     await _load_leaders(controller)
     open_channels(controller, context.brokers.values(), _RULE)
+    return topics.repaired
 
 
 async def _load_leaders(controller: Controller) -> None:

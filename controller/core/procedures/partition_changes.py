@@ -77,14 +77,22 @@ async def retry_offline_partitions(controller: Controller, rule: str) -> Results
     )
 
 
-async def start_partition_states(controller: Controller, partitions: Iterable[Partition]) -> None:
-    """The states at failover, then elections for those without a leader (KB 4.2.1)."""
+async def start_partition_states(
+    controller: Controller, partitions: Iterable[Partition], repaired: Iterable[Partition] = ()
+) -> None:
+    """The states at failover, then elections for those without a leader (KB 4.2.1).
+
+    A leader takes a repaired assignment in with a new leader epoch only: elected anew, too.
+    """
     context = controller.context
+    changed = dict.fromkeys(repaired)
     live = context.live_brokers
     for partition in partitions:
         leadership = partition.leadership
         if leadership is None:
             partition.state = PartitionState.NEW
+        elif partition in changed:
+            partition.state = PartitionState.OFFLINE
         elif leadership.leader in live and context.is_online(leadership.leader, partition):
             partition.state = PartitionState.ONLINE
         else:

@@ -34,6 +34,8 @@ _FIRST_EPOCH = b"0"
 _BACK_OFF_MS = 1_000
 BACK_OFF_TIMER = "stand again after a failed failover"
 _HEARD_MS_MAX = 2_000
+_UNDER_WAY_MS = 500
+"""A broker that chose the replicas of a topic before it heard has written them by then."""
 
 
 async def start_up(controller: Controller) -> None:
@@ -212,8 +214,8 @@ async def hand_back(controller: Controller, reason: str) -> None:
 async def _leave_metadata(controller: Controller) -> None:
     """Brokers shall place no replica on the daemon any more (facts.md).
 
-    They are told of the live brokers without it, and when all have heard, or a while has passed,
-    topics that were made with the old list are looked for once more.
+    They are told of the live brokers without it, and a moment after all have heard, or a while has
+    passed, topics that were made with the old list are looked for once more.
     """
     context = controller.context
     if context.own_broker is None:
@@ -225,6 +227,9 @@ async def _leave_metadata(controller: Controller) -> None:
     if told:
         await suspend(Wait(None, Answers(told, timer)))
     controller.issue(CancelTimer(timer), Reason(timer))
+    timer = "hand back: topics under way"
+    controller.issue(StartTimer(timer, _UNDER_WAY_MS), Reason(timer))
+    await suspend(Wait(None, Answers([], timer)))
     try:
         await process_topic_change(controller)
     except ControllerMovedError:

@@ -24,7 +24,8 @@ async def process_topic_change(controller: Controller) -> None:
     new = [name for name in found if name not in known]
     for name in new:
         controller.notice("info", "topic_found", znodes.topic_path(name), "a new topic")
-    await create_partitions(controller, await read_new_topics(controller, new, _RULE))
+    made = await read_new_topics(controller, new, _RULE)
+    await create_partitions(controller, made.partitions)
 
 
 async def process_partition_modifications(controller: Controller, name: str) -> None:

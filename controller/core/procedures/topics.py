@@ -1,5 +1,7 @@
 """Reading topics, giving them ids, and bringing new partitions online (KB 3.5, 3.6)."""
 
+from typing import NamedTuple
+
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
@@ -23,8 +25,16 @@ Contents = dict[str, TopicContent]
 """What the znodes of topics say, by topic."""
 
 
-async def read_new_topics(controller: Controller, names: list[str], rule: str) -> list[Partition]:
-    """Take topics that were not known, with their assignments; gives their partitions.
+class NewTopics(NamedTuple):
+    """The partitions of topics that were not known, and those among them whose assignment named
+    the daemon."""
+
+    partitions: list[Partition]
+    repaired: list[Partition]
+
+
+async def read_new_topics(controller: Controller, names: list[str], rule: str) -> NewTopics:
+    """Take topics that were not known, with their assignments.
 
     Watches each znode. Topics without an id get one (processTopicIds, KB 3.5 step 4), assignments
     that name the daemon's own id are repaired, both in one write a topic.
@@ -32,13 +42,16 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     contents = await _read_contents(controller, names, rule)
     wanted = await _with_ids(controller, _repaired(controller, contents), rule)
     await _write_changed(controller, contents, wanted)
-    partitions = []
+    new = NewTopics([], [])
     for place, (name, content) in enumerate(wanted.items()):
         topic = controller.context.know_topic(name, content.topic_id)
-        partitions += _assign(controller, topic, content.assignments)
+        taken = _assign(controller, topic, content.assignments)
+        found = contents[name].assignments
+        new.partitions.extend(taken)
+        new.repaired.extend(one for one in taken if one.assignment != found[one.number])
         if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
             await suspend(SLICE)
-    return partitions
+    return new
 
 
 async def read_added_partitions(controller: Controller, name: str, rule: str) -> list[Partition]:
