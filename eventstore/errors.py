@@ -5,6 +5,9 @@ import errno
 import sqlite3
 from pathlib import Path
 
+PUT_A_COPY = "put a sound copy of the file in its place"
+"""What to do about a damaged file."""
+
 
 class LogError(Exception):
     """Base of all errors of the event store."""
@@ -86,7 +89,7 @@ def from_sqlite(
             return LogFailed(file, "cannot be opened: check that it is there and readable", record)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR:
             # The statements are fixed: where one does not fit, the tables are damaged.
-            return LogCorrupt(file, f"the file is damaged ({error}): use a copy", record)
+            return LogCorrupt(file, f"the file is damaged ({error}): {PUT_A_COPY}", record)
         case sqlite3.SQLITE_CONSTRAINT:
             return LogFailed(file, f"a record of that number is stored already ({error})", record)
         case _:

@@ -1,6 +1,5 @@
 """Reading a log: a folder, one segment, or a stream on standard input. Constant memory."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -50,7 +49,7 @@ class LogReader:
             return cls(Path(path), upcasters)
         with ExitStack() as resources:
             folder = Path(resources.enter_context(TemporaryDirectory(prefix="refold-")))
-            stream.receive(standard_input or sys.stdin.buffer, folder)
+            stream.receive(standard_input or stream.standard_input(), folder)
             report = verify(folder)
             for damage in report.damages:
                 raise LogCorrupt("the stream", damage.text, damage.record)

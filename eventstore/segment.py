@@ -19,7 +19,15 @@ from sqlite_utils import Database
 
 from eventstore import chain, folders, schema
 from eventstore.chain import Row
-from eventstore.errors import LogCorrupt, LogNotFound, LogTooNew, NotALog, from_os, from_sqlite
+from eventstore.errors import (
+    PUT_A_COPY,
+    LogCorrupt,
+    LogNotFound,
+    LogTooNew,
+    NotALog,
+    from_os,
+    from_sqlite,
+)
 from eventstore.filters import EventFilter
 from eventstore.records import FORMAT, Closing, CommandRecord, EventRecord, Header
 
@@ -132,7 +140,8 @@ class Segment:
             for row in page:
                 event = EventRecord._make(row[:-1])
                 if type(event.payload) is not bytes or type(event.kind) is not str:
-                    raise LogCorrupt(self.path, "was changed: use a copy", f"event {event.seq}")
+                    text = f"it was changed: {PUT_A_COPY}"
+                    raise LogCorrupt(self.path, text, f"event {event.seq}")
                 yield event
 
     def _pages(
@@ -156,7 +165,7 @@ class Segment:
                     break
             cursor.close()
         except SQLITE_ERRORS as error:
-            record = f"after {parameters['after']}"
+            record = f"row {parameters['after'] + 1} or a later one"
             raise from_sqlite(error, self.path, record) from error
         return rows
 
@@ -213,7 +222,7 @@ class Segment:
     def _header(self) -> tuple[Header, bytes]:
         found = self._document("header", Header)
         if found is None:
-            raise LogCorrupt(self.path, "the header is missing: use a copy", "header")
+            raise LogCorrupt(self.path, f"it is missing: {PUT_A_COPY}", "header")
         header, body = found
         named = folders.is_segment(self.path)
         if named and header.first_seq != folders.first_seq_of(self.path):
@@ -227,11 +236,11 @@ class Segment:
             return None
         record = "header" if table == "header" else "closing record"
         if len(rows) > 1:
-            raise LogCorrupt(self.path, "is there more than once: use a copy", record)
+            raise LogCorrupt(self.path, f"it is there more than once: {PUT_A_COPY}", record)
         [(text, checksum)] = rows
         body = text.encode() if isinstance(text, str) else b""
         if chain.checksum(body) != checksum:
-            raise LogCorrupt(self.path, "was changed: use a copy", record)
+            raise LogCorrupt(self.path, f"it was changed: {PUT_A_COPY}", record)
         try:
             return msgspec.json.decode(body, type=model), body
         except msgspec.DecodeError as error:

@@ -6,6 +6,7 @@ record if it has one; then come the snapshots, and an end, so that a cut stream 
 """
 
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +17,7 @@ from sqlite_utils import Database
 
 from eventstore import folders, schema, snapshots
 from eventstore.chain import Row
-from eventstore.errors import LogCorrupt, LogTooNew, NotALog, from_os, from_sqlite
+from eventstore.errors import LogCorrupt, LogNotFound, LogTooNew, NotALog, from_os, from_sqlite
 from eventstore.records import FORMAT, Header
 from eventstore.segment import open_segment
 
@@ -106,6 +107,13 @@ def receive(source: BinaryIO, folder: Path) -> None:
         raise from_os(error, folder) from error
     finally:
         receiver.close()
+
+
+def standard_input() -> BinaryIO:
+    """Where a stream comes from when the log is "-". Raises LogNotFound where it is closed."""
+    if sys.stdin is None:
+        raise LogNotFound("standard input", "is closed: pipe `refold log copy LOG -` into it")
+    return sys.stdin.buffer
 
 
 def _segment_frames(path: Path) -> Iterator[_ANY_FRAME]:

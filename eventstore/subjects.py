@@ -1,7 +1,6 @@
 """Finding events by subject: opaque names such as "t-0" or "broker 3", given to events by a
 function that knows what is in them. Indexed after the fact, in a file beside the segment."""
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,8 @@ from typing import Protocol
 
 from sqlite_utils import Database
 
-from eventstore.errors import from_os, from_sqlite
+from eventstore import folders
+from eventstore.errors import LogError, from_os, from_sqlite
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from eventstore.segment import PAGE_ROWS, Segment
@@ -47,16 +47,30 @@ def index_subjects(segment: Segment, subjects_of: SubjectsOf, path: Path | None 
 def events_about(
     segment: Segment, wanted: EventFilter, subjects_of: SubjectsOf
 ) -> Iterator[EventRecord]:
-    """The events of a segment that pass a filter, its subject included, found by the index. On
-    read-only media the index is made in a temporary folder and forgotten."""
+    """The events of a segment that pass a filter, its subject included, found by the index. Where
+    that cannot be kept beside the segment, it is made in a temporary folder and forgotten."""
     with TemporaryDirectory(prefix="refold-") as temporary:
-        path = index_path(segment.path)
-        if not os.access(segment.path.parent, os.W_OK):
-            path = Path(temporary) / path.name
-        index_subjects(segment, subjects_of, path)
+        path = _kept_index(segment, subjects_of)
+        if path is None:
+            elsewhere = Path(temporary) / index_path(segment.path).name
+            path = index_subjects(segment, subjects_of, elsewhere)
         with _index(path) as database:
             for numbers in _numbers(database, wanted):
                 yield from segment.events_numbered(numbers, wanted)
+
+
+def _kept_index(segment: Segment, subjects_of: SubjectsOf) -> Path | None:
+    """The index beside the segment. None where it cannot be written, and where a daemon writes the
+    log: that folder and the room on its disk are the daemon's."""
+    path = index_path(segment.path)
+    if folders.is_living(segment.path.parent):
+        return None
+    try:
+        return index_subjects(segment, subjects_of)
+    except LogError as error:
+        if error.file != path:
+            raise
+        return None
 
 
 def _bring_up_to_date(database: Database, segment: Segment, subjects_of: SubjectsOf) -> None:

@@ -91,6 +91,20 @@ def test_modules_are_short() -> None:
     assert not {module: count for module, count in lines.items() if count > MODULE_LINES_MAX}
 
 
+def test_files_of_tests_hold_tests() -> None:
+    files = [one for one in modules("tests") if one.name.startswith("test_")]
+    empty = [
+        str(module.relative_to(ROOT))
+        for module in files
+        if not any(
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name.startswith("test_")
+            for node in ast.walk(tree_of(module))
+        )
+    ]
+    assert not empty
+
+
 def test_nothing_prints_below_the_command_line() -> None:
     prints = [
         at(module, call)

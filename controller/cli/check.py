@@ -1,6 +1,7 @@
 """`refold check`: say before a take-over whether it would go well."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Final
 
 import msgspec
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from controller import structured_log
 from controller.cli import setting_options as options
+from controller.cli.output import OutputFault
 from controller.operator.checks import check_all
 from controller.operator.findings import Finding
 from controller.operator.gathering import gather
@@ -19,7 +21,7 @@ _ERRORS: Final = 1
 _COULD_NOT_CHECK: Final = 2
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command("check")
@@ -38,23 +40,25 @@ def check(
     Exit status: 0 no errors (there may be warnings), 1 errors, 2 it could not be checked: the
     settings cannot be used, or there is no ZooKeeper.
     """
-    flags = {
-        "--zookeeper": zookeeper,
-        "--broker-id": broker_id,
-        "--listeners": listeners,
-        "--log-dir": log_dir,
-        "--take-over": take_over,
-        "--log-format": log_format,
-    }
-    settings, warnings = options.load_or_exit("refold check", flags, config)
+    settings, warnings = options.load_or_exit(
+        "refold check",
+        config,
+        zookeeper=zookeeper,
+        broker_id=broker_id,
+        listeners=listeners,
+        log_dir=log_dir,
+        take_over=take_over,
+        log_format=log_format,
+    )
     structured_log.configure(settings.messages)
     facts = asyncio.run(gather(settings))
     findings = [Finding("settings", "warning", warning) for warning in warnings]
     findings += check_all(settings, facts)
-    if as_json:
-        typer.echo(msgspec.json.encode({"findings": findings}).decode())
-    else:
-        _print(findings)
+    with suppress(OutputFault):
+        if as_json:
+            typer.echo(msgspec.json.encode({"findings": findings}).decode())
+        else:
+            _print(findings)
     if facts.zookeeper.cluster is None:
         raise typer.Exit(_COULD_NOT_CHECK)
     if any(one.level == "error" for one in findings):

@@ -1,10 +1,9 @@
 """`refold log`: verify, show, stats, tail, copy."""
 
-import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +14,7 @@ import typer
 
 from controller.cli import log_rendering as rendering
 from controller.cli.log_subjects import Subjects
+from controller.cli.output import OutputFault
 from eventstore import copying, stream
 from eventstore.errors import LogCorrupt, LogError
 from eventstore.filters import EventFilter
@@ -55,6 +55,7 @@ def verify_command(log: Log, as_json: Json = False) -> None:
     """
     with _errors(), _local(log) as path:
         report = verify(path)
+    with suppress(OutputFault):
         if as_json:
             _write(rendering.json_text({"sound": report.is_sound, **msgspec.to_builtins(report)}))
         else:
@@ -83,7 +84,10 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show events, one a line. Times are UTC unless they say otherwise. Lines for people are cut
-    at 1000 characters, JSON is whole."""
+    at 1000 characters, JSON is whole.
+
+    It does not check the records: run `refold log verify` first.
+    """
     first_seq, from_ns = _bound(first, "--from")
     last_seq, to_ns = _bound(last, "--to")
     wanted = EventFilter(
@@ -105,7 +109,10 @@ def show(
 
 @app.command()
 def stats(log: Log, as_json: Json = False) -> None:
-    """Count records by kind; say size, duration, rate and terms."""
+    """Count records by kind; say size, duration, rate and terms.
+
+    It does not check the records: run `refold log verify` first.
+    """
     with _errors(), _local(log) as path:
         found = statistics(path)
         if as_json:
@@ -124,7 +131,10 @@ def tail(
     with_commands: WithCommands = False,
     as_json: Json = False,
 ) -> None:
-    """Show the last events, and with -f those that come."""
+    """Show the last events, and with -f those that come.
+
+    It does not check the records: run `refold log verify` first.
+    """
     with _errors(), LogReader.open(log) as reader:
         shown = max(0, reader.last_seq - count)
         while True:
@@ -169,14 +179,9 @@ def _errors() -> Iterator[None]:
     """A clear line and an exit code in the place of a traceback."""
     try:
         yield
-        sys.stdout.flush()
     except LogError as error:
         typer.echo(f"refold log: {error}", err=True)
         raise typer.Exit(DAMAGED if isinstance(error, LogCorrupt) else UNUSABLE) from None
-    except BrokenPipeError:
-        # Whoever read has enough. What is still buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit() from None
     except KeyboardInterrupt:
         raise typer.Exit() from None
 
@@ -188,7 +193,7 @@ def _local(log: str) -> Iterator[Path]:
         yield Path(log)
         return
     with TemporaryDirectory(prefix="refold-") as folder:
-        stream.receive(sys.stdin.buffer, Path(folder))
+        stream.receive(stream.standard_input(), Path(folder))
         yield Path(folder)
 
 
@@ -237,7 +242,8 @@ def _summary(report: VerifyReport) -> str:
         return f"damaged; {counted} read"
     if report.closed:
         return f"sound and closed; {counted}"
-    why = "a daemon writes it" if report.living else "its daemon did not stop cleanly"
+    made = "it was copied from a log that was being written, or its daemon did not stop cleanly"
+    why = "a daemon writes it" if report.living else made
     return f"sound, not closed ({why}); {counted}"
 
 

@@ -1,11 +1,17 @@
 """The `refold` command. A sub-command's module is imported only when that sub-command runs."""
 
+import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperGroup
+
+from controller.cli.output import OutputFault, standard_output
+
+_CANNOT_WRITE: Final = 2
 
 
 class SubCommand(NamedTuple):
@@ -47,8 +53,23 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The entry point of the `refold` script."""
-    app(prog_name="refold")
+    """The entry point of the `refold` script. Output that nobody reads leaves the status as it is;
+    output that cannot be written is told in one line, with status 2."""
+    output = standard_output()
+    status: Any = 0
+    try:
+        app(prog_name="refold")
+    except SystemExit as ended:
+        status = ended.code
+    except OutputFault:
+        pass
+    with suppress(OutputFault):
+        sys.stdout.flush()
+    if output.fault is not None and not output.is_unread:
+        text = output.fault.strerror or output.fault
+        typer.echo(f"refold: cannot write the output: {text}", err=True)
+        status = _CANNOT_WRITE
+    sys.exit(status)
 
 
 def _load(name: str) -> Any:

@@ -1,5 +1,6 @@
 """`refold replay`: fold a recorded log again and compare every decision."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from controller.cli.output import OutputFault
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
@@ -18,7 +20,7 @@ _SHOWN = 50
 _STEP = 1000
 _AGREED, _DIFFERS, _UNUSABLE = 0, 1, 2
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(name="replay")
@@ -37,10 +39,11 @@ def replay(
     except (LogError, ReplayError) as error:
         typer.echo(f"refold replay: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
-    if as_json:
-        typer.echo(_as_json(result))
-    else:
-        _print(result, log)
+    with suppress(OutputFault):
+        if as_json:
+            typer.echo(_as_json(result))
+        else:
+            _print(result, log)
     raise typer.Exit(_DIFFERS if result.mismatched else _AGREED)
 
 

@@ -17,7 +17,7 @@ _GAVE_UP: Final = 1
 _REFUSED: Final = 2
 
 logger = logging.getLogger(__name__)
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command("run")
@@ -37,15 +37,16 @@ def run(
 
     Exit status: 0 ended in order, 1 gave up while it ran, 2 refused to start.
     """
-    flags = {
-        "--zookeeper": zookeeper,
-        "--broker-id": broker_id,
-        "--listeners": listeners,
-        "--log-dir": log_dir,
-        "--take-over": take_over,
-        "--log-format": log_format,
-    }
-    settings, warnings = options.load_or_exit("refold run", flags, config)
+    settings, warnings = options.load_or_exit(
+        "refold run",
+        config,
+        zookeeper=zookeeper,
+        broker_id=broker_id,
+        listeners=listeners,
+        log_dir=log_dir,
+        take_over=take_over,
+        log_format=log_format,
+    )
     structured_log.configure(settings.messages)
     for warning in warnings:
         logger.warning("%s", warning)

@@ -53,6 +53,7 @@ async def _cluster(reader: ZooKeeperReader) -> ClusterFacts:
         chroot_exists=True,
         is_kafka=is_kafka,
         cluster_id=_cluster_id(found.data[2]),
+        registered=tuple(ids),
         brokers=tuple(brokers),
         unreadable=tuple(unreadable),
         controller=_controller(found),

@@ -25,12 +25,14 @@ class ControllerFacts(Struct, frozen=True, kw_only=True):
 
 
 class ClusterFacts(Struct, frozen=True, kw_only=True):
-    """What stands below the chroot. `unreadable`: registrations that cannot be read, and why.
-    `migrating`: the KRaft controller that /migration names, if any."""
+    """What stands below the chroot. `registered`: the ids in /brokers/ids; `unreadable`:
+    registrations that cannot be read, and why. `migrating`: the KRaft controller that
+    /migration names, if any."""
 
     chroot_exists: bool
     is_kafka: bool = False
     cluster_id: str | None = None
+    registered: tuple[int, ...] = ()
     brokers: tuple[Broker, ...] = ()
     unreadable: tuple[str, ...] = ()
     controller: ControllerFacts | None = None

@@ -90,7 +90,7 @@ def check_migration(settings: Settings, cluster: ClusterFacts) -> Iterator[Findi
 
 
 def _is_registered(settings: Settings, cluster: ClusterFacts) -> bool:
-    return any(one.id == settings.broker_id for one in cluster.brokers)
+    return settings.broker_id in cluster.registered
 
 
 def _is_held_by_own_id(settings: Settings, cluster: ClusterFacts) -> bool:

@@ -77,7 +77,7 @@ def _check_usable(reader: LogReader) -> None:
     if header.core_fingerprint != core_fingerprint():
         raise OtherCoreError(
             f"recorded by core {header.core_fingerprint} (refold {header.code_version}), this is "
-            f"{core_fingerprint()}: run the replay of that version, or compare the two with diff"
+            f"{core_fingerprint()}: run the replay of that version"
         )
 
 

@@ -231,6 +231,39 @@ def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
         assert program.returncode == 0
 
 
+def test_a_closed_standard_input(log: Path) -> None:
+    for arguments in ("verify -", "show -", f"copy - {log.with_name('copy')}"):
+        command = f'exec "{sys.executable}" -m controller.cli.main log {arguments} <&-'
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith("refold log: standard input: is closed")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_copy_of_a_living_log_is_said_to_be_one(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(1)])
+        refold("log", "copy", tmp_path / "log", tmp_path / "copy")
+    done = refold("log", "verify", tmp_path / "copy")
+    assert done.returncode == 0
+    assert "not closed (it was copied from a log that was being written, or" in done.stdout
+
+
+def test_a_changed_header_is_named_with_what_to_do(log: Path) -> None:
+    [segment] = log.glob("*.refold")
+    with sqlite3.connect(segment) as database:
+        database.execute("update header set body = replace(body, 'c', 'd')")
+    database.close()
+    done = refold("log", "show", log)
+    assert done.returncode == 1
+    assert f"{segment}, header: it was changed: put a sound copy of the file" in done.stderr
+
+
+@pytest.mark.parametrize("sub_command", ["show", "tail", "stats"])
+def test_what_does_not_check_the_chain_says_so(sub_command: str) -> None:
+    assert "run `refold log verify` first" in refold("log", sub_command, "--help").stdout
+
+
 def test_show_opens_nothing_of_the_daemon(log: Path) -> None:
     """`refold log` starts quickly: it imports no connection, channel or event loop."""
     program = (

@@ -84,10 +84,25 @@ def test_an_index_goes_on_where_it_ended(tmp_path: Path) -> None:
         with open_segment(writer.segment) as segment:
             index_subjects(segment, counted)
         writer.append(events(5, 6))
-        wanted = EventFilter(subject="odd")
-        found = LogReader(tmp_path / "log").events(wanted, counted)
-        assert [one.seq for one in found] == [1, 3, 5]
+    wanted = EventFilter(subject="odd")
+    found = LogReader(tmp_path / "log").events(wanted, counted)
+    assert [one.seq for one in found] == [1, 3, 5]
     assert counted.asked == [1, 2, 3, 4, 5, 6]
+
+
+def test_no_index_is_made_in_the_folder_of_a_living_daemon(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append(events(1, 4))
+        found = LogReader(tmp_path / "log").events(EventFilter(subject="odd"), subjects_of)
+        assert [one.seq for one in found] == [1, 3]
+        assert not index_path(writer.segment).exists()
+
+
+def test_an_index_that_cannot_be_written_is_made_elsewhere(mixed_log: Path) -> None:
+    reader = LogReader(mixed_log)
+    index_path(reader.segments[0]).mkdir()
+    found = reader.events(EventFilter(subject="even", last_seq=4), subjects_of)
+    assert [one.seq for one in found] == [2, 4]
 
 
 def test_an_index_by_other_rules_is_made_anew(mixed_log: Path) -> None:

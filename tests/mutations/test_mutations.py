@@ -56,6 +56,13 @@ def run(tree: Path, entries: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_a_number_that_no_mutation_has_is_refused_at_once(tree: Path) -> None:
+    (tree / "tests" / "mutations" / "list.toml").write_text(ENTRY.format(new="0"))
+    result = CliRunner().invoke(app, ["--root", str(tree), "--only", "1", "--only", "99999"])
+    assert result.exit_code == 2
+    assert result.output == "--only 99999: the mutations are 1 to 1\n"
+
+
 def test_rule_that_every_test_holds(tree: Path) -> None:
     status, output = run(tree, ENTRY.format(new="0"))
     assert status == 0

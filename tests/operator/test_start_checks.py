@@ -1,6 +1,5 @@
 import pytest
 
-from controller.core.values import Broker
 from controller.operator.facts import ClusterFacts, ControllerFacts, ZooKeeperFacts
 from controller.operator.start_checks import check_start, may_be_last_run
 from tests.operator.settings import settings
@@ -11,7 +10,7 @@ def facts(
     chroot_exists: bool = True,
     is_kafka: bool = True,
     cluster_id: str | None = "c1",
-    brokers: tuple[Broker, ...] = (),
+    registered: tuple[int, ...] = (),
     controller: ControllerFacts | None = None,
     migrating: int | None = None,
 ) -> ZooKeeperFacts:
@@ -20,7 +19,7 @@ def facts(
             chroot_exists=chroot_exists,
             is_kafka=is_kafka,
             cluster_id=cluster_id,
-            brokers=brokers,
+            registered=registered,
             controller=controller,
             migrating=migrating,
         )
@@ -32,9 +31,8 @@ def errors(found: ZooKeeperFacts) -> list[str]:
 
 
 def test_nothing_stands_in_the_way() -> None:
-    broker = Broker(1, 5, ())
     assert errors(facts()) == []
-    assert errors(facts(brokers=(broker,), controller=ControllerFacts(broker_id=1))) == []
+    assert errors(facts(registered=(1,), controller=ControllerFacts(broker_id=1))) == []
     # Content that cannot be read is no controller, as in Kafka; its session may be replaced.
     assert errors(facts(controller=ControllerFacts(broker_id=None))) == []
 
@@ -46,7 +44,7 @@ def test_nothing_stands_in_the_way() -> None:
         (facts(chroot_exists=False), "/kafka does not exist"),
         (facts(is_kafka=False), "no readable /brokers/ids"),
         (facts(cluster_id=None), "no readable /cluster/id"),
-        (facts(brokers=(Broker(1000, 5, ()),)), "registered in /brokers/ids/1000"),
+        (facts(registered=(1000,)), "registered in /brokers/ids/1000"),
         (facts(controller=ControllerFacts(broker_id=1000)), "another daemon holds /controller"),
         (
             facts(controller=ControllerFacts(broker_id=1, is_ephemeral=False)),
@@ -68,5 +66,5 @@ def test_the_last_runs_session_is_waited_for_and_nothing_else() -> None:
     own, other = ControllerFacts(broker_id=1000), ControllerFacts(broker_id=1)
     assert may_be_last_run(settings(), facts(controller=own))
     assert not may_be_last_run(settings(), facts(controller=other))
-    assert not may_be_last_run(settings(), facts(controller=own, brokers=(Broker(1000, 5, ()),)))
+    assert not may_be_last_run(settings(), facts(controller=own, registered=(1000,)))
     assert not may_be_last_run(settings(), ZooKeeperFacts(fault="refused"))

@@ -172,7 +172,23 @@ def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
     done = refold_replay(log, root)
     assert done.returncode == 2
     assert "recorded by core" in done.stderr
-    assert "diff" in done.stderr
+    assert "run the replay of that version" in done.stderr
+
+
+def test_status_where_the_result_cannot_be_written(tmp_path: Path) -> None:
+    """Nobody reads it: the status tells all the same. The disk is full: nobody could have."""
+    log = write_log(tmp_path / "log", incident())
+    replay = [sys.executable, "-m", "controller.cli.main", "replay"]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as unread, Path("/dev/full").open("wb") as full:
+        quiet, told = (
+            subprocess.run([*replay, log], stdout=to, stderr=subprocess.PIPE, check=False)
+            for to in (unread, full)
+        )
+    assert (quiet.returncode, quiet.stderr) == (0, b"")
+    assert told.returncode == 2
+    assert told.stderr == b"refold: cannot write the output: No space left on device\n"
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "text", "folder"])

@@ -24,6 +24,7 @@ from tools.setup.java import JavaError
 app = typer.Typer(
     help="A real ZooKeeper and real Kafka brokers on this machine, on free loopback ports.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
 )
 _out = Console()
@@ -33,6 +34,14 @@ Folder = Annotated[Path, typer.Option("--dir", help="The lab's folder: its data 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 ServerName = Annotated[str, typer.Argument(help="A server, as `status` names it.")]
 DEFAULT_FOLDER = Path(".lab")
+
+
+def _versions(of: str) -> list[str]:
+    return [name.removeprefix(of) for name in JAR_SETS if name.startswith(of)]
+
+
+_KAFKAS = _versions("kafka-")
+_ZOOKEEPERS = [zookeeper.LATEST, *_versions("zookeeper-")]
 
 
 @contextmanager
@@ -58,10 +67,10 @@ def _progress() -> Iterator[Report]:
 def up(
     brokers: Annotated[int, typer.Option(min=0, help="How many brokers.")] = 3,
     kafka: Annotated[
-        str, typer.Option(help="Kafka's version: 3.9.1, 3.3.2 or 2.8.2.")
+        str, typer.Option(help=f"Kafka's version: {', '.join(_KAFKAS)}.")
     ] = LATEST_KAFKA,
     zookeeper_version: Annotated[
-        str, typer.Option("--zookeeper", help="ZooKeeper's version: 3.9.5 or 3.5.9.")
+        str, typer.Option("--zookeeper", help=f"ZooKeeper's version: {', '.join(_ZOOKEEPERS)}.")
     ] = zookeeper.LATEST,
     inter_broker_protocol: Annotated[
         str | None, typer.Option(help="inter.broker.protocol.version; Kafka's own when not given.")
@@ -80,6 +89,8 @@ def up(
     """Start a cluster and keep it until Ctrl-C, or until `down`."""
     with _errors_in_one_line():
         config = _settings(setting or [])
+        _known("Kafka", kafka, _KAFKAS)
+        _known("ZooKeeper", zookeeper_version, _ZOOKEEPERS)
         _nothing_runs_in(folder)
         if detach:
             _show(_detached(folder, [word for word in sys.argv[1:] if word != "--detach"]), as_json)
@@ -116,6 +127,11 @@ def _settings(pairs: list[str]) -> dict[str, str]:
         if "=" not in pair:
             raise LabError(f"--config {pair}: it is KEY=VALUE")
     return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _known(what: str, version: str, known: list[str]) -> None:
+    if version not in known:
+        raise LabError(f"there is no {what} {version} for the lab; there is {', '.join(known)}")
 
 
 def _nothing_runs_in(folder: Path) -> None:

@@ -36,6 +36,7 @@ def main(
     try:
         mutations = list(enumerate(read_mutations(root), 1))
         if only:
+            _check_numbers(only, len(mutations))
             mutations = [(number, one) for number, one in mutations if number in only]
         check_mutations(root, [mutation for _, mutation in mutations])
         verdicts = _try(root, mutations, jobs)
@@ -47,6 +48,12 @@ def main(
     else:
         _show(verdicts)
     raise typer.Exit(int(not all(one.is_noticed for one in verdicts)))
+
+
+def _check_numbers(only: list[int], count: int) -> None:
+    unknown = [str(number) for number in only if not 1 <= number <= count]
+    if unknown:
+        raise ListingError(f"--only {', '.join(unknown)}: the mutations are 1 to {count}")
 
 
 def _try(root: Path, mutations: list[tuple[int, Mutation]], jobs: int) -> list[Verdict]:
