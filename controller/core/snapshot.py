@@ -48,6 +48,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     reassigning: list[tuple[str, int]]
     queued_for_deletion: list[str]
     awaiting_brokers: list[str]
+    leaderless: list[tuple[tuple[str, int], str]]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest]]
 
 
@@ -79,6 +80,7 @@ def take_snapshot(fold: Fold) -> bytes:
             reassigning=[one.key for one in context.reassigning],
             queued_for_deletion=list(context.queued_for_deletion),
             awaiting_brokers=list(context.awaiting_brokers),
+            leaderless=[(one.key, text) for one, text in context.leaderless.items()],
             in_flight=list(context.in_flight.items()),
         )
     )
@@ -110,6 +112,10 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
     context.awaiting_brokers = dict.fromkeys(snapshot.awaiting_brokers)
+    context.leaderless = {
+        context.topics[topic].partition(number): text
+        for (topic, number), text in snapshot.leaderless
+    }
     context.in_flight = dict(snapshot.in_flight)
     return fold
 

@@ -85,6 +85,7 @@ class ControllerContext:
     - `own_broker`: the daemon in the live brokers that others are told of, if it is among them.
     - `awaiting_brokers`: topics with a partition that names the daemon alone, while no broker
       lives that could take its place.
+    - `leaderless`: what the operator was told of each partition that could get no leader.
     - `in_flight`: the LeaderAndIsr requests without an answer.
     """
 
@@ -104,6 +105,7 @@ class ControllerContext:
         self.reassigning: dict[Partition, None] = {}
         self.queued_for_deletion: dict[str, None] = {}
         self.awaiting_brokers: dict[str, None] = {}
+        self.leaderless: dict[Partition, str] = {}
 
     # Brokers
 
@@ -200,6 +202,7 @@ class ControllerContext:
         for partition in topic.partitions.values():
             partition.assignment = NO_ASSIGNMENT
             partition.leadership = None
+            self.leaderless.pop(partition, None)
 
 
 def sorted_partitions(partitions: Iterable[Partition]) -> list[Partition]:

@@ -85,6 +85,23 @@ def test_OB_10_a_partition_without_living_replica_stays_new() -> None:
     assert ("no_leader_created", "t-1") in seen.notices()
 
 
+def test_a_partition_that_waits_is_told_once_until_it_has_a_leader() -> None:
+    cluster = Cluster(1).start()
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [4]})
+    for _ in range(2):
+        cluster.start_broker(2)
+        cluster.stop_broker(2)
+    assert seen.notices().count(("no_leader_created", "t-0")) == 1
+    seen = cluster.seen()
+    cluster.start_broker(4)
+    cluster.stop_broker(4)
+    assert ("no_leader_elected", "t-0") in seen.notices()
+    seen = cluster.seen()
+    cluster.start_broker(2)
+    assert ("no_leader_elected", "t-0") not in seen.notices()
+
+
 def test_a_state_znode_that_is_there_already_is_left_alone() -> None:
     """KB 4.3.4: any code but OK leaves the partition new."""
     cluster = Cluster(1, rules="kafka").start()

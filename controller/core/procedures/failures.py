@@ -29,17 +29,29 @@ class Failures:
     """What went wrong in one step, grouped by what went wrong.
 
     A failure of a cluster touches many partitions at once: one line for each kind names the first
-    of them and counts the rest.
+    of them and counts the rest. What `told` holds of a partition is not told again.
     """
 
-    def __init__(self, controller: Controller, code: str) -> None:
+    def __init__(
+        self, controller: Controller, code: str, told: dict[Partition, str] | None = None
+    ) -> None:
         self._controller = controller
         self._code = code
+        self._told = told
         self._by_text: dict[str, list[Partition]] = {}
 
     def add(self, partition: Partition, text: str) -> None:
         """A partition that stays as it is, and why."""
+        if self._told is not None:
+            if self._told.get(partition) == text:
+                return
+            self._told[partition] = text
         self._by_text.setdefault(text, []).append(partition)
+
+    def mended(self, partition: Partition) -> None:
+        """What failed before is well now: told anew should it fail again."""
+        if self._told:
+            self._told.pop(partition, None)
 
     def add_unreadable(self, path: str, text: str) -> None:
         """A znode that cannot be used; told at once."""

@@ -96,7 +96,7 @@ async def create_leadership(
     are, and the operator is told; but for those that have a state already, with STATE_ADOPTED.
     """
     context = controller.context
-    failures = Failures(controller, "no_leader_created")
+    failures = Failures(controller, "no_leader_created", context.leaderless)
     states: dict[Partition, LeaderAndIsr] = {}
     for partition in partitions:
         live = _online_replicas(context, partition)
@@ -117,6 +117,7 @@ async def create_leadership(
     ):
         if error == OK:
             partition.leadership = state
+            failures.mended(partition)
             batch.add_leader_and_isr(state.isr, partition, is_new=True)
             created.led.append(partition)
         elif error == NODE_EXISTS and adopts:
@@ -150,7 +151,7 @@ async def elect_leaders(
     A write that meets another version goes round again with what stands in ZooKeeper then.
     """
     results: Results = {}
-    failures = Failures(controller, "no_leader_elected")
+    failures = Failures(controller, "no_leader_elected", controller.context.leaderless)
     remaining = partitions
     while remaining:
         remaining = await _elect_once(controller, remaining, strategy, batch, results, failures)
@@ -194,6 +195,7 @@ async def _elect_once(
     for partition, state, error in await write_states(controller, chosen, reason):
         if error == OK:
             partition.leadership = results[partition] = state
+            failures.mended(partition)
             recipients = strategy.recipients(controller.context, partition)
             batch.add_leader_and_isr(recipients, partition, is_new=False)
         elif error == BAD_VERSION:
