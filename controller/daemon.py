@@ -19,7 +19,10 @@ from anyio.abc import TaskGroup
 from controller.core.commands import (
     AnswerAllocateProducerIds,
     AnswerAlterPartition,
+    AnswerAlterPartitionReassignments,
     AnswerControlledShutdown,
+    AnswerElectLeaders,
+    AnswerListPartitionReassignments,
     ApiAnswer,
     CancelTimer,
     CloseChannel,
@@ -257,7 +260,12 @@ class Daemon:
             case CloseChannel() as close:
                 self._channels.close(close)
             case (
-                AnswerAlterPartition() | AnswerControlledShutdown() | AnswerAllocateProducerIds()
+                AnswerAlterPartition()
+                | AnswerControlledShutdown()
+                | AnswerAllocateProducerIds()
+                | AnswerAlterPartitionReassignments()
+                | AnswerListPartitionReassignments()
+                | AnswerElectLeaders()
             ) as answer:
                 self._endpoint.answer(answer)
             case _ if self._inbox.expired:

@@ -211,7 +211,60 @@ class AnswerAllocateProducerIds(
     length: int = 0
 
 
-ApiAnswer = AnswerAlterPartition | AnswerControlledShutdown | AnswerAllocateProducerIds
+class PartitionAnswer(Struct, frozen=True, array_like=True, gc=False):
+    """What was asked of one partition: a Kafka error code and, with an error, why."""
+
+    topic: str
+    partition: int
+    error: int
+    message: str = ""
+
+
+class AnswerAlterPartitionReassignments(
+    Struct, frozen=True, array_like=True, tag="answer_alter_partition_reassignments"
+):
+    """The answer to an `AlterPartitionReassignmentsReceived`, in the order of the request."""
+
+    request: int
+    error: int
+    partitions: tuple[PartitionAnswer, ...] = ()
+
+
+class OngoingReassignment(Struct, frozen=True, array_like=True, gc=False):
+    """One partition that is being reassigned."""
+
+    topic: str
+    partition: int
+    assignment: Assignment
+
+
+class AnswerListPartitionReassignments(
+    Struct, frozen=True, array_like=True, tag="answer_list_partition_reassignments"
+):
+    """The answer to a `ListPartitionReassignmentsReceived`, sorted by topic and number."""
+
+    request: int
+    error: int
+    partitions: tuple[OngoingReassignment, ...] = ()
+
+
+class AnswerElectLeaders(Struct, frozen=True, array_like=True, tag="answer_elect_leaders"):
+    """The answer to an `ElectLeadersReceived`, in the order of the request; sorted, and without
+    the partitions that needed no election, where all were asked for."""
+
+    request: int
+    error: int
+    partitions: tuple[PartitionAnswer, ...] = ()
+
+
+ApiAnswer = (
+    AnswerAlterPartition
+    | AnswerControlledShutdown
+    | AnswerAllocateProducerIds
+    | AnswerAlterPartitionReassignments
+    | AnswerListPartitionReassignments
+    | AnswerElectLeaders
+)
 
 # The rest -------------------------------------------------------------------------------------
 
@@ -269,6 +322,9 @@ Command = (
     | AnswerAlterPartition
     | AnswerControlledShutdown
     | AnswerAllocateProducerIds
+    | AnswerAlterPartitionReassignments
+    | AnswerListPartitionReassignments
+    | AnswerElectLeaders
     | StartTimer
     | CancelTimer
     | DrawTopicIds
@@ -326,6 +382,9 @@ def target_of(command: Command) -> str:
             AnswerAlterPartition(request=request)
             | AnswerControlledShutdown(request=request)
             | AnswerAllocateProducerIds(request=request)
+            | AnswerAlterPartitionReassignments(request=request)
+            | AnswerListPartitionReassignments(request=request)
+            | AnswerElectLeaders(request=request)
         ):
             return f"request {request}"
         case DrawTopicIds(count=count):

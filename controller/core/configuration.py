@@ -25,6 +25,10 @@ class Configuration(Struct, frozen=True, kw_only=True):
     rules: Literal["refold", "kafka"] = "refold"
     take_over: bool = False
     unclean_leader_election_enable: bool = False
+    delete_topic_enable: bool = True
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_per_broker_percentage: int = 10
+    leader_imbalance_check_interval_seconds: int = 300
     endpoints: tuple[Endpoint, ...] = ()
     rack: str | None = None
 

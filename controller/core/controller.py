@@ -2,9 +2,11 @@
 
 from collections import deque
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from controller.core.batch import RequestBatch
 from controller.core.commands import (
+    BrokerRequest,
     Command,
     CommandId,
     Issued,
@@ -12,6 +14,7 @@ from controller.core.commands import (
     Notice,
     Reason,
     Stop,
+    StopReplicaRequest,
 )
 from controller.core.configuration import Configuration
 from controller.core.state import ControllerContext
@@ -60,7 +63,9 @@ class Controller:
     def new_context(self) -> ControllerContext:
         """The knowledge of nothing, with which a term begins and ends."""
         configuration = self.configuration
-        return ControllerContext(configuration.inter_broker_listener, configuration.own_broker)
+        context = ControllerContext(configuration.inter_broker_listener, configuration.own_broker)
+        context.unclean_default = configuration.unclean_leader_election_enable
+        return context
 
     def take_issued(self) -> list[Issued]:
         """What was issued since the last call."""
@@ -86,7 +91,7 @@ class Controller:
         sent = []
         for request in batch.requests():
             id = self.issue(request, reason)
-            if isinstance(request, LeaderAndIsrRequest):
+            if isinstance(request, LeaderAndIsrRequest) or _deletes(request):
                 self.context.in_flight[id] = request
             sent.append(id)
         return sent
@@ -101,3 +106,7 @@ class Controller:
         """End the daemon; nothing is begun after that."""
         self.is_stopping = True
         self.issue(Stop(reason), Reason(rule))
+
+
+def _deletes(request: BrokerRequest) -> TypeGuard[StopReplicaRequest]:
+    return isinstance(request, StopReplicaRequest) and any(one.delete for one in request.partitions)

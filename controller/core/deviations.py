@@ -38,8 +38,7 @@ ROLE_BY_SESSION: Final = Deviation(
     "left it: /controller exists and nobody controls.",
     rule="The role is held by the session that owns /controller; an earlier one of the same id "
     "counts as another broker.",
-    source="races.md R15 (KAFKA-13407), KB 13.3.4; DESIGN.md, Terms",
-    always=True,
+    source="races.md R3 (KAFKA-14845), R15 (KAFKA-13407), KB 13.3.4; DESIGN.md, Terms",
 )
 EVERY_WRITE_GUARDED: Final = Deviation(
     name="every-write-guarded",
@@ -74,6 +73,59 @@ FAILOVER_BACK_OFF: Final = Deviation(
     source="KB 6.2 end, OB-04, OB-05",
 )
 
+REQUEST_CHANGES_SEEN: Final = Deviation(
+    name="request-changes-seen",
+    defect="What is written into /admin/reassign_partitions after it was created is never acted "
+    "on, and an entry that names a replica twice is never taken out: the znode stays, and no "
+    "further request is looked at.",
+    rule="Changes of the znode count as its creation does; what is left is written back at the "
+    "version that was read.",
+    source="races.md R22 (KAFKA-9478), KB 7.2 step 6, KB 7.6.3",
+)
+UNREADABLE_REQUEST_KEPT: Final = Deviation(
+    name="unreadable-request-kept",
+    defect="A reassignment request that cannot be read is ignored, and deleted by the next "
+    "reassignment that ends.",
+    rule="It is told and left as it is until it is mended or removed.",
+    source="OB-03, KB 7.6.2",
+)
+EMPTY_TARGET_REFUSED: Final = Deviation(
+    name="empty-target-refused",
+    defect="A reassignment to no replica at all leaves an assignment that fails every failover "
+    "that follows.",
+    rule="Such a request is refused; one that is found half done is cancelled.",
+    source="OB-04, KB 7.9.5",
+)
+LEADERLESS_ANSWERED: Final = Deviation(
+    name="leaderless-answered",
+    defect="An election asked for a partition that never had a leader fails as a whole: nobody is "
+    "answered, and a request in ZooKeeper stays and fails every failover that follows.",
+    rule="That partition is answered as one that no leader is available for; the others go on.",
+    source="OB-05, OB-12, KB 3.9 step 5",
+)
+LEADER_MOVED_FIRST: Final = Deviation(
+    name="leader-moved-first",
+    defect="A replica that is being added and already leads is dropped when its reassignment is "
+    "replaced or cancelled: the partition stays online without a leader.",
+    rule="Another replica in sync becomes leader before it is dropped; without one the partition "
+    "goes offline and is elected as such.",
+    source="races.md R24 (KAFKA-14808), OB-06, KB 7.8.4",
+)
+ISR_BY_LEADER: Final = Deviation(
+    name="isr-by-leader",
+    defect="AlterPartition of a follower is accepted and makes it the leader without a new leader "
+    "epoch; an ISR with brokers outside the assignment is accepted too.",
+    rule="Both are answered with INVALID_REQUEST, as Kafka's KRaft controller does.",
+    source="OB-13, races.md R18, KB 11.2",
+)
+STANDS_AGAIN_WHEN_FENCED: Final = Deviation(
+    name="stands-again-when-fenced",
+    defect="When /controller_epoch is changed from outside the controller stays active with the "
+    "old epoch, and all that it writes fails from then on.",
+    rule="It resigns and takes the role again, with an epoch above the one that stands there.",
+    source="OB-15, KB 13.3.1",
+)
+
 ALL: Final = (
     OWN_ID_REPAIRED,
     ROLE_BY_SESSION,
@@ -81,4 +133,11 @@ ALL: Final = (
     UNREADABLE_SKIPPED,
     STATE_ADOPTED,
     FAILOVER_BACK_OFF,
+    REQUEST_CHANGES_SEEN,
+    UNREADABLE_REQUEST_KEPT,
+    EMPTY_TARGET_REFUSED,
+    LEADERLESS_ANSWERED,
+    LEADER_MOVED_FIRST,
+    ISR_BY_LEADER,
+    STANDS_AGAIN_WHEN_FENCED,
 )

@@ -21,9 +21,5 @@ class ZnodeError(CoreError):
     """The content of a znode cannot be used; the text names its path."""
 
 
-class StateChangeFailedError(CoreError):
-    """A partition or replica could not change its state (Kafka's StateChangeFailedException)."""
-
-
 class TermOver(BaseException):
     """Thrown into the running procedure when its session is over; nothing may catch it."""

@@ -4,6 +4,8 @@ An outcome names the command that it answers (`command`); the others are exogeno
 hold columns, one entry an item, so that a hundred thousand znodes cost no object each.
 """
 
+from typing import Literal
+
 from msgspec import Struct
 
 from controller.core.commands import CommandId
@@ -162,7 +164,52 @@ class AllocateProducerIdsReceived(
     broker_epoch: int
 
 
-ApiRequest = AlterPartitionReceived | ControlledShutdownReceived | AllocateProducerIdsReceived
+# Requests of admin tools --------------------------------------------------------------------------
+
+
+class ReassignmentTarget(Struct, frozen=True, array_like=True, gc=False):
+    """One partition of an AlterPartitionReassignments request: the replicas that it shall have;
+    None cancels what is under way."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+
+class AlterPartitionReassignmentsReceived(
+    Struct, frozen=True, array_like=True, tag="alter_partition_reassignments_received"
+):
+    """Somebody asks for other replicas of partitions (KB 7.3)."""
+
+    request: int
+    version: int
+    partitions: list[ReassignmentTarget]
+
+
+class ListPartitionReassignmentsReceived(
+    Struct, frozen=True, array_like=True, tag="list_partition_reassignments_received"
+):
+    """Somebody asks what is being reassigned (KB 11.6). `partitions` is None for all."""
+
+    request: int
+    version: int
+    partitions: list[tuple[str, int]] | None
+
+
+class ElectLeadersReceived(Struct, frozen=True, array_like=True, tag="elect_leaders_received"):
+    """Somebody asks for elections (KB 3.9, 11.5). `partitions` is None for all."""
+
+    request: int
+    version: int
+    election: Literal["preferred", "unclean"]
+    partitions: list[tuple[str, int]] | None
+
+
+BrokerApiRequest = AlterPartitionReceived | ControlledShutdownReceived | AllocateProducerIdsReceived
+AdminRequest = (
+    AlterPartitionReassignmentsReceived | ListPartitionReassignmentsReceived | ElectLeadersReceived
+)
+ApiRequest = BrokerApiRequest | AdminRequest
 
 # The rest -------------------------------------------------------------------------------------
 
@@ -199,6 +246,9 @@ Event = (
     | AlterPartitionReceived
     | ControlledShutdownReceived
     | AllocateProducerIdsReceived
+    | AlterPartitionReassignmentsReceived
+    | ListPartitionReassignmentsReceived
+    | ElectLeadersReceived
     | TimerFired
     | TopicIdsDrawn
     | ShutdownRequested

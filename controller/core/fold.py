@@ -15,11 +15,14 @@ from controller.core.controller import Controller
 from controller.core.errors import TermOver
 from controller.core.events import (
     AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
     AlterPartitionReceived,
     BrokerAnswered,
     ChannelFault,
     ChildrenRead,
     ControlledShutdownReceived,
+    ElectLeadersReceived,
+    ListPartitionReassignmentsReceived,
     Recorded,
     SessionConnected,
     SessionDisconnected,
@@ -34,22 +37,29 @@ from controller.core.events import (
 from controller.core.outcomes import CONNECTED, SLICE, Answers, Wait
 from controller.core.procedures.api_calls import refuse
 from controller.core.procedures.dispatch import process
+from controller.core.procedures.rebalance import TIMER as REBALANCE_TIMER
 from controller.core.procedures.responses import process_broker_answer, process_channel_fault
 from controller.core.procedures.role import BACK_OFF_TIMER
 from controller.core.triggers import (
     ApiCall,
+    AutoPreferredReplicaLeaderElection,
     BrokerChange,
     BrokerModifications,
+    ConfigChange,
     ControllerChange,
     Expire,
     HandBack,
     IsrChangeNotification,
     LogDirEventNotification,
     PartitionModifications,
+    PartitionReassignmentIsrChange,
     Reelect,
+    ReplicaLeaderElection,
     Startup,
     TopicChange,
+    TopicDeletion,
     Trigger,
+    ZkPartitionReassignment,
 )
 
 
@@ -102,6 +112,9 @@ class Fold:
                 AlterPartitionReceived()
                 | ControlledShutdownReceived()
                 | AllocateProducerIdsReceived()
+                | AlterPartitionReassignmentsReceived()
+                | ListPartitionReassignmentsReceived()
+                | ElectLeadersReceived()
             ) as request:
                 self.controller.enqueue(ApiCall(request))
             case BrokerAnswered() as answer:
@@ -117,6 +130,8 @@ class Fold:
                 if timer == BACK_OFF_TIMER:
                     self.controller.is_backing_off = False
                     self.controller.enqueue(Reelect())
+                elif timer == REBALANCE_TIMER:
+                    self.controller.enqueue(AutoPreferredReplicaLeaderElection())
                 return self._offer(fired)
         return None
 
@@ -191,12 +206,17 @@ def trigger_of(path: str, change: str) -> Trigger | None:
         return Reelect() if change == "deleted" else ControllerChange()
     if change == "children":
         return _OF_CHILDREN.get(path)
+    if path == znodes.REASSIGN_PARTITIONS and change != "deleted":
+        return ZkPartitionReassignment(created=change == "created")
+    if path == znodes.PREFERRED_ELECTION and change == "created":
+        return ReplicaLeaderElection()
     parent, _, name = path.rpartition("/")
     if change == "data" and parent == znodes.BROKER_IDS and znodes.is_broker_id(name):
         return BrokerModifications(int(name))
     if change == "data" and parent == znodes.TOPICS:
         return PartitionModifications(name)
-    return None
+    partition = znodes.state_of(path) if change == "data" else None
+    return PartitionReassignmentIsrChange(*partition) if partition else None
 
 
 _OF_CHILDREN: dict[str, Trigger] = {
@@ -204,4 +224,6 @@ _OF_CHILDREN: dict[str, Trigger] = {
     znodes.TOPICS: TopicChange(),
     znodes.ISR_CHANGES: IsrChangeNotification(),
     znodes.LOG_DIR_EVENTS: LogDirEventNotification(),
+    znodes.DELETE_TOPICS: TopicDeletion(),
+    znodes.CONFIG_CHANGES: ConfigChange(),
 }

@@ -42,6 +42,8 @@ _ORDER: Final = {name: place for place, name in enumerate(_RELEASES)}
 
 LATEST: Final = _RELEASES[-1]
 
+_REGISTRATION_SINCE_2_7: Final = 5
+
 _REQUEST_VERSIONS: Final = {
     "LeaderAndIsr": (
         ("3.4-IV0", 7),
@@ -75,10 +77,24 @@ class ProtocolVersion:
         """Whether this version is `name` (a full name such as "2.8-IV0") or a later one."""
         return self._place >= _ORDER[name]
 
+    def contradicted_by(self, registration_version: int) -> str:
+        """The side of 2.7-IV0 that a broker's protocol version is on, where it is not on this
+        one's; else empty. The version of its registration's JSON tells (BrokerInfo.apply, KB 0.4).
+        """
+        is_newer = registration_version >= _REGISTRATION_SINCE_2_7
+        if is_newer == self.at_least("2.7-IV0"):
+            return ""
+        return "2.7 or later" if is_newer else "below 2.7"
+
     @property
     def has_feature_versioning(self) -> bool:
         """Whether /feature is enabled (MetadataVersion.isFeatureVersioningSupported)."""
         return self.at_least("2.7-IV0")
+
+    @property
+    def has_alter_partition(self) -> bool:
+        """Whether leaders ask the controller for ISR changes, not ZooKeeper (KB 0.4)."""
+        return self.at_least("2.7-IV2")
 
     @property
     def has_topic_ids(self) -> bool:

@@ -7,7 +7,7 @@ and loaded by the core that the log's header names.
 import msgspec
 from msgspec import Struct
 
-from controller.core.commands import CommandId, LeaderAndIsrRequest
+from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
 from controller.core.partition_states import PartitionState
@@ -47,9 +47,13 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     offline_dirs: dict[int, list[tuple[str, int]]]
     reassigning: list[tuple[str, int]]
     queued_for_deletion: list[str]
-    awaiting_brokers: list[str]
+    deletion_started: list[str]
+    ineligible_for_deletion: list[str]
+    awaiting_brokers: dict[str, dict[int, Assignment]]
+    unclean_default: bool
+    config_change: str
     leaderless: list[tuple[tuple[str, int], str]]
-    in_flight: list[tuple[CommandId, LeaderAndIsrRequest]]
+    in_flight: list[tuple[CommandId, LeaderAndIsrRequest | StopReplicaRequest]]
 
 
 _decoder = msgspec.msgpack.Decoder(_Snapshot)
@@ -79,7 +83,11 @@ def take_snapshot(fold: Fold) -> bytes:
             },
             reassigning=[one.key for one in context.reassigning],
             queued_for_deletion=list(context.queued_for_deletion),
-            awaiting_brokers=list(context.awaiting_brokers),
+            deletion_started=list(context.deletion_started),
+            ineligible_for_deletion=list(context.ineligible_for_deletion),
+            awaiting_brokers=context.awaiting_brokers,
+            unclean_default=context.unclean_default,
+            config_change=context.config_change,
             leaderless=[(one.key, text) for one, text in context.leaderless.items()],
             in_flight=list(context.in_flight.items()),
         )
@@ -111,7 +119,11 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     }
     context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
-    context.awaiting_brokers = dict.fromkeys(snapshot.awaiting_brokers)
+    context.deletion_started = dict.fromkeys(snapshot.deletion_started)
+    context.ineligible_for_deletion = dict.fromkeys(snapshot.ineligible_for_deletion)
+    context.awaiting_brokers = snapshot.awaiting_brokers
+    context.unclean_default = snapshot.unclean_default
+    context.config_change = snapshot.config_change
     context.leaderless = {
         context.topics[topic].partition(number): text
         for (topic, number), text in snapshot.leaderless

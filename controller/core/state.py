@@ -7,7 +7,7 @@ order is the order of insertion, never that of a hash.
 
 from collections.abc import Iterable, Iterator
 
-from controller.core.commands import CommandId, LeaderAndIsrRequest
+from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
 from controller.core.values import (
@@ -83,10 +83,15 @@ class ControllerContext:
     - `is_loaded`: the failover has begun.
     - `channels`: each broker that has one, with the broker epoch that it was opened for.
     - `own_broker`: the daemon in the live brokers that others are told of, if it is among them.
-    - `awaiting_brokers`: topics with a partition that names the daemon alone, while no broker
-      lives that could take its place.
+    - `deletion_started`, `ineligible_for_deletion`: among the topics queued for deletion those
+      whose replicas are being deleted, and those that have to wait (KB 8.1).
+    - `awaiting_brokers`: by topic the partitions whose assignment names the daemon alone, while no
+      broker lives that could take its place.
+    - `unclean_default`: whether a topic that says nothing may get an unclean leader.
+    - `config_change`: the last notification of /config/changes that was looked at.
     - `leaderless`: what the operator was told of each partition that could get no leader.
-    - `in_flight`: the LeaderAndIsr requests without an answer.
+    - `in_flight`: the requests without an answer, of those whose answer may say something: all
+      LeaderAndIsr, and StopReplica that deletes.
     """
 
     def __init__(self, inter_broker_listener: str, own_broker: Broker | None = None) -> None:
@@ -100,11 +105,15 @@ class ControllerContext:
         self.channels: dict[int, int] = {}
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
-        self.in_flight: dict[CommandId, LeaderAndIsrRequest] = {}
+        self.in_flight: dict[CommandId, LeaderAndIsrRequest | StopReplicaRequest] = {}
         self.offline_dirs: dict[int, dict[Partition, None]] = {}
         self.reassigning: dict[Partition, None] = {}
         self.queued_for_deletion: dict[str, None] = {}
-        self.awaiting_brokers: dict[str, None] = {}
+        self.deletion_started: dict[str, None] = {}
+        self.ineligible_for_deletion: dict[str, None] = {}
+        self.awaiting_brokers: dict[str, dict[int, Assignment]] = {}
+        self.unclean_default = False
+        self.config_change = ""
         self.leaderless: dict[Partition, str] = {}
 
     # Brokers
@@ -163,6 +172,12 @@ class ControllerContext:
         for topic in self.topics.values():
             yield from topic.assigned()
 
+    def replicas_of(self, topic: str) -> Iterator[tuple[int, Partition]]:
+        """Every replica of a topic: its broker and its partition (replicasForTopic, KB 2.2.7)."""
+        for partition in self.topics[topic].assigned():
+            for broker in partition.assignment.replicas:
+                yield broker, partition
+
     def is_queued(self, partition: Partition) -> bool:
         """Whether its topic is queued for deletion."""
         return bool(self.queued_for_deletion) and (partition.topic.name in self.queued_for_deletion)
@@ -190,11 +205,17 @@ class ControllerContext:
         return partition.leadership.leader_epoch if partition.leadership else NO_EPOCH
 
     def remove_topic(self, name: str) -> None:
-        """Forget a topic that is gone; states of its partitions stay (KB 2.2.9)."""
+        """Forget a topic that is gone.
+
+        What else is known of its partitions stays, as in Kafka (KB 2.2.9): their states, whether
+        they were being reassigned, their failed log directories.
+        """
+        self.queued_for_deletion.pop(name, None)
+        self.deletion_started.pop(name, None)
+        self.awaiting_brokers.pop(name, None)
         topic = self.topics.get(name)
         if topic is None:
             return
-        self.queued_for_deletion.pop(name, None)
         topic.is_known = False
         if topic.id is not None:
             self.topics_by_id.pop(topic.id, None)
@@ -203,6 +224,16 @@ class ControllerContext:
             partition.assignment = NO_ASSIGNMENT
             partition.leadership = None
             self.leaderless.pop(partition, None)
+        if not any(map(self._is_remembered, topic.partitions.values())):
+            del self.topics[name]
+
+    def _is_remembered(self, partition: Partition) -> bool:
+        return (
+            partition.state is not PartitionState.NON_EXISTENT
+            or bool(partition.replica_states)
+            or partition in self.reassigning
+            or any(partition in of_broker for of_broker in self.offline_dirs.values())
+        )
 
 
 def sorted_partitions(partitions: Iterable[Partition]) -> list[Partition]:

@@ -65,6 +65,63 @@ class LeaderAndIsrResponseReceived(
     asked: list[tuple[str, int]]
 
 
+class TopicDeletion(Struct, frozen=True, array_like=True, tag="TopicDeletion"):
+    """The children of /admin/delete_topics changed (KB 8.2.1)."""
+
+
+class TopicDeletionStopReplicaResponseReceived(
+    Struct, frozen=True, array_like=True, tag="TopicDeletionStopReplicaResponseReceived"
+):
+    """A broker's answer to a StopReplica that deletes (KB 8.2.2). `asked` names the partitions
+    of topics that are being deleted."""
+
+    answer: BrokerAnswered
+    asked: list[tuple[str, int]]
+
+
+class ZkPartitionReassignment(Struct, frozen=True, array_like=True, tag="ZkPartitionReassignment"):
+    """/admin/reassign_partitions was created or, without `created`, rewritten (KB 7.2)."""
+
+    created: bool = True
+
+
+class PartitionReassignmentIsrChange(
+    Struct, frozen=True, array_like=True, tag="PartitionReassignmentIsrChange"
+):
+    """The state znode of a partition changed, below IBP 2.7-IV2 (KB 7.5)."""
+
+    topic: str
+    partition: int
+
+
+class ReplicaLeaderElection(Struct, frozen=True, array_like=True, tag="ReplicaLeaderElection"):
+    """/admin/preferred_replica_election was created (KB 3.9)."""
+
+
+class AutoPreferredReplicaLeaderElection(
+    Struct, frozen=True, array_like=True, tag="AutoPreferredReplicaLeaderElection"
+):
+    """It is time to look for leaders that are not the preferred ones (KB 10)."""
+
+
+class ConfigChange(Struct, frozen=True, array_like=True, tag="ConfigChange"):
+    """The children of /config/changes changed (KB 1.1)."""
+
+
+class UncleanLeaderElectionEnable(
+    Struct, frozen=True, array_like=True, tag="UncleanLeaderElectionEnable"
+):
+    """Unclean leaders are allowed from now on, where a topic does not say else (KB 3.10)."""
+
+
+class TopicUncleanLeaderElectionEnable(
+    Struct, frozen=True, array_like=True, tag="TopicUncleanLeaderElectionEnable"
+):
+    """A topic allows unclean leaders from now on (KB 3.10)."""
+
+    topic: str
+
+
 class ApiCall(Struct, frozen=True, array_like=True, tag="ApiCall"):
     """A request that came in at the endpoint."""
 
@@ -84,5 +141,14 @@ Trigger = (
     | IsrChangeNotification
     | LogDirEventNotification
     | LeaderAndIsrResponseReceived
+    | TopicDeletion
+    | TopicDeletionStopReplicaResponseReceived
+    | ZkPartitionReassignment
+    | PartitionReassignmentIsrChange
+    | ReplicaLeaderElection
+    | AutoPreferredReplicaLeaderElection
+    | ConfigChange
+    | UncleanLeaderElectionEnable
+    | TopicUncleanLeaderElectionEnable
     | ApiCall
 )

@@ -62,6 +62,19 @@ class Assignment(Struct, frozen=True, array_like=True, gc=False):
             return self.replicas
         return tuple(one for one in self.replicas if one not in self.removing)
 
+    def reassign_to(self, target: tuple[int, ...]) -> "Assignment":
+        """The assignment on the way from the origin to `target` (reassignTo, KB 2.2.14).
+
+        Replicas that an unfinished reassignment was adding are dropped.
+        """
+        origin = self.origin
+        replicas = tuple(dict.fromkeys((*target, *origin)))
+        return Assignment(
+            replicas,
+            tuple(one for one in replicas if one not in origin),
+            tuple(one for one in replicas if one not in target),
+        )
+
     @property
     def is_being_reassigned(self) -> bool:
         """Whether replicas are being added or removed; a new order alone is not (KB 2.2.15)."""

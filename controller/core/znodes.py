@@ -24,12 +24,18 @@ LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
 FEATURE: Final = "/feature"
 MIGRATION: Final = "/migration"
 TOPIC_CONFIGS: Final = "/config/topics"
+BROKER_CONFIGS: Final = "/config/brokers"
+CONFIG_CHANGES: Final = "/config/changes"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
+PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
+DELETE_TOPICS: Final = "/admin/delete_topics"
 
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX: Final = 65535
 _INT_MAX: Final = 2**31 - 1
+_STATE_PATH: Final = re.compile(rf"{TOPICS}/([^/]+)/partitions/([0-9]+)/state")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 Int32 = Annotated[int, Meta(ge=-(2**31), le=_INT_MAX)]
@@ -39,7 +45,11 @@ Port = Annotated[int, Meta(ge=-1, le=65535)]
 Replicas = tuple[Int32, ...]
 """Kafka takes any id, also one that no broker can have."""
 
-_SEQUENCED: Final = {ISR_CHANGES: "isr_change_", LOG_DIR_EVENTS: "log_dir_event_"}
+_SEQUENCED: Final = {
+    ISR_CHANGES: "isr_change_",
+    LOG_DIR_EVENTS: "log_dir_event_",
+    CONFIG_CHANGES: "config_change_",
+}
 
 
 def broker_path(broker: int) -> str:
@@ -70,6 +80,23 @@ def state_path(topic: str, partition: int) -> str:
 def topic_config_path(topic: str) -> str:
     """Where a topic's configuration overrides stand."""
     return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: int | None) -> str:
+    """Where the dynamic configuration of a broker stands; None: of all brokers."""
+    return f"{BROKER_CONFIGS}/{'<default>' if broker is None else broker}"
+
+
+def delete_topic_path(topic: str) -> str:
+    """The marker of a topic that shall be deleted."""
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def state_of(path: str) -> tuple[str, int] | None:
+    """The partition whose state znode this path is; None for any other path."""
+    found = _STATE_PATH.fullmatch(path)
+    number = _number(found[2]) if found else None
+    return (found[1], number) if found and number is not None else None
 
 
 # /controller and /controller_epoch ------------------------------------------------------------
@@ -312,7 +339,7 @@ _names_decoder = msgspec.json.Decoder(_PartitionNames)
 
 
 def notification_path(parent: str, child: str) -> str:
-    """The path of a notification below ISR_CHANGES or LOG_DIR_EVENTS."""
+    """The path of a notification below ISR_CHANGES, LOG_DIR_EVENTS or CONFIG_CHANGES."""
     return f"{parent}/{child}"
 
 
@@ -343,6 +370,75 @@ def read_log_dir_event(path: str, data: bytes | None) -> int:
         return _log_dir_decoder.decode(data or b"").broker
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ZnodeError(f"{path} cannot be read as a log directory event: {error}") from error
+
+
+class _ConfigChange(Struct, frozen=True):
+    entity_path: str
+
+
+_config_change_decoder = msgspec.json.Decoder(_ConfigChange)
+
+
+def read_config_change(path: str, data: bytes | None) -> str:
+    """The entity whose configuration changed, such as "topics/t". Raises ZnodeError."""
+    try:
+        return _config_change_decoder.decode(data or b"").entity_path
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{path} cannot be read as a configuration change: {error}") from error
+
+
+# What admin tools ask for through ZooKeeper ---------------------------------------------------
+
+
+class _ReassignmentEntry(Struct, frozen=True):
+    topic: str
+    partition: Int32
+    replicas: Replicas
+
+
+class _Reassignments(Struct, frozen=True):
+    version: Int32
+    partitions: list[_ReassignmentEntry]
+
+
+_reassignments_decoder = msgspec.json.Decoder(_Reassignments)
+
+ReassignmentEntries = dict[tuple[str, int], tuple[int, ...]]
+"""The replicas that each partition shall have."""
+
+
+def read_reassignments(data: bytes | None) -> ReassignmentEntries:
+    """The entries of /admin/reassign_partitions; the last one of a partition counts.
+
+    ReassignPartitionsZNode.decode. Raises ZnodeError.
+    """
+    try:
+        znode = _reassignments_decoder.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{REASSIGN_PARTITIONS} cannot be read: {error}") from error
+    return {(one.topic, one.partition): one.replicas for one in znode.partitions}
+
+
+def write_reassignments(entries: ReassignmentEntries) -> bytes:
+    """The content of /admin/reassign_partitions, its keys in Kafka's order."""
+    return msgspec.json.encode(
+        _Reassignments(
+            1,
+            [
+                _ReassignmentEntry(topic, number, replicas)
+                for (topic, number), replicas in entries.items()
+            ],
+        )
+    )
+
+
+def read_preferred_election(data: bytes | None) -> list[tuple[str, int]]:
+    """The partitions of /admin/preferred_replica_election. Raises ZnodeError."""
+    try:
+        names = _names_decoder.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{PREFERRED_ELECTION} cannot be read: {error}") from error
+    return [(one.topic, one.partition) for one in names.partitions]
 
 
 # /latest_producer_id_block --------------------------------------------------------------------

@@ -165,12 +165,23 @@ def test_CI_44_after_an_unclean_election_the_isr_grows_only_with_recovery() -> N
 
 @pytest.mark.parametrize(("sender", "isr"), [(1, (3, 2, 1)), (2, (1, 2)), (1, (1, 2, 4))])
 def test_OB_13_what_kafka_does_not_check(sender: int, isr: tuple[int, ...]) -> None:
-    cluster = Cluster(1, 2, 3, 4).start()
+    cluster = Cluster(1, 2, 3, 4, rules="kafka").start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     [one] = alter_partition(cluster, sender, proposal(cluster, "t", 0, isr=isr)).partitions
     assert (one.error, one.partition_epoch) == (codes.NONE, 1)
     members = ",".join(map(str, isr))
     assert cluster.state("t", 0) == f"leader {sender} e 0 isr [{members}] v 1 ce 1"
+
+
+@pytest.mark.parametrize(("sender", "isr"), [(2, (1, 2)), (1, (1, 2, 4))])
+def test_OB_13_refold_takes_an_isr_from_the_leader_and_of_replicas_only(
+    sender: int, isr: tuple[int, ...]
+) -> None:
+    cluster = Cluster(1, 2, 3, 4).start()
+    cluster.create_topic("t", {0: [1, 2, 3]})
+    [one] = alter_partition(cluster, sender, proposal(cluster, "t", 0, isr=isr)).partitions
+    assert one.error == codes.INVALID_REQUEST
+    assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2,3] v 0 ce 1"
 
 
 def test_every_broker_hears_of_every_named_partition_and_no_leader_and_isr_goes_out() -> None:

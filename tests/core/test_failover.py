@@ -19,15 +19,18 @@ def test_the_steps_of_a_failover_come_in_kafkas_order() -> None:
         for one in seen.commands
         if isinstance(one, ReadChildren | ReadZnodes)
     ]
-    assert steps[steps.index(znodes.FEATURE) :][:8] == [
+    assert steps[steps.index(znodes.FEATURE) :][:11] == [
         znodes.FEATURE,
         znodes.LOG_DIR_EVENTS,
         znodes.ISR_CHANGES,
+        znodes.CONFIG_CHANGES,
+        znodes.broker_config_path(None),
         znodes.BROKER_IDS,
         znodes.broker_path(1),
         znodes.TOPICS,
         znodes.topic_path("t"),
         znodes.state_path("t", 0),
+        znodes.DELETE_TOPICS,
     ]
 
 
@@ -228,7 +231,7 @@ def test_a_topic_id_that_is_there_is_kept_below_2_8() -> None:
 
 
 def test_partitions_that_are_being_reassigned_are_remembered() -> None:
-    cluster = Cluster(1, 2)
+    cluster = Cluster(1)
     cluster.change_topic_quietly("t", {0: [2, 1], 1: [1]}, adding_replicas={"0": [2]})
     cluster.start()
     assert [one.key for one in cluster.fold.controller.context.reassigning] == [("t", 0)]

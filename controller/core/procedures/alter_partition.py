@@ -3,7 +3,7 @@
 from controller.core import error_codes
 from controller.core.commands import AlteredPartition, AnswerAlterPartition, Choice, Reason
 from controller.core.controller import Controller
-from controller.core.errors import ControllerMovedError
+from controller.core.deviations import ISR_BY_LEADER
 from controller.core.events import AlterPartitionReceived, ProposedState
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.procedures.leadership import write_states
@@ -17,15 +17,17 @@ Verdicts = dict[Partition, int]
 """The error code of each partition that is not written; NONE where it is as asked for already."""
 
 
-async def process_alter_partition(controller: Controller, asked: AlterPartitionReceived) -> None:
+async def process_alter_partition(
+    controller: Controller, asked: AlterPartitionReceived
+) -> list[Partition]:
     """Judge every partition, write the accepted ones, tell all brokers, answer.
 
-    A fencing error is answered as UNKNOWN_SERVER_ERROR (KB 11.2 step 8).
+    Gives the partitions whose state is as asked for: a reassignment may have waited for it.
     """
     error = _error_of_request(controller, asked)
     if error:
         controller.issue(AnswerAlterPartition(asked.request, error), Reason(_RULE))
-        return
+        return []
     named = [_named(controller.context, asked.version, one) for one in asked.partitions]
     proposals = {
         partition: _proposal(asked.broker, one, controller.context.epoch)
@@ -35,14 +37,9 @@ async def process_alter_partition(controller: Controller, asked: AlterPartitionR
     verdicts = {
         partition: verdict
         for partition, proposed in proposals.items()
-        if (verdict := judge(controller.context, partition, proposed, asked.version)) is not None
+        if (verdict := judge(controller, partition, proposed, asked.version)) is not None
     }
-    try:
-        await _write(controller, proposals, verdicts)
-    except ControllerMovedError:
-        answer = AnswerAlterPartition(asked.request, error_codes.UNKNOWN_SERVER_ERROR)
-        controller.issue(answer, Reason(_RULE))
-        return
+    await _write(controller, proposals, verdicts)
     batch = controller.new_batch(_RULE)
     batch.add_update_metadata(controller.context.brokers, sorted_partitions(proposals))
     controller.send(batch)
@@ -53,6 +50,7 @@ async def process_alter_partition(controller: Controller, asked: AlterPartitionR
     controller.issue(
         AnswerAlterPartition(asked.request, error_codes.NONE, _by_topic(answers)), Reason(_RULE)
     )
+    return [one for one in sorted_partitions(proposals) if verdicts[one] == error_codes.NONE]
 
 
 def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> int:
@@ -86,7 +84,7 @@ def _proposal(broker: int, one: ProposedState, epoch: int) -> LeaderAndIsr:
 
 
 def judge(
-    context: ControllerContext, partition: Partition, proposed: LeaderAndIsr, version: int
+    controller: Controller, partition: Partition, proposed: LeaderAndIsr, version: int
 ) -> int | None:
     """Kafka's checks in its order, the first that matches; None: it is to be written."""
     current = partition.leadership
@@ -100,6 +98,11 @@ def judge(
         return error_codes.NOT_CONTROLLER
     if proposed.leader_epoch < current.leader_epoch:
         return error_codes.FENCED_LEADER_EPOCH
+    if ISR_BY_LEADER.applies(controller.configuration) and (
+        proposed.leader != current.leader
+        or any(member not in partition.replicas for member in proposed.isr)
+    ):
+        return error_codes.INVALID_REQUEST
     if (
         proposed.leader == current.leader
         and proposed.isr == current.isr
@@ -112,7 +115,7 @@ def judge(
         return error_codes.INVALID_REQUEST
     if current.recovery_state == RECOVERED and proposed.recovery_state == RECOVERING:
         return error_codes.INVALID_REQUEST
-    live = context.live_brokers
+    live = controller.context.live_brokers
     if any(member not in live for member in proposed.isr):
         by_id = version >= _FIRST_BY_TOPIC_ID
         return error_codes.INELIGIBLE_REPLICA if by_id else error_codes.OPERATION_NOT_ATTEMPTED

@@ -3,42 +3,82 @@
 from controller.core.commands import (
     AnswerAllocateProducerIds,
     AnswerAlterPartition,
+    AnswerAlterPartitionReassignments,
     AnswerControlledShutdown,
+    AnswerElectLeaders,
+    AnswerListPartitionReassignments,
     ApiAnswer,
+    PartitionAnswer,
     Reason,
 )
 from controller.core.controller import Controller
+from controller.core.deviations import STANDS_AGAIN_WHEN_FENCED
 from controller.core.error_codes import (
     NOT_CONTROLLER,
     STALE_CONTROLLER_EPOCH,
     UNKNOWN_SERVER_ERROR,
 )
+from controller.core.errors import ControllerMovedError
 from controller.core.events import (
     AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
     AlterPartitionReceived,
     ApiRequest,
     ControlledShutdownReceived,
+    ElectLeadersReceived,
+    ListPartitionReassignmentsReceived,
 )
 from controller.core.procedures.alter_partition import process_alter_partition
 from controller.core.procedures.controlled_shutdown import process_controlled_shutdown
 from controller.core.procedures.failures import describe
 from controller.core.procedures.producer_ids import process_allocate_producer_ids
+from controller.core.procedures.reassignment import complete_if_caught_up
+from controller.core.procedures.reassignment_requests import (
+    process_alter_reassignments,
+    process_list_reassignments,
+)
+from controller.core.procedures.replica_election import process_elect_leaders
+from controller.core.state import Partition
 
 
 async def process_request(controller: Controller, request: ApiRequest) -> None:
-    """Handle a request; an error that its procedure does not know is answered as Kafka's."""
+    """Handle a request; an error that its procedure does not know is answered as Kafka's.
+
+    Raises ControllerMovedError for a fencing error, once that is answered. Kafka keeps it to
+    itself for AlterPartition and ControlledShutdown (KB 1.3.5).
+    """
+    changed: list[Partition] = []
     try:
-        match request:
-            case AlterPartitionReceived():
-                await process_alter_partition(controller, request)
-            case ControlledShutdownReceived():
-                await process_controlled_shutdown(controller, request)
-            case AllocateProducerIdsReceived():
-                await process_allocate_producer_ids(controller, request)
+        changed = await _process(controller, request)
+    except ControllerMovedError:
+        controller.issue(_answer(request, _fenced(request)), Reason("fenced"))
+        is_silent = isinstance(request, AlterPartitionReceived | ControlledShutdownReceived)
+        if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration) or not is_silent:
+            raise
     except Exception as error:
         name = type(request).__name__
-        controller.notice("error", "request_failed", f"broker {request.broker}", describe(error))
+        controller.notice("error", "request_failed", _subject(request), describe(error))
         controller.issue(_answer(request, UNKNOWN_SERVER_ERROR), Reason(f"{name} failed"))
+    for partition in changed:
+        await complete_if_caught_up(controller, partition)
+
+
+async def _process(controller: Controller, request: ApiRequest) -> list[Partition]:
+    """Handle and answer; gives the partitions whose ISR is now as their leader asked for."""
+    match request:
+        case AlterPartitionReceived():
+            return await process_alter_partition(controller, request)
+        case ControlledShutdownReceived():
+            await process_controlled_shutdown(controller, request)
+        case AllocateProducerIdsReceived():
+            await process_allocate_producer_ids(controller, request)
+        case AlterPartitionReassignmentsReceived():
+            await process_alter_reassignments(controller, request)
+        case ListPartitionReassignmentsReceived():
+            process_list_reassignments(controller, request)
+        case ElectLeadersReceived():
+            await process_elect_leaders(controller, request)
+    return []
 
 
 def refuse(controller: Controller, request: ApiRequest) -> None:
@@ -51,6 +91,29 @@ def refuse(controller: Controller, request: ApiRequest) -> None:
     controller.issue(_answer(request, error), Reason("the term is over"))
 
 
+def _fenced(request: ApiRequest) -> int:
+    """Admin tools are told to look for another controller, where Kafka never answers."""
+    match request:
+        case AlterPartitionReceived() | AllocateProducerIdsReceived():
+            return UNKNOWN_SERVER_ERROR
+        case ControlledShutdownReceived():
+            return STALE_CONTROLLER_EPOCH
+        case _:
+            return NOT_CONTROLLER
+
+
+def _subject(request: ApiRequest) -> str:
+    match request:
+        case (
+            AlterPartitionReceived(broker=broker)
+            | ControlledShutdownReceived(broker=broker)
+            | AllocateProducerIdsReceived(broker=broker)
+        ):
+            return f"broker {broker}"
+        case _:
+            return f"request {request.request}"
+
+
 def _answer(request: ApiRequest, error: int) -> ApiAnswer:
     match request:
         case AlterPartitionReceived():
@@ -59,3 +122,10 @@ def _answer(request: ApiRequest, error: int) -> ApiAnswer:
             return AnswerControlledShutdown(request.request, error)
         case AllocateProducerIdsReceived():
             return AnswerAllocateProducerIds(request.request, error)
+        case AlterPartitionReassignmentsReceived():
+            return AnswerAlterPartitionReassignments(request.request, error)
+        case ListPartitionReassignmentsReceived():
+            return AnswerListPartitionReassignments(request.request, error)
+        case ElectLeadersReceived(partitions=partitions):
+            answers = tuple(PartitionAnswer(*name, error) for name in partitions or ())
+            return AnswerElectLeaders(request.request, error, answers)

@@ -3,7 +3,9 @@
 from controller.core.controller import Controller
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.channels import close_channels, open_channels
+from controller.core.procedures.deletion import fail_deletion, resume_deletion_for
 from controller.core.procedures.partition_changes import change_partitions, retry_offline_partitions
+from controller.core.procedures.reassignment_requests import resume_on_brokers
 from controller.core.procedures.registrations import read_brokers, read_registrations
 from controller.core.procedures.replica_changes import Replicas, change_replicas
 from controller.core.procedures.topics import create_awaiting_partitions
@@ -105,6 +107,9 @@ async def on_broker_startup(controller: Controller, new: list[int]) -> None:
     replicas = context.replicas_on(new)
     await change_replicas(controller, _sorted(replicas), ReplicaState.ONLINE, rule)
     await retry_offline_partitions(controller, rule)
+    await resume_on_brokers(controller, new)
+    topics = {one.topic.name: None for partitions in replicas.values() for one in partitions}
+    await resume_deletion_for(controller, topics)
 
 
 async def on_broker_failure(controller: Controller, dead: list[int]) -> None:
@@ -128,6 +133,7 @@ async def on_replicas_become_offline(controller: Controller, replicas: Replicas)
         for broker, partitions in replicas.items()
     }
     await change_replicas(controller, _sorted(living), ReplicaState.OFFLINE, rule)
+    await fail_deletion(controller, replicas)
     if not any(living.values()) and not any(results.values()):
         controller.send_metadata(rule, context.brokers)
 

@@ -4,7 +4,6 @@ from controller.core import error_codes
 from controller.core.commands import AnswerControlledShutdown, Reason
 from controller.core.controller import Controller
 from controller.core.election import Elected, controlled_shutdown_leader
-from controller.core.errors import ControllerMovedError
 from controller.core.events import ControlledShutdownReceived
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.leadership import Candidate, Strategy
@@ -41,17 +40,11 @@ CONTROLLED_SHUTDOWN = Strategy("controlled shutdown leader election", _choose, _
 async def process_controlled_shutdown(
     controller: Controller, asked: ControlledShutdownReceived
 ) -> None:
-    """Move what the broker leads, stop what it follows, answer with what it still leads.
-
-    All errors, fencing included, go to the caller only (KB 9.5).
-    """
+    """Move what the broker leads, stop what it follows, answer with what it still leads."""
     error = _error_of_request(controller, asked)
     remaining: tuple[tuple[str, int], ...] = ()
     if not error:
-        try:
-            remaining = await _shut_down(controller, asked.broker)
-        except ControllerMovedError:
-            error = error_codes.STALE_CONTROLLER_EPOCH
+        remaining = await _shut_down(controller, asked.broker)
     answer = AnswerControlledShutdown(asked.request, error, remaining)
     controller.issue(answer, Reason(_RULE))
 

@@ -8,20 +8,34 @@ from controller.core.procedures.broker_change import (
     process_broker_change,
     process_broker_modification,
 )
+from controller.core.procedures.deletion import (
+    process_stop_replica_answer,
+    process_topic_deletion,
+)
+from controller.core.procedures.dynamic_configuration import process_config_changes
 from controller.core.procedures.failures import describe
 from controller.core.procedures.isr_change import process_isr_changes
 from controller.core.procedures.log_dirs import (
     process_leader_and_isr_answer,
     process_log_dir_events,
 )
+from controller.core.procedures.partition_changes import retry_offline_partitions
+from controller.core.procedures.reassignment_requests import (
+    process_reassignment_znode,
+    process_state_change,
+)
+from controller.core.procedures.rebalance import process_rebalance
+from controller.core.procedures.replica_election import process_election_znode
 from controller.core.procedures.topic_change import (
     process_partition_modifications,
     process_topic_change,
 )
 from controller.core.triggers import (
     ApiCall,
+    AutoPreferredReplicaLeaderElection,
     BrokerChange,
     BrokerModifications,
+    ConfigChange,
     ControllerChange,
     Expire,
     HandBack,
@@ -29,11 +43,20 @@ from controller.core.triggers import (
     LeaderAndIsrResponseReceived,
     LogDirEventNotification,
     PartitionModifications,
+    PartitionReassignmentIsrChange,
     Reelect,
+    ReplicaLeaderElection,
     Startup,
     TopicChange,
+    TopicDeletion,
+    TopicDeletionStopReplicaResponseReceived,
+    TopicUncleanLeaderElectionEnable,
     Trigger,
+    UncleanLeaderElectionEnable,
+    ZkPartitionReassignment,
 )
+
+_UNCLEAN_ENABLED = "unclean leader election was enabled"
 
 
 async def process(controller: Controller, trigger: Trigger) -> None:
@@ -44,7 +67,7 @@ async def process(controller: Controller, trigger: Trigger) -> None:
     try:
         await _run(controller, trigger)
     except ControllerMovedError:
-        await role.maybe_resign(controller)
+        await role.maybe_resign(controller, fenced=True)
     except Exception as error:
         controller.notice("error", "procedure_failed", type(trigger).__name__, describe(error))
 
@@ -83,3 +106,21 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await process_log_dir_events(controller)
         case LeaderAndIsrResponseReceived(answer=answer, asked=asked):
             await process_leader_and_isr_answer(controller, answer, asked)
+        case TopicDeletion():
+            await process_topic_deletion(controller)
+        case TopicDeletionStopReplicaResponseReceived(answer=answer, asked=asked):
+            await process_stop_replica_answer(controller, answer, asked)
+        case ZkPartitionReassignment(created=created):
+            await process_reassignment_znode(controller, created=created)
+        case PartitionReassignmentIsrChange(topic=topic, partition=partition):
+            await process_state_change(controller, topic, partition)
+        case ReplicaLeaderElection():
+            await process_election_znode(controller)
+        case AutoPreferredReplicaLeaderElection():
+            await process_rebalance(controller)
+        case ConfigChange():
+            await process_config_changes(controller)
+        case UncleanLeaderElectionEnable():
+            await retry_offline_partitions(controller, _UNCLEAN_ENABLED)
+        case TopicUncleanLeaderElectionEnable(topic=topic):
+            await retry_offline_partitions(controller, _UNCLEAN_ENABLED, topic)

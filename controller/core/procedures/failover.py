@@ -6,6 +6,8 @@ from controller.core.errors import ZnodeError
 from controller.core.operations import OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.channels import open_channels
+from controller.core.procedures.deletion import queue_deletions, resume_deletions
+from controller.core.procedures.dynamic_configuration import read_dynamic_configuration
 from controller.core.procedures.features import set_up_features
 from controller.core.procedures.leadership import SLICE_SIZE
 from controller.core.procedures.notifications import (
@@ -13,10 +15,13 @@ from controller.core.procedures.notifications import (
     list_notifications,
 )
 from controller.core.procedures.partition_changes import start_partition_states
+from controller.core.procedures.reassignment_requests import resume_reassignments
+from controller.core.procedures.rebalance import FIRST_MS, schedule_rebalance
 from controller.core.procedures.registrations import read_brokers
 from controller.core.procedures.replica_changes import start_replica_states
+from controller.core.procedures.replica_election import resume_election
 from controller.core.procedures.topics import read_new_topics
-from controller.core.settle import read_children, read_znodes
+from controller.core.settle import read_children, read_stats, read_znodes
 from controller.core.state import Partition, sorted_partitions
 
 _RULE = "failover"
@@ -30,14 +35,22 @@ async def fail_over(controller: Controller) -> None:
         "info", "elected", znodes.CONTROLLER, f"controller of epoch {context.epoch}; failing over"
     )
     await set_up_features(controller)
+    requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
+    await read_stats(controller, requests, _RULE, watch=True)
     # Old notifications are deleted unread: what they tell of is read anew (KB 6.2 step 4).
     for parent in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
         old = await list_notifications(controller, parent, _RULE)
         await delete_notifications(controller, old, "failover: delete old notifications")
+    await read_dynamic_configuration(controller)
     repaired = await load_context(controller)
+    await queue_deletions(controller)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     await start_replica_states(controller)
     await start_partition_states(controller, context.partitions(), repaired)
+    await resume_reassignments(controller)
+    await resume_deletions(controller)
+    await resume_election(controller)
+    schedule_rebalance(controller, FIRST_MS)
     controller.notice(
         "info",
         "failover_done",

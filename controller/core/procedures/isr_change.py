@@ -10,6 +10,7 @@ from controller.core.procedures.notifications import (
     delete_notifications,
     list_notifications,
 )
+from controller.core.procedures.reassignment import complete_if_caught_up
 from controller.core.settle import read_znodes
 from controller.core.state import Partition, sorted_partitions
 
@@ -34,6 +35,8 @@ async def process_isr_changes(controller: Controller) -> None:
         batch = controller.new_batch(_RULE)
         batch.add_update_metadata(context.brokers, partitions)
         controller.send(batch)
+        for partition in partitions:
+            await complete_if_caught_up(controller, partition)
     await delete_notifications(controller, paths, "delete ISR change notifications")
 
 

@@ -5,6 +5,7 @@ the brokers into the caller's batch.
 """
 
 from collections.abc import Callable, Iterable
+from enum import Enum, auto
 from typing import NamedTuple
 
 from controller.core import znodes
@@ -12,7 +13,13 @@ from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import STATE_ADOPTED
-from controller.core.election import Elected, IsOnline, offline_partition_leader
+from controller.core.election import (
+    Elected,
+    IsOnline,
+    offline_partition_leader,
+    preferred_leader,
+    reassignment_leader,
+)
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
     BAD_VERSION,
@@ -27,7 +34,7 @@ from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.failures import Failures, some
 from controller.core.settle import read_znodes, write
 from controller.core.state import ControllerContext, Partition
-from controller.core.values import NO_LEADER, RECOVERED, RECOVERING, LeaderAndIsr
+from controller.core.values import NO_LEADER, RECOVERING, LeaderAndIsr
 
 SLICE_SIZE = 5_000
 """Items that long work handles before it gives the shell a moment."""
@@ -53,13 +60,21 @@ class Created(NamedTuple):
     existing: list[Partition]
 
 
+class Unclean(Enum):
+    """Whether a replica outside the ISR may be elected."""
+
+    NEVER = auto()
+    AS_CONFIGURED = auto()
+    ALWAYS = auto()
+
+
 class Strategy(NamedTuple):
     """How to elect: the rule's name, whom it chooses, and who is told by LeaderAndIsr."""
 
     name: str
     choose: Callable[[ControllerContext, Candidate], Elected]
     recipients: Callable[[ControllerContext, Partition], Iterable[int]]
-    force_unclean: bool = False
+    unclean: Unclean = Unclean.NEVER
 
 
 def online_test(context: ControllerContext, partition: Partition) -> IsOnline:
@@ -84,7 +99,36 @@ def _online_replicas(context: ControllerContext, partition: Partition) -> list[i
     return [one for one in partition.assignment.replicas if is_online(one)]
 
 
-OFFLINE = Strategy("offline partition leader election", _choose_offline, _online_replicas)
+def _choose_preferred(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    return preferred_leader(
+        partition.replicas, candidate.current.isr, online_test(context, partition)
+    )
+
+
+def _choose_for_reassignment(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    return reassignment_leader(
+        partition.assignment.target, candidate.current.isr, online_test(context, partition)
+    )
+
+
+def _all_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
+    return partition.replicas
+
+
+def _target_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
+    return partition.assignment.target
+
+
+OFFLINE = Strategy(
+    "offline partition leader election", _choose_offline, _online_replicas, Unclean.AS_CONFIGURED
+)
+UNCLEAN = Strategy(
+    "unclean partition leader election", _choose_offline, _online_replicas, Unclean.ALWAYS
+)
+PREFERRED = Strategy("preferred replica leader election", _choose_preferred, _all_replicas)
+REASSIGNMENT = Strategy("reassignment leader election", _choose_for_reassignment, _target_replicas)
 
 
 async def create_leadership(
@@ -309,7 +353,7 @@ async def _with_unclean_permission(
     Only those without an online ISR member can need it; for them the topic's configuration is
     read, else the controller's own setting counts.
     """
-    if strategy is not OFFLINE:
+    if strategy.unclean is Unclean.NEVER:
         return [Candidate(partition, state, False) for partition, state in states]
     context = controller.context
     needing = [
@@ -318,18 +362,16 @@ async def _with_unclean_permission(
         if not any(map(online_test(context, partition), state.isr))
     ]
     topics = sorted({partition.topic.name for partition in needing})
-    allowed = {} if strategy.force_unclean else await _unclean_topics(controller, topics, failures)
-    permitted = {
-        partition
-        for partition in needing
-        if strategy.force_unclean or allowed.get(partition.topic.name) is True
-    }
+    if strategy.unclean is Unclean.ALWAYS:
+        allowed = dict.fromkeys(topics, True)
+    else:
+        allowed = await _unclean_topics(controller, topics, failures)
+    permitted = {partition for partition in needing if allowed.get(partition.topic.name) is True}
     refused = {partition for partition in needing if partition.topic.name not in allowed}
-    if not strategy.force_unclean:
-        for partition, _ in states:
-            if partition in refused:
-                failures.add(partition, "the configuration of its topic cannot be read")
-        states = [(one, state) for one, state in states if one not in refused]
+    for partition, _ in states:
+        if partition in refused:
+            failures.add(partition, "the configuration of its topic cannot be read")
+    states = [(one, state) for one, state in states if one not in refused]
     return [Candidate(partition, state, partition in permitted) for partition, state in states]
 
 
@@ -349,18 +391,6 @@ async def _unclean_topics(
             failures.add_unreadable(path, str(unreadable))
             continue
         setting = overrides.get("unclean.leader.election.enable")
-        default = controller.configuration.unclean_leader_election_enable
+        default = controller.context.unclean_default
         allowed[topic] = default if setting is None else setting.strip().lower() == "true"
     return allowed
-
-
-__all__ = [
-    "OFFLINE",
-    "RECOVERED",
-    "Results",
-    "Strategy",
-    "create_leadership",
-    "elect_leaders",
-    "read_states",
-    "write_states",
-]

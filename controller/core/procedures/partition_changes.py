@@ -65,12 +65,19 @@ async def _bring_online(
     return results
 
 
-async def retry_offline_partitions(controller: Controller, rule: str) -> Results:
-    """Elect for all NEW and OFFLINE partitions (triggerOnlinePartitionStateChange, KB 4.2.2)."""
+async def retry_offline_partitions(
+    controller: Controller, rule: str, topic: str | None = None
+) -> Results:
+    """Elect for all NEW and OFFLINE partitions, or those of one topic.
+
+    triggerOnlinePartitionStateChange (KB 4.2.2).
+    """
     waiting = (PartitionState.NEW, PartitionState.OFFLINE)
     context = controller.context
     partitions = [
-        one for one in context.partitions() if one.state in waiting and not context.is_queued(one)
+        one
+        for one in context.partitions()
+        if one.state in waiting and not context.is_queued(one) and topic in (None, one.topic.name)
     ]
     return await change_partitions(
         controller, sorted_partitions(partitions), PartitionState.ONLINE, rule, OFFLINE

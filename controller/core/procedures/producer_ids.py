@@ -3,7 +3,7 @@
 from controller.core import error_codes, znodes
 from controller.core.commands import AnswerAllocateProducerIds, Reason
 from controller.core.controller import Controller
-from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
+from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import AllocateProducerIdsReceived
 from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, OK, Create, SetData
 from controller.core.settle import read_znodes, write
@@ -21,7 +21,7 @@ async def process_allocate_producer_ids(
     if not error:
         try:
             first = await _next_block(controller, asked.broker)
-        except (ControllerMovedError, ProcedureError, ZnodeError) as failure:
+        except (ProcedureError, ZnodeError) as failure:
             controller.notice("error", "no_producer_ids", znodes.PRODUCER_IDS, str(failure))
             error = error_codes.UNKNOWN_SERVER_ERROR
     length = 0 if error else _BLOCK_SIZE

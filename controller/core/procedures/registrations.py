@@ -7,8 +7,6 @@ from controller.core.operations import OK
 from controller.core.settle import read_children, read_znodes
 from controller.core.values import Broker
 
-_REGISTRATION_SINCE_2_7 = 5
-
 
 async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
     """All registered brokers by id (getAllBrokerAndEpochsInCluster, KB 3.3.1); watches the list.
@@ -49,12 +47,10 @@ async def read_registrations(controller: Controller, ids: list[int], rule: str) 
 
 
 def _compare_protocols(controller: Controller, id: int, data: bytes | None) -> None:
-    """A new broker's registration gives away on which side of 2.7-IV0 its protocol version is
-    (BrokerInfo.apply, KB 0.4)."""
-    is_newer = znodes.registration_version(data) >= _REGISTRATION_SINCE_2_7
-    if id in controller.context.brokers or is_newer == controller.protocol.at_least("2.7-IV0"):
+    """Tell of a new broker whose registration contradicts our protocol version."""
+    side = controller.protocol.contradicted_by(znodes.registration_version(data))
+    if not side or id in controller.context.brokers:
         return
-    side = "2.7 or later" if is_newer else "below 2.7"
     controller.notice(
         "error",
         "protocol_mismatch",

@@ -1,5 +1,6 @@
 """What brokers answer and what their channels report (KB 3.11)."""
 
+from controller.core.commands import LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.controller import Controller
 from controller.core.error_codes import (
     KAFKA_STORAGE_ERROR,
@@ -7,7 +8,10 @@ from controller.core.error_codes import (
     STALE_CONTROLLER_EPOCH,
 )
 from controller.core.events import BrokerAnswered, ChannelFault
-from controller.core.triggers import LeaderAndIsrResponseReceived
+from controller.core.triggers import (
+    LeaderAndIsrResponseReceived,
+    TopicDeletionStopReplicaResponseReceived,
+)
 
 _EXPECTED = (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
 
@@ -15,18 +19,46 @@ _EXPECTED = (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
 def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> None:
     """An error of a whole request is told; nothing is sent again because of it (KB 12.1.3).
 
-    An answer to LeaderAndIsr is a controller event where it says something of log directories.
+    An answer to LeaderAndIsr is a controller event where it says something of log directories, one
+    to StopReplica where replicas of topics that are being deleted were to be deleted.
     """
-    context = controller.context
-    asked = context.in_flight.pop(answer.command, None)
+    asked = controller.context.in_flight.pop(answer.command, None)
     if not controller.is_active:
         return
-    if answer.error == 0:
-        failed = any(code == KAFKA_STORAGE_ERROR for _, _, code in answer.partition_errors)
-        if asked is not None and (failed or answer.broker in context.offline_dirs):
-            names = [(one.topic, one.partition) for one in asked.partitions]
-            controller.enqueue(LeaderAndIsrResponseReceived(answer, names))
-        return
+    if isinstance(asked, StopReplicaRequest):
+        _take_stop_replica(controller, answer, asked)
+    if answer.error:
+        _tell_error(controller, answer)
+    elif isinstance(asked, LeaderAndIsrRequest):
+        _take_leader_and_isr(controller, answer, asked)
+
+
+def _take_leader_and_isr(
+    controller: Controller, answer: BrokerAnswered, asked: LeaderAndIsrRequest
+) -> None:
+    failed = any(code == KAFKA_STORAGE_ERROR for _, _, code in answer.partition_errors)
+    if failed or answer.broker in controller.context.offline_dirs:
+        names = [(one.topic, one.partition) for one in asked.partitions]
+        controller.enqueue(LeaderAndIsrResponseReceived(answer, names))
+
+
+def _take_stop_replica(
+    controller: Controller, answer: BrokerAnswered, asked: StopReplicaRequest
+) -> None:
+    """With an error of the whole request only the partitions that it lists count (KB 12.3.4)."""
+    listed = {(topic, number) for topic, number, _ in answer.partition_errors}
+    names = [
+        (one.topic, one.partition)
+        for one in asked.partitions
+        if one.delete
+        and one.topic in controller.context.deletion_started
+        and (not answer.error or (one.topic, one.partition) in listed)
+    ]
+    if names:
+        controller.enqueue(TopicDeletionStopReplicaResponseReceived(answer, names))
+
+
+def _tell_error(controller: Controller, answer: BrokerAnswered) -> None:
     level = "info" if answer.error in _EXPECTED else "warning"
     controller.notice(
         level,

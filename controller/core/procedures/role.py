@@ -1,7 +1,7 @@
 """Winning, keeping and giving up the controller's role (KB 6.1, 13).
 
-Whether the role is ours is asked of the session that owns /controller, never of the broker id in
-it: an earlier session of ours may have left its ephemeral node behind.
+Whether the role is ours is asked of the session that owns /controller, not of the broker id in
+it: an earlier session of ours may have left its ephemeral node behind (ROLE_BY_SESSION).
 """
 
 from enum import Enum, auto
@@ -9,7 +9,7 @@ from enum import Enum, auto
 from controller.core import znodes
 from controller.core.commands import CancelTimer, CloseChannel, Reason, StartTimer
 from controller.core.controller import Controller
-from controller.core.deviations import FAILOVER_BACK_OFF
+from controller.core.deviations import FAILOVER_BACK_OFF, ROLE_BY_SESSION, STANDS_AGAIN_WHEN_FENCED
 from controller.core.errors import ControllerMovedError, ZnodeError
 from controller.core.operations import (
     BAD_VERSION,
@@ -25,6 +25,7 @@ from controller.core.operations import (
 from controller.core.outcomes import Answers, Wait, suspend
 from controller.core.procedures.failover import fail_over
 from controller.core.procedures.failures import describe
+from controller.core.procedures.rebalance import TIMER as REBALANCE_TIMER
 from controller.core.procedures.topic_change import process_topic_change
 from controller.core.settle import read_latest, read_stats, read_znodes, write, write_atomically
 from controller.core.values import ANY_VERSION
@@ -64,7 +65,7 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
     try:
         await fail_over(controller)
     except ControllerMovedError:
-        await maybe_resign(controller)
+        await maybe_resign(controller, fenced=True)
     except Exception as error:
         controller.notice("error", "failover_failed", znodes.CONTROLLER, describe(error))
         if FAILOVER_BACK_OFF.applies(controller.configuration):
@@ -96,6 +97,8 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
         is_ours = owner == controller.session_id
         if is_ours and controller.is_active:
             return Poll.DECIDED
+        if _is_own_id(controller, data) and not ROLE_BY_SESSION.applies(controller.configuration):
+            return Poll.DECIDED
         if not is_ours and not _may_be_replaced(controller, owner, data):
             return Poll.DECIDED
         if not is_ours and not take_over:
@@ -111,6 +114,11 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
     epoch = znodes.read_controller_epoch(found.data[1])
     held_version = found.versions[0] if held else None
     return await _take_role(controller, epoch, found.versions[1], held_version)
+
+
+def _is_own_id(controller: Controller, data: bytes | None) -> bool:
+    holder = znodes.read_controller(data)
+    return holder is not None and holder.brokerid == controller.configuration.broker_id
 
 
 def _tell_who_leads(controller: Controller, data: bytes | None) -> None:
@@ -167,13 +175,24 @@ async def _was_done(controller: Controller, raised: bytes) -> bool:
     return found.owners[0] == controller.session_id and found.data[1] == raised
 
 
-async def maybe_resign(controller: Controller) -> None:
-    """Look who holds /controller; resign if it was us and is no longer (KB 3.2.2)."""
+async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
+    """Look who holds /controller; resign if it was us and is no longer (KB 3.2.2).
+
+    `fenced`: a write was refused. If /controller is still ours only the epoch has changed, and
+    the role is taken anew (STANDS_AGAIN_WHEN_FENCED).
+    """
     await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
     is_ours = found.errors[0] == OK and found.owners[0] == controller.session_id
-    if controller.is_active and not is_ours:
+    if not controller.is_active:
+        return
+    if not is_ours:
         resign(controller, "another controller was seen")
+    elif fenced and STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
+        text = "it was changed by somebody else while the role is ours: the role is taken anew"
+        controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
+        resign(controller, "the controller epoch was changed")
+        await elect(controller)
 
 
 def resign(controller: Controller, why: str) -> None:
@@ -183,6 +202,8 @@ def resign(controller: Controller, why: str) -> None:
         controller.notice("info", "resigned", znodes.CONTROLLER, why)
     for broker in sorted(context.channels):
         controller.issue(CloseChannel(broker, context.channels[broker]), Reason("resignation"))
+    if controller.is_active and controller.configuration.auto_leader_rebalance_enable:
+        controller.issue(CancelTimer(REBALANCE_TIMER), Reason("resignation"))
     controller.is_active = False
     controller.context = controller.new_context()
 

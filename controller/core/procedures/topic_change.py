@@ -6,6 +6,7 @@ from controller.core.procedures.topics import (
     create_partitions,
     read_added_partitions,
     read_new_topics,
+    refuse_added_partitions,
 )
 from controller.core.settle import read_children
 
@@ -31,6 +32,10 @@ async def process_topic_change(controller: Controller) -> None:
 async def process_partition_modifications(controller: Controller, name: str) -> None:
     """A topic's znode changed: partitions may have been added (KB 3.6)."""
     topic = controller.context.topics.get(name)
-    if topic is not None and topic.is_known:
-        added = await read_added_partitions(controller, name, "partition modifications")
-        await create_partitions(controller, added)
+    if topic is None or not topic.is_known:
+        return
+    if name in controller.context.queued_for_deletion:
+        await refuse_added_partitions(controller, topic)
+        return
+    added = await read_added_partitions(controller, name, "partition modifications")
+    await create_partitions(controller, added)

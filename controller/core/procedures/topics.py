@@ -5,7 +5,7 @@ from typing import NamedTuple
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.errors import ZnodeError
+from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.partition_states import PartitionState
@@ -14,8 +14,8 @@ from controller.core.procedures.own_id import repair_assignments
 from controller.core.procedures.partition_changes import change_partitions
 from controller.core.procedures.replica_changes import Replicas, change_replicas
 from controller.core.replica_states import ReplicaState
-from controller.core.settle import draw_topic_ids, read_znodes, write
-from controller.core.state import Partition, Topic, sorted_partitions
+from controller.core.settle import draw_topic_ids, read_children, read_znodes, write
+from controller.core.state import ControllerContext, Partition, Topic, sorted_partitions
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
 
@@ -74,6 +74,32 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     return _assign(controller, topic, repaired)
 
 
+async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
+    """A topic that is being deleted gains none: its znode is put back (KB 3.6.2).
+
+    Raises ProcedureError where ZooKeeper refuses the write.
+    """
+    rule = "partitions added to a topic that is being deleted"
+    path = znodes.topic_path(topic.name)
+    contents = await _read_contents(controller, [topic.name], rule)
+    found = contents[topic.name].assignments
+    if all(number in topic.partitions and topic.partitions[number].replicas for number in found):
+        return
+    existing = (await read_children(controller, znodes.partitions_path(topic.name), rule)).children
+    known = topic_content(controller.context, topic)
+    kept = {
+        number: known.assignments[number]
+        for number in found
+        if str(number) in existing and number in known.assignments
+    }
+    data = znodes.write_topic(TopicContent(kept, topic.id))
+    writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(rule))
+    if writes.errors[0] != OK:
+        raise ProcedureError(f"{path} cannot be put back (ZooKeeper code {writes.errors[0]})")
+    text = f"it is being deleted: partitions {sorted(set(found) - set(kept))} are not added"
+    controller.notice("warning", "partitions_refused", path, text)
+
+
 def _assign(
     controller: Controller, topic: Topic, assignments: dict[int, Assignment]
 ) -> list[Partition]:
@@ -81,7 +107,8 @@ def _assign(
     partitions = []
     for number, assignment in assignments.items():
         if controller.configuration.broker_id in assignment.replicas:
-            controller.context.awaiting_brokers[topic.name] = None
+            waiting = controller.context.awaiting_brokers.setdefault(topic.name, {})
+            waiting[number] = assignment
             continue
         partition = topic.partition(number)
         partition.assignment = assignment
@@ -97,6 +124,14 @@ async def create_awaiting_partitions(controller: Controller) -> None:
     for name in names:
         added = await read_added_partitions(controller, name, "a broker for the daemon's place")
         await create_partitions(controller, added)
+
+
+def topic_content(context: ControllerContext, topic: Topic) -> TopicContent:
+    """What a topic's znode is to hold: every assignment that is known, and its id."""
+    assignments = {number: one.assignment for number, one in topic.partitions.items()}
+    assignments |= context.awaiting_brokers.get(topic.name, {})
+    known = {number: one for number, one in sorted(assignments.items()) if one.replicas}
+    return TopicContent(known, topic.id)
 
 
 async def _read_contents(controller: Controller, names: list[str], rule: str) -> Contents:

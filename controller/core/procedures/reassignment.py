@@ -1,0 +1,262 @@
+"""Moving a partition to other replicas (KafkaController.onPartitionReassignment, KB 7.7; seed 001).
+
+RS, ORS, TRS, AR and RR are the seed's: all replicas, those before, those wanted, those being added
+and those being removed. The assignment in ZooKeeper is written first and last, so that whoever is
+controller next can go on from any point between.
+"""
+
+from controller.core import znodes
+from controller.core.commands import Choice, Reason
+from controller.core.controller import Controller
+from controller.core.deviations import LEADER_MOVED_FIRST, REQUEST_CHANGES_SEEN
+from controller.core.election import Elected, reassignment_leader
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.operations import BAD_VERSION, OK, SetData
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.deletion import mark_ineligible, resume_deletion_for
+from controller.core.procedures.failures import Failures
+from controller.core.procedures.leadership import (
+    OFFLINE,
+    REASSIGNMENT,
+    Candidate,
+    Strategy,
+    online_test,
+    read_states,
+    write_states,
+)
+from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.reassignment_znode import remove_entries
+from controller.core.procedures.replica_changes import change_replicas
+from controller.core.procedures.topics import topic_content
+from controller.core.replica_states import ReplicaState
+from controller.core.settle import read_znodes, write
+from controller.core.state import ControllerContext, Partition
+from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, LeaderAndIsr
+
+RULE = "reassignment"
+STORE = "reassignment: store the assignment"
+RAISE = "reassignment: raise the leader epoch"
+_REMOVAL = (
+    ReplicaState.OFFLINE,
+    ReplicaState.DELETION_STARTED,
+    ReplicaState.DELETION_SUCCESSFUL,
+    ReplicaState.NON_EXISTENT,
+)
+
+
+async def reassign(controller: Controller, partition: Partition, assignment: Assignment) -> None:
+    """Begin, go on with, replace, cancel or end the reassignment of one partition.
+
+    Raises ProcedureError where a step fails for good; steps done stay done (KB 7.4).
+    """
+    mark_ineligible(controller.context, [partition.topic.name])
+    await _store(controller, partition, assignment)
+    if await is_complete(controller, partition):
+        await _finish(controller, partition)
+    else:
+        await _start_replicas(controller, partition)
+
+
+async def complete_if_caught_up(controller: Controller, partition: Partition) -> None:
+    """The ISR changed: end the reassignment if it is complete now (maybeCompleteReassignment)."""
+    if partition in controller.context.reassigning and await is_complete(controller, partition):
+        await reassign(controller, partition, partition.assignment)
+
+
+async def is_complete(controller: Controller, partition: Partition) -> bool:
+    """Whether all of TRS are in the ISR that stands in ZooKeeper now (KB 7.5).
+
+    Below IBP 2.7-IV2 the read watches the state, whose leader writes it.
+    """
+    if not partition.assignment.is_being_reassigned:
+        return True
+    path = znodes.state_path(*partition.key)
+    watch = not controller.protocol.has_alter_partition
+    found = await read_znodes(controller, [path], RULE, watch=watch)
+    if found.errors[0] != OK:
+        return False
+    try:
+        isr = znodes.read_state(path, found.data[0], found.versions[0]).isr
+    except ZnodeError as unreadable:
+        controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+        return False
+    return all(one in isr for one in partition.assignment.target)
+
+
+# Phase U ----------------------------------------------------------------------------------------
+
+
+async def _store(controller: Controller, partition: Partition, assignment: Assignment) -> None:
+    before = partition.assignment
+    if assignment != before:
+        await _write_assignment(controller, partition, assignment)
+        partition.assignment = assignment
+        unwanted = tuple(one for one in before.replicas if one not in assignment.replicas)
+        if LEADER_MOVED_FIRST.applies(controller.configuration):
+            await _move_leader_from(controller, partition, unwanted)
+            await _remove_replicas(controller, partition, unwanted)
+            await _elect_if_leaderless(controller, partition)
+        else:
+            await _remove_replicas(controller, partition, unwanted)
+    controller.context.reassigning[partition] = None
+
+
+async def _write_assignment(
+    controller: Controller, partition: Partition, assignment: Assignment
+) -> None:
+    """Write the topic's znode as it is known, this partition with another assignment (U1, B6)."""
+    topic = partition.topic
+    content = topic_content(controller.context, topic)
+    assignments = content.assignments | {partition.number: assignment}
+    data = znodes.write_topic(znodes.TopicContent(assignments, content.topic_id))
+    path = znodes.topic_path(topic.name)
+    choice = Choice(topic.name, partition.number, NO_LEADER, _spelt(assignment))
+    writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(STORE, (choice,)))
+    if writes.errors[0] != OK:
+        raise ProcedureError(
+            f"{path} cannot be written for the reassignment of {partition} "
+            f"(ZooKeeper code {writes.errors[0]})"
+        )
+
+
+def _spelt(assignment: Assignment) -> str:
+    def spelt(replicas: tuple[int, ...]) -> str:
+        return ",".join(map(str, replicas))
+
+    return (
+        f"replicas={spelt(assignment.replicas)}, adding={spelt(assignment.adding)}, "
+        f"removing={spelt(assignment.removing)}"
+    )
+
+
+async def _remove_replicas(
+    controller: Controller, partition: Partition, brokers: tuple[int, ...]
+) -> None:
+    """Stop and delete replicas; no answer is waited for (KB 7.7.1)."""
+    replicas = {broker: [partition] for broker in brokers}
+    for state in _REMOVAL:
+        await change_replicas(controller, replicas, state, RULE)
+
+
+def _choose_among_all(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    return reassignment_leader(
+        partition.replicas, candidate.current.isr, online_test(context, partition)
+    )
+
+
+def _all_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
+    return partition.replicas
+
+
+_STAYING = Strategy("leader among the replicas that stay", _choose_among_all, _all_replicas)
+
+
+async def _move_leader_from(
+    controller: Controller, partition: Partition, unwanted: tuple[int, ...]
+) -> None:
+    """A leader that is about to be removed hands over first, where another is in sync."""
+    if partition.leadership is not None and partition.leadership.leader in unwanted:
+        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, _STAYING)
+
+
+async def _elect_if_leaderless(controller: Controller, partition: Partition) -> None:
+    """The leader was removed and nobody else was in sync: offline, and elected as such."""
+    if partition.leadership is not None and partition.leadership.leader == NO_LEADER:
+        await change_partitions(controller, [partition], PartitionState.OFFLINE, RULE)
+        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, OFFLINE)
+
+
+# Phase A ----------------------------------------------------------------------------------------
+
+
+async def _start_replicas(controller: Controller, partition: Partition) -> None:
+    await _raise_leader_epoch(controller, partition)
+    assignment = partition.assignment
+    batch = controller.new_batch(RULE)
+    batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
+    batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
+    controller.send(batch)
+    for broker in assignment.adding:
+        await change_replicas(controller, {broker: [partition]}, ReplicaState.NEW, RULE)
+
+
+async def _raise_leader_epoch(controller: Controller, partition: Partition) -> None:
+    """The same leader and ISR with a new leader epoch (updateLeaderEpoch)."""
+    context = controller.context
+    failures = Failures(controller, "leader_epoch_not_raised")
+    while True:
+        states = await read_states(controller, [partition], RAISE, failures)
+        failures.tell()
+        if not states:
+            raise ProcedureError(f"the leader epoch of {partition} cannot be raised")
+        current = states[0][1]
+        raised = LeaderAndIsr(
+            current.leader,
+            current.leader_epoch + 1,
+            current.isr,
+            current.partition_epoch,
+            context.epoch,
+            current.recovery_state,
+        )
+        choice = Choice(partition.topic.name, partition.number, raised.leader, "same leader")
+        [(_, written, error)] = await write_states(
+            controller, [(partition, raised)], Reason(RAISE, (choice,))
+        )
+        if error == OK:
+            partition.leadership = written
+            return
+        if error != BAD_VERSION:
+            path = znodes.state_path(*partition.key)
+            raise ProcedureError(f"{path} cannot be written (ZooKeeper code {error})")
+
+
+# Phase B ----------------------------------------------------------------------------------------
+
+
+async def _finish(controller: Controller, partition: Partition) -> None:
+    context, before = controller.context, partition.assignment
+    if not before.target:
+        raise ProcedureError(f"the reassignment of {partition} names no replica")
+    await change_replicas(
+        controller, {one: [partition] for one in before.adding}, ReplicaState.ONLINE, RULE
+    )
+    partition.assignment = Assignment(before.target)
+    await _move_leader_if_required(controller, partition)
+    await _remove_replicas(controller, partition, before.removing)
+    await _write_assignment(controller, partition, partition.assignment)
+    await _remove_request(controller, partition)
+    del context.reassigning[partition]
+    batch = controller.new_batch(RULE)
+    batch.add_update_metadata(context.brokers, (partition,))
+    controller.send(batch)
+    await resume_deletion_for(controller, [partition.topic.name])
+
+
+async def _move_leader_if_required(controller: Controller, partition: Partition) -> None:
+    """A leader among TRS, and followers that know the final assignment (B3).
+
+    Whether an election succeeds is not looked at (KB 7.7, B3).
+    """
+    leadership = partition.leadership
+    leader = leadership.leader if leadership is not None else NO_LEADER
+    is_staying = leader in partition.replicas
+    if not is_staying or not controller.context.is_online(leader, partition):
+        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, REASSIGNMENT)
+        return
+    await _raise_leader_epoch(controller, partition)
+    batch = controller.new_batch(RULE)
+    batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
+    controller.send(batch)
+
+
+async def _remove_request(controller: Controller, partition: Partition) -> None:
+    """The entry of the request that is fulfilled goes; one with another list stays (7.6.3)."""
+    key, done = partition.key, partition.replicas
+    takes_repeated = REQUEST_CHANGES_SEEN.applies(controller.configuration)
+
+    def is_done(name: tuple[str, int], target: tuple[int, ...]) -> bool:
+        wanted = tuple(dict.fromkeys(target)) if takes_repeated else target
+        return name == key and wanted == done
+
+    await remove_entries(controller, is_done)

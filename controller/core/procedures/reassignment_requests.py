@@ -1,0 +1,244 @@
+"""Who asks for reassignments: /admin/reassign_partitions, admin tools, and what a term finds half
+done (KB 7.1 to 7.4)."""
+
+from controller.core import error_codes, znodes
+from controller.core.commands import (
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
+    OngoingReassignment,
+    PartitionAnswer,
+    Reason,
+)
+from controller.core.controller import Controller
+from controller.core.deviations import EMPTY_TARGET_REFUSED, REQUEST_CHANGES_SEEN
+from controller.core.errors import ControllerMovedError, ZnodeError
+from controller.core.events import (
+    AlterPartitionReassignmentsReceived,
+    ListPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
+from controller.core.operations import OK
+from controller.core.procedures.failures import describe
+from controller.core.procedures.reassignment import RULE, complete_if_caught_up, reassign
+from controller.core.procedures.reassignment_znode import remove_entries
+from controller.core.settle import read_stats, read_znodes
+from controller.core.state import Partition, sorted_partitions
+from controller.core.values import NO_ASSIGNMENT, Assignment
+
+_PATH = znodes.REASSIGN_PARTITIONS
+_GONE = "The partition does not exist."
+
+Name = tuple[str, int]
+Errors = dict[Name, PartitionAnswer]
+
+
+# The znode --------------------------------------------------------------------------------------
+
+
+async def process_reassignment_znode(
+    controller: Controller, *, created: bool = True
+) -> list[Partition]:
+    """Act on the request that stands in ZooKeeper (processZkPartitionReassignment, KB 7.2).
+
+    Gives the partitions that were handled without an error. Kafka looks only when the znode is
+    created; with REQUEST_CHANGES_SEEN what is written into it later counts, too.
+    """
+    if not created and not REQUEST_CHANGES_SEEN.applies(controller.configuration):
+        return []
+    stats = await read_stats(controller, [_PATH], RULE, watch=True)
+    if stats.errors[0] != OK:
+        return []
+    found = await read_znodes(controller, [_PATH], RULE)
+    if found.errors[0] != OK:
+        return []
+    try:
+        entries = znodes.read_reassignments(found.data[0])
+    except ZnodeError as unreadable:
+        controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; skipped")
+        return []
+    wanted = {name: target for name, target in entries.items() if _is_new(controller, name, target)}
+    targets = {name: _assignment(controller, name).reassign_to(wanted[name]) for name in wanted}
+    errors = await _trigger(controller, targets)
+    if errors:
+        _tell_refused(controller, errors)
+    if errors or not entries:
+        await remove_entries(controller, lambda name, target: name in errors)
+    done = [controller.context.find(*name) for name in wanted if name not in errors]
+    return [one for one in done if one is not None]
+
+
+def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool:
+    """Whether an entry asks for something else than what is under way."""
+    partition = controller.context.find(*name)
+    if partition is None or not REQUEST_CHANGES_SEEN.applies(controller.configuration):
+        return True
+    is_under_way = partition in controller.context.reassigning
+    return not (is_under_way and partition.assignment.reassign_to(target) == partition.assignment)
+
+
+def _tell_refused(controller: Controller, errors: Errors) -> None:
+    for (topic, number), error in errors.items():
+        text = f"its entry is dropped: {error.message or f'error code {error.error}'}"
+        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+
+
+# Admin tools ------------------------------------------------------------------------------------
+
+
+async def process_alter_reassignments(
+    controller: Controller, asked: AlterPartitionReassignmentsReceived
+) -> None:
+    """Judge every target, then begin or cancel (processApiPartitionReassignment, KB 7.3)."""
+    if not controller.is_active:
+        error = AnswerAlterPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
+        controller.issue(error, Reason(RULE))
+        return
+    errors: Errors = {}
+    targets: dict[Name, Assignment] = {}
+    for one in asked.partitions:
+        name = (one.topic, one.partition)
+        judged = _judge(controller, one)
+        if isinstance(judged, Assignment):
+            targets[name] = judged
+        else:
+            errors[name] = judged
+    await remove_entries(controller, lambda name, target: name in targets)
+    errors |= await _trigger(controller, targets)
+    names = dict.fromkeys((one.topic, one.partition) for one in asked.partitions)
+    answers = tuple(errors.get(name) or PartitionAnswer(*name, error_codes.NONE) for name in names)
+    answer = AnswerAlterPartitionReassignments(asked.request, error_codes.NONE, answers)
+    controller.issue(answer, Reason(RULE))
+
+
+def _judge(controller: Controller, asked: ReassignmentTarget) -> Assignment | PartitionAnswer:
+    """The assignment that is asked for, or what is wrong with it (validateReplicas)."""
+    current = _assignment(controller, (asked.topic, asked.partition))
+    if asked.replicas is None:
+        if current.is_being_reassigned:
+            return current.reassign_to(current.origin)
+        error = error_codes.NO_REASSIGNMENT_IN_PROGRESS
+        return PartitionAnswer(asked.topic, asked.partition, error)
+    wrong = _wrong_with(controller, current, asked.replicas)
+    if wrong:
+        error = error_codes.INVALID_REPLICA_ASSIGNMENT
+        return PartitionAnswer(asked.topic, asked.partition, error, wrong)
+    return current.reassign_to(asked.replicas)
+
+
+def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, ...]) -> str:
+    spelt = list(target)
+    if not target:
+        return "The replica list is empty."
+    if len(set(target)) != len(target):
+        return f"A replica is named twice: {spelt}."
+    if any(one < 0 for one in target):
+        return f"A broker id is negative: {spelt}."
+    if controller.configuration.broker_id in target:
+        return _OWN_ID.format(controller.configuration.broker_id)
+    live = controller.context.live_brokers
+    dead = [one for one in current.reassign_to(target).adding if one not in live]
+    return f"These brokers are not alive: {dead}; alive are {sorted(live)}." if dead else ""
+
+
+_OWN_ID = "Broker {} is the controller, which holds no replicas."
+
+
+def process_list_reassignments(
+    controller: Controller, asked: ListPartitionReassignmentsReceived
+) -> None:
+    """What is being reassigned, all or of those asked for (KB 11.6)."""
+    context = controller.context
+    if not controller.is_active:
+        error = AnswerListPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
+        controller.issue(error, Reason(RULE))
+        return
+    if asked.partitions is None:
+        named = list(context.reassigning)
+    else:
+        found = dict.fromkeys(context.find(*name) for name in asked.partitions)
+        named = [one for one in found if one is not None]
+    ongoing = tuple(
+        OngoingReassignment(*one.key, one.assignment)
+        for one in sorted_partitions(named)
+        if one.assignment.is_being_reassigned
+    )
+    answer = AnswerListPartitionReassignments(asked.request, error_codes.NONE, ongoing)
+    controller.issue(answer, Reason(RULE))
+
+
+# What goes on by itself -------------------------------------------------------------------------
+
+
+async def resume_reassignments(controller: Controller) -> None:
+    """At failover: the request, then what the topics' znodes say is under way (KB 6.2 step 11)."""
+    handled = await process_reassignment_znode(controller)
+    for partition in sorted_partitions(controller.context.reassigning):
+        if partition not in handled:
+            await reassign(controller, partition, _resumed(controller, partition))
+
+
+def _resumed(controller: Controller, partition: Partition) -> Assignment:
+    """The assignment as it stands; one without a target is cancelled (EMPTY_TARGET_REFUSED)."""
+    assignment = partition.assignment
+    if assignment.target or not EMPTY_TARGET_REFUSED.applies(controller.configuration):
+        return assignment
+    text = "its reassignment names no replica and is cancelled"
+    controller.notice("warning", "reassignment_cancelled", repr(partition), text)
+    return assignment.reassign_to(assignment.origin)
+
+
+async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
+    """Brokers started: go on with the reassignments that wait for them (KB 9.1 step 6)."""
+    for partition in sorted_partitions(controller.context.reassigning):
+        if any(one in brokers for one in partition.assignment.target):
+            await reassign(controller, partition, partition.assignment)
+
+
+async def process_state_change(controller: Controller, topic: str, number: int) -> None:
+    """The state of a partition was written (processPartitionReassignmentIsrChange)."""
+    partition = controller.context.find(topic, number)
+    if partition is not None:
+        await complete_if_caught_up(controller, partition)
+
+
+# Both ways --------------------------------------------------------------------------------------
+
+
+def _assignment(controller: Controller, name: Name) -> Assignment:
+    partition = controller.context.find(*name)
+    return partition.assignment if partition is not None else NO_ASSIGNMENT
+
+
+async def _trigger(controller: Controller, targets: dict[Name, Assignment]) -> Errors:
+    """One after the other (maybeTriggerPartitionReassignment, KB 7.4); the errors."""
+    errors: Errors = {}
+    for name in sorted(targets):
+        partition = controller.context.find(*name)
+        if partition is None or not partition.replicas or controller.context.is_queued(partition):
+            error = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            errors[name] = PartitionAnswer(*name, error, _GONE)
+            continue
+        refused = _refused(controller, targets[name])
+        if refused:
+            error = error_codes.INVALID_REPLICA_ASSIGNMENT
+            errors[name] = PartitionAnswer(*name, error, refused)
+            continue
+        try:
+            await reassign(controller, partition, targets[name])
+        except ControllerMovedError:
+            raise
+        except Exception as error:
+            text = describe(error)
+            controller.notice("error", "reassignment_failed", repr(partition), text)
+            errors[name] = PartitionAnswer(*name, error_codes.UNKNOWN_SERVER_ERROR)
+    return errors
+
+
+def _refused(controller: Controller, assignment: Assignment) -> str:
+    """What no way of asking may bring about."""
+    own = controller.configuration.broker_id
+    if own in assignment.target:
+        return _OWN_ID.format(own)
+    if not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
+        return "The replica list is empty."
+    return ""

@@ -1,0 +1,62 @@
+"""Leaders go back to the preferred replicas by themselves (KB 10)."""
+
+from controller.core.commands import Reason, StartTimer
+from controller.core.controller import Controller
+from controller.core.election import preferred_leader
+from controller.core.procedures.leadership import online_test
+from controller.core.procedures.replica_election import elect_preferred
+from controller.core.state import ControllerContext, Partition
+
+RULE = "automatic preferred replica election"
+TIMER = "automatic preferred replica election"
+FIRST_MS = 5_000
+
+
+def schedule_rebalance(controller: Controller, delay_ms: int) -> None:
+    """Look again after a while, if that is configured."""
+    if controller.configuration.auto_leader_rebalance_enable:
+        controller.issue(StartTimer(TIMER, delay_ms), Reason(RULE))
+
+
+async def process_rebalance(controller: Controller) -> None:
+    """Look at every broker, then wait for the next time (KB 10.1)."""
+    interval_ms = controller.configuration.leader_imbalance_check_interval_seconds * 1000
+    try:
+        await _rebalance(controller)
+    except Exception:
+        schedule_rebalance(controller, interval_ms)
+        raise
+    schedule_rebalance(controller, interval_ms)
+
+
+async def _rebalance(controller: Controller) -> None:
+    """checkAndTriggerAutoLeaderRebalance (KB 10.2 to 10.5)."""
+    context = controller.context
+    percentage = controller.configuration.leader_imbalance_per_broker_percentage
+    for broker, partitions in sorted(_by_preferred(context).items()):
+        wrong = [
+            one
+            for one in partitions
+            if one.leadership is not None and one.leadership.leader != broker
+        ]
+        if len(wrong) * 100 > percentage * len(partitions):
+            candidates = [one for one in wrong if _can_lead(context, one)]
+            await elect_preferred(controller, candidates, RULE)
+
+
+def _by_preferred(context: ControllerContext) -> dict[int, list[Partition]]:
+    """The partitions of topics that stay, by their preferred replica."""
+    groups: dict[int, list[Partition]] = {}
+    for partition in context.partitions():
+        if not context.is_queued(partition):
+            groups.setdefault(partition.replicas[0], []).append(partition)
+    return groups
+
+
+def _can_lead(context: ControllerContext, partition: Partition) -> bool:
+    """Whether the preferred replica is online and in the ISR as it is known."""
+    state = partition.leadership
+    if state is None or not partition.topic.is_known:
+        return False
+    is_online = online_test(context, partition)
+    return preferred_leader(partition.replicas, state.isr, is_online).leader >= 0

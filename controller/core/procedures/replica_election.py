@@ -1,0 +1,164 @@
+"""Elections that somebody asks for (KafkaController.processReplicaLeaderElection, KB 3.9)."""
+
+from collections.abc import Iterable
+
+from controller.core import error_codes, znodes
+from controller.core.commands import AnswerElectLeaders, PartitionAnswer, Reason
+from controller.core.controller import Controller
+from controller.core.deviations import LEADERLESS_ANSWERED
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.events import ElectLeadersReceived
+from controller.core.operations import OK, Delete
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.leadership import PREFERRED, UNCLEAN, Results
+from controller.core.procedures.partition_changes import change_partitions
+from controller.core.settle import read_stats, read_znodes, write
+from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.triggers import ReplicaLeaderElection
+from controller.core.values import ANY_VERSION
+
+_PATH = znodes.PREFERRED_ELECTION
+_RULE = "preferred replica election"
+
+Name = tuple[str, int]
+
+
+# Admin tools ------------------------------------------------------------------------------------
+
+
+async def process_elect_leaders(controller: Controller, asked: ElectLeadersReceived) -> None:
+    """Elect where it is needed and answer for each partition."""
+    rule = f"{asked.election} leader election by request"
+    if not controller.is_active:
+        error = error_codes.NOT_CONTROLLER
+        refused = tuple(PartitionAnswer(*name, error) for name in asked.partitions or ())
+        controller.issue(AnswerElectLeaders(asked.request, error, refused), Reason(rule))
+        return
+    context = controller.context
+    names = _all(context) if asked.partitions is None else list(dict.fromkeys(asked.partitions))
+    verdicts = {name: _judge(controller, name, asked.election) for name in names}
+    candidates = [one for one in verdicts.values() if isinstance(one, Partition)]
+    strategy = PREFERRED if asked.election == "preferred" else UNCLEAN
+    results = await change_partitions(
+        controller, sorted_partitions(candidates), PartitionState.ONLINE, rule, strategy
+    )
+    answered = [_answer(verdict, results, asked.election) for verdict in verdicts.values()]
+    if asked.partitions is None:
+        answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
+    answer = AnswerElectLeaders(asked.request, error_codes.NONE, tuple(answered))
+    controller.issue(answer, Reason(rule))
+
+
+def _all(context: ControllerContext) -> list[Name]:
+    return [one.key for one in sorted_partitions(context.partitions())]
+
+
+def _judge(controller: Controller, name: Name, election: str) -> Partition | PartitionAnswer:
+    """The partition if it needs this election, else why it gets none (KB 3.9 steps 4 and 5)."""
+    context = controller.context
+    partition = context.find(*name)
+    if partition is None or not partition.replicas:
+        error, text = error_codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
+    elif context.is_queued(partition):
+        error, text = error_codes.INVALID_TOPIC_EXCEPTION, "The topic is being deleted."
+    elif partition.leadership is None:
+        error, text = _without_leadership(controller, partition, election), "It never had a leader."
+    elif _needs(context, partition, partition.leadership.leader, election):
+        return partition
+    else:
+        error, text = error_codes.ELECTION_NOT_NEEDED, ""
+    return PartitionAnswer(*name, error, text)
+
+
+def _without_leadership(controller: Controller, partition: Partition, election: str) -> int:
+    """Kafka's whole event fails on such a partition; see LEADERLESS_ANSWERED."""
+    if not LEADERLESS_ANSWERED.applies(controller.configuration):
+        raise ProcedureError(f"{partition} has no leadership: the election fails")
+    return _unavailable(election)
+
+
+def _needs(context: ControllerContext, partition: Partition, leader: int, election: str) -> bool:
+    if election == "preferred":
+        return leader != partition.replicas[0]
+    return leader not in context.live_brokers
+
+
+def _unavailable(election: str) -> int:
+    if election == "preferred":
+        return error_codes.PREFERRED_LEADER_NOT_AVAILABLE
+    return error_codes.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+
+def _answer(
+    verdict: Partition | PartitionAnswer, results: Results, election: str
+) -> PartitionAnswer:
+    if isinstance(verdict, PartitionAnswer):
+        return verdict
+    if results.get(verdict) is not None:
+        return PartitionAnswer(*verdict.key, error_codes.NONE)
+    text = "No replica that is online and allowed to can lead it."
+    return PartitionAnswer(*verdict.key, _unavailable(election), text)
+
+
+# The znode --------------------------------------------------------------------------------------
+
+
+async def process_election_znode(controller: Controller) -> None:
+    """/admin/preferred_replica_election was made: elect, then delete it (KB 3.9, 3.9.1)."""
+    stats = await read_stats(controller, [_PATH], _RULE, watch=True)
+    if stats.errors[0] != OK:
+        return
+    names = await _read(controller) or []
+    verdicts = {name: _judge(controller, name, "preferred") for name in names}
+    for (topic, number), verdict in verdicts.items():
+        if isinstance(verdict, PartitionAnswer) and verdict.message:
+            text = f"no preferred election: {verdict.message}"
+            controller.notice("warning", "election_refused", f"{topic}-{number}", text)
+    await _elect_and_delete(
+        controller, [one for one in verdicts.values() if isinstance(one, Partition)]
+    )
+
+
+async def resume_election(controller: Controller) -> None:
+    """At failover: what is left of a request (KB 6.2 step 13)."""
+    context = controller.context
+    names = await _read(controller)
+    if names is None:
+        return
+    pending = []
+    for name in names:
+        partition = context.find(*name)
+        if partition is None or not partition.replicas:
+            continue
+        verdict = _judge(controller, name, "preferred")
+        if isinstance(verdict, Partition):
+            pending.append(verdict)
+    await _elect_and_delete(controller, pending)
+
+
+async def _read(controller: Controller) -> list[Name] | None:
+    """The partitions that are named; None without a request."""
+    found = await read_znodes(controller, [_PATH], _RULE)
+    if found.errors[0] != OK:
+        return None
+    try:
+        return list(dict.fromkeys(znodes.read_preferred_election(found.data[0])))
+    except ZnodeError as unreadable:
+        controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; dropped")
+        return []
+
+
+async def _elect_and_delete(controller: Controller, partitions: list[Partition]) -> None:
+    """The request is deleted whatever came of it, and the next one looked for."""
+    await elect_preferred(controller, partitions, _RULE)
+    await write(controller, [Delete(_PATH, ANY_VERSION)], Reason(_RULE))
+    controller.enqueue(ReplicaLeaderElection())
+
+
+async def elect_preferred(
+    controller: Controller, partitions: Iterable[Partition], rule: str
+) -> None:
+    """The preferred replica of each becomes its leader, where it is online and in sync."""
+    await change_partitions(
+        controller, sorted_partitions(partitions), PartitionState.ONLINE, rule, PREFERRED
+    )
