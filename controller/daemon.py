@@ -99,19 +99,6 @@ class Endpoint(Protocol):
     async def run(self) -> None: ...
 
 
-class NoEndpoint:
-    """The endpoint of a daemon that listens nowhere."""
-
-    def answer(self, answer: ApiAnswer) -> None:
-        """Nobody can have asked."""
-
-    def set_brokers(self, brokers: Sequence[Broker]) -> None:
-        """Nothing is passed on."""
-
-    async def run(self) -> None:
-        """Nothing to do."""
-
-
 class Inbox:
     """Events on their way to the log, with the times at which they came. Bounded by what was
     asked for: one outcome a command, and what ZooKeeper and the operator do meanwhile."""

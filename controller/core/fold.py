@@ -8,21 +8,15 @@ from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, cast
 
-from controller.core import znodes
 from controller.core.commands import Issued
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.errors import TermOver
 from controller.core.events import (
-    AllocateProducerIdsReceived,
-    AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
+    ApiRequest,
     BrokerAnswered,
     ChannelFault,
     ChildrenRead,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
-    ListPartitionReassignmentsReceived,
     Recorded,
     SessionConnected,
     SessionDisconnected,
@@ -43,24 +37,13 @@ from controller.core.procedures.role import BACK_OFF_TIMER
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
-    BrokerChange,
-    BrokerModifications,
-    ConfigChange,
-    ControllerChange,
     Expire,
     HandBack,
-    IsrChangeNotification,
-    LogDirEventNotification,
-    PartitionModifications,
-    PartitionReassignmentIsrChange,
     Reelect,
-    ReplicaLeaderElection,
     Startup,
-    TopicChange,
-    TopicDeletion,
     Trigger,
-    ZkPartitionReassignment,
 )
+from controller.core.watches import trigger_of
 
 
 class Fold:
@@ -108,14 +91,7 @@ class Fold:
                 trigger = trigger_of(path, change)
                 if trigger is not None:
                     self.controller.enqueue(trigger)
-            case (
-                AlterPartitionReceived()
-                | ControlledShutdownReceived()
-                | AllocateProducerIdsReceived()
-                | AlterPartitionReassignmentsReceived()
-                | ListPartitionReassignmentsReceived()
-                | ElectLeadersReceived()
-            ) as request:
+            case request if isinstance(request, ApiRequest):
                 self.controller.enqueue(ApiCall(request))
             case BrokerAnswered() as answer:
                 process_broker_answer(self.controller, answer)
@@ -198,32 +174,3 @@ class Fold:
             result = None
             if self._wait is SLICE:
                 return True
-
-
-def trigger_of(path: str, change: str) -> Trigger | None:
-    """The controller event that a watch leads to (KB 1.1); None for those of no meaning."""
-    if path == znodes.CONTROLLER:
-        return Reelect() if change == "deleted" else ControllerChange()
-    if change == "children":
-        return _OF_CHILDREN.get(path)
-    if path == znodes.REASSIGN_PARTITIONS and change != "deleted":
-        return ZkPartitionReassignment(created=change == "created")
-    if path == znodes.PREFERRED_ELECTION and change == "created":
-        return ReplicaLeaderElection()
-    parent, _, name = path.rpartition("/")
-    if change == "data" and parent == znodes.BROKER_IDS and znodes.is_broker_id(name):
-        return BrokerModifications(int(name))
-    if change == "data" and parent == znodes.TOPICS:
-        return PartitionModifications(name)
-    partition = znodes.state_of(path) if change == "data" else None
-    return PartitionReassignmentIsrChange(*partition) if partition else None
-
-
-_OF_CHILDREN: dict[str, Trigger] = {
-    znodes.BROKER_IDS: BrokerChange(),
-    znodes.TOPICS: TopicChange(),
-    znodes.ISR_CHANGES: IsrChangeNotification(),
-    znodes.LOG_DIR_EVENTS: LogDirEventNotification(),
-    znodes.DELETE_TOPICS: TopicDeletion(),
-    znodes.CONFIG_CHANGES: ConfigChange(),
-}

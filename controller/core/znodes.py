@@ -7,7 +7,7 @@ bytes that Kafka's own classes would give, but for the order of keys, which Kafk
 import base64
 import binascii
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -50,6 +50,17 @@ _SEQUENCED: Final = {
     LOG_DIR_EVENTS: "log_dir_event_",
     CONFIG_CHANGES: "config_change_",
 }
+
+
+T = TypeVar("T")
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], path: str, what: str, data: bytes | None) -> T:
+    """The content of a znode. Raises ZnodeError."""
+    try:
+        return decoder.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ZnodeError(f"{path} cannot be read as {what}: {error}") from error
 
 
 def broker_path(broker: int) -> str:
@@ -166,21 +177,18 @@ _broker_decoder = msgspec.json.Decoder(_BrokerZnode)
 def read_broker(broker: int, data: bytes | None, epoch: int) -> Broker:
     """A broker's registration (BrokerIdZNode.decode). Raises ZnodeError."""
     path = broker_path(broker)
-    try:
-        znode = _broker_decoder.decode(data or b"")
-        if znode.version < 1:
-            raise ZnodeError(f"{path}: version {znode.version} is not known")
-        if znode.version == 1 or znode.endpoints is None:
-            if znode.host is None or znode.port < 0:
-                raise ZnodeError(f"{path}: neither endpoints nor a host and port")
-            endpoints: tuple[Endpoint, ...] = (
-                Endpoint("PLAINTEXT", "PLAINTEXT", znode.host, znode.port),
-            )
-        else:
-            protocols = znode.listener_security_protocol_map
-            endpoints = tuple(_endpoint(path, one, protocols) for one in znode.endpoints)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{path} cannot be read as a broker: {error}") from error
+    znode = _decoded(_broker_decoder, path, "a broker", data)
+    if znode.version < 1:
+        raise ZnodeError(f"{path}: version {znode.version} is not known")
+    if znode.version == 1 or znode.endpoints is None:
+        if znode.host is None or znode.port < 0:
+            raise ZnodeError(f"{path}: neither endpoints nor a host and port")
+        endpoints: tuple[Endpoint, ...] = (
+            Endpoint("PLAINTEXT", "PLAINTEXT", znode.host, znode.port),
+        )
+    else:
+        protocols = znode.listener_security_protocol_map
+        endpoints = tuple(_endpoint(path, one, protocols) for one in znode.endpoints)
     return Broker(broker, epoch, endpoints, znode.rack)
 
 
@@ -229,10 +237,7 @@ def read_topic(topic: str, data: bytes | None) -> TopicContent:
     tell the operator.
     """
     path = topic_path(topic)
-    try:
-        znode = _topic_decoder.decode(data or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{path} cannot be read as a topic: {error}") from error
+    znode = _decoded(_topic_decoder, path, "a topic", data)
     numbers: list[tuple[int, str]] = []
     for key in znode.partitions:
         number = _number(key)
@@ -297,10 +302,7 @@ _state_decoder = msgspec.json.Decoder(_StateZnode)
 
 def read_state(path: str, data: bytes | None, version: int) -> LeaderAndIsr:
     """A partition's leader and ISR (TopicPartitionStateZNode.decode). Raises ZnodeError."""
-    try:
-        znode = _state_decoder.decode(data or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{path} cannot be read as a partition state: {error}") from error
+    znode = _decoded(_state_decoder, path, "a partition state", data)
     return LeaderAndIsr(
         znode.leader,
         znode.leader_epoch,
@@ -350,10 +352,7 @@ def is_notification(parent: str, child: str) -> bool:
 
 def read_isr_change(path: str, data: bytes | None) -> list[tuple[str, int]]:
     """The partitions that an ISR notification names. Raises ZnodeError."""
-    try:
-        names = _names_decoder.decode(data or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{path} cannot be read as an ISR notification: {error}") from error
+    names = _decoded(_names_decoder, path, "an ISR notification", data)
     return [(one.topic, one.partition) for one in names.partitions]
 
 
@@ -366,10 +365,7 @@ _log_dir_decoder = msgspec.json.Decoder(_LogDirEvent)
 
 def read_log_dir_event(path: str, data: bytes | None) -> int:
     """The broker with a failed log directory. Raises ZnodeError."""
-    try:
-        return _log_dir_decoder.decode(data or b"").broker
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{path} cannot be read as a log directory event: {error}") from error
+    return _decoded(_log_dir_decoder, path, "a log directory event", data).broker
 
 
 class _ConfigChange(Struct, frozen=True):
@@ -381,10 +377,7 @@ _config_change_decoder = msgspec.json.Decoder(_ConfigChange)
 
 def read_config_change(path: str, data: bytes | None) -> str:
     """The entity whose configuration changed, such as "topics/t". Raises ZnodeError."""
-    try:
-        return _config_change_decoder.decode(data or b"").entity_path
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{path} cannot be read as a configuration change: {error}") from error
+    return _decoded(_config_change_decoder, path, "a configuration change", data).entity_path
 
 
 # What admin tools ask for through ZooKeeper ---------------------------------------------------
@@ -412,10 +405,7 @@ def read_reassignments(data: bytes | None) -> ReassignmentEntries:
 
     ReassignPartitionsZNode.decode. Raises ZnodeError.
     """
-    try:
-        znode = _reassignments_decoder.decode(data or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{REASSIGN_PARTITIONS} cannot be read: {error}") from error
+    znode = _decoded(_reassignments_decoder, REASSIGN_PARTITIONS, "a request", data)
     return {(one.topic, one.partition): one.replicas for one in znode.partitions}
 
 
@@ -434,10 +424,7 @@ def write_reassignments(entries: ReassignmentEntries) -> bytes:
 
 def read_preferred_election(data: bytes | None) -> list[tuple[str, int]]:
     """The partitions of /admin/preferred_replica_election. Raises ZnodeError."""
-    try:
-        names = _names_decoder.decode(data or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{PREFERRED_ELECTION} cannot be read: {error}") from error
+    names = _decoded(_names_decoder, PREFERRED_ELECTION, "a request", data)
     return [(one.topic, one.partition) for one in names.partitions]
 
 
@@ -505,10 +492,7 @@ _feature_decoder = msgspec.json.Decoder(_FeatureZnode)
 
 def read_features(data: bytes | None) -> Features:
     """The content of /feature (FeatureZNode.decode, KB 1.2 item 10). Raises ZnodeError."""
-    try:
-        znode = _feature_decoder.decode(data or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{FEATURE} cannot be read: {error}") from error
+    znode = _decoded(_feature_decoder, FEATURE, "features", data)
     if znode.version not in (1, 2) or znode.status not in (0, 1):
         raise ZnodeError(f"{FEATURE}: version {znode.version}, status {znode.status} not known")
     for name, level in znode.features.items():
@@ -541,9 +525,4 @@ _config_decoder = msgspec.json.Decoder(_ConfigZnode)
 
 def read_config(path: str, data: bytes | None) -> dict[str, str]:
     """The overrides of /config/topics/T; none where there is no data. Raises ZnodeError."""
-    if not data:
-        return {}
-    try:
-        return _config_decoder.decode(data).config
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ZnodeError(f"{path} cannot be read as a configuration: {error}") from error
+    return _decoded(_config_decoder, path, "a configuration", data).config if data else {}

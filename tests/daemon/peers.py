@@ -14,6 +14,7 @@ import anyio
 import msgspec
 
 from controller.core.commands import (
+    ApiAnswer,
     BrokerRequest,
     CloseChannel,
     CommandId,
@@ -22,7 +23,8 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.events import BrokerAnswered, SessionConnected, SessionExpired
-from controller.daemon import Daemon, Inbox, NoEndpoint
+from controller.core.values import Broker
+from controller.daemon import Daemon, Inbox
 from controller.errors import DaemonError
 from controller.fingerprint import code_version, core_fingerprint
 from controller.housekeeping import Housekeeping, Retention
@@ -35,6 +37,19 @@ from tools.lab.cluster_view import until
 
 WAIT_SECONDS = 10.0
 QUIET_SECONDS = 0.03
+
+
+class NoEndpoint:
+    """The endpoint of a daemon that listens nowhere."""
+
+    def answer(self, answer: ApiAnswer) -> None:
+        """Nobody can have asked."""
+
+    def set_brokers(self, brokers: Sequence[Broker]) -> None:
+        """Nothing is passed on."""
+
+    async def run(self) -> None:
+        """Nothing to do."""
 
 
 class Stored(NamedTuple):

@@ -1,0 +1,48 @@
+"""Which controller event a fired watch leads to (KB 1.1)."""
+
+from controller.core import znodes
+from controller.core.triggers import (
+    BrokerChange,
+    BrokerModifications,
+    ConfigChange,
+    ControllerChange,
+    IsrChangeNotification,
+    LogDirEventNotification,
+    PartitionModifications,
+    PartitionReassignmentIsrChange,
+    Reelect,
+    ReplicaLeaderElection,
+    TopicChange,
+    TopicDeletion,
+    Trigger,
+    ZkPartitionReassignment,
+)
+
+
+def trigger_of(path: str, change: str) -> Trigger | None:
+    """The controller event that a watch leads to (KB 1.1); None for those of no meaning."""
+    if path == znodes.CONTROLLER:
+        return Reelect() if change == "deleted" else ControllerChange()
+    if change == "children":
+        return _OF_CHILDREN.get(path)
+    if path == znodes.REASSIGN_PARTITIONS and change != "deleted":
+        return ZkPartitionReassignment(created=change == "created")
+    if path == znodes.PREFERRED_ELECTION and change == "created":
+        return ReplicaLeaderElection()
+    parent, _, name = path.rpartition("/")
+    if change == "data" and parent == znodes.BROKER_IDS and znodes.is_broker_id(name):
+        return BrokerModifications(int(name))
+    if change == "data" and parent == znodes.TOPICS:
+        return PartitionModifications(name)
+    partition = znodes.state_of(path) if change == "data" else None
+    return PartitionReassignmentIsrChange(*partition) if partition else None
+
+
+_OF_CHILDREN: dict[str, Trigger] = {
+    znodes.BROKER_IDS: BrokerChange(),
+    znodes.TOPICS: TopicChange(),
+    znodes.ISR_CHANGES: IsrChangeNotification(),
+    znodes.LOG_DIR_EVENTS: LogDirEventNotification(),
+    znodes.DELETE_TOPICS: TopicDeletion(),
+    znodes.CONFIG_CHANGES: ConfigChange(),
+}
