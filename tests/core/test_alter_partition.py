@@ -1,10 +1,11 @@
 """AlterPartition: rows CI-39 to CI-44, OB-13 of KB 17, and the checks of KB 11.2."""
 
+import msgspec
 import pytest
 
 from controller.core import error_codes as codes
 from controller.core.commands import AnswerAlterPartition, WriteZnodes
-from controller.core.events import AlterPartitionReceived
+from controller.core.events import AlterPartitionReceived, ProposedState
 from replay.world.simulation import Fate
 from tests.core.cluster import Cluster, writes_state
 from tests.core.endpoint import alter_partition, answers, next_request, proposal
@@ -197,6 +198,15 @@ def test_every_broker_hears_of_every_named_partition_and_no_leader_and_isr_goes_
     assert seen.kinds(1) == seen.kinds(2) == ["UpdateMetadata"]
     [request] = {one.partitions for one in seen.broker_requests()}
     assert [one.partition for one in request] == [0, 1]
+
+
+def test_an_unknown_recovery_state_below_an_unknown_topic_id_is_not_looked_at() -> None:
+    cluster = cluster_with(1, 2)
+    unknown = ProposedState("0f" * 16, 0, 0, (1,), 7, 0)
+    [one] = alter_partition(cluster, 1, unknown, version=3).partitions
+    assert one.error == codes.UNKNOWN_TOPIC_ID
+    named = msgspec.structs.replace(unknown, topic="unknown")
+    assert alter_partition(cluster, 1, named, version=1).error == codes.UNKNOWN_SERVER_ERROR
 
 
 def test_another_version_in_zookeeper_is_an_invalid_update_version() -> None:

@@ -228,6 +228,25 @@ def test_the_own_id_is_taken_out_of_a_new_topic(rules: str) -> None:
     assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
 
 
+def test_the_daemons_place_goes_to_a_rack_that_the_partition_lacks() -> None:
+    cluster = Cluster()
+    for broker, rack in {1: "b", 2: "c", 3: "b", 4: "a"}.items():
+        cluster.register(broker, rack)
+    cluster.start()
+    for topic in ("t", "u", "v"):
+        cluster.create_topic(topic, {0: [DAEMON, 1, 2], 1: [3, DAEMON, 4]})
+        replicas = [one.replicas for one in cluster.topic(topic).assignments.values()]
+        assert replicas == [(4, 1, 2), (3, 2, 4)]
+
+
+def test_the_daemons_places_go_to_all_brokers_in_turn() -> None:
+    cluster = Cluster(1, 2, 3, 4, 5, 6).start()
+    for place in range(60):
+        cluster.create_topic(f"t{place}", {0: [DAEMON, 1]})
+    led = [cluster.partition(f"t{place}", 0).replicas[0] for place in range(60)]
+    assert {broker for broker in led if led.count(broker) > 5} == {2, 3, 4, 5, 6}
+
+
 def test_the_own_id_is_taken_out_of_an_added_partition() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1]})

@@ -60,19 +60,30 @@ def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> 
     broker = controller.context.brokers.get(asked.broker)
     if broker is None or broker.epoch != asked.broker_epoch:
         return error_codes.STALE_BROKER_EPOCH
-    if any(one.recovery_state not in (RECOVERED, RECOVERING) for one in asked.partitions):
+    if any(_is_unspeakable(controller.context, asked.version, one) for one in asked.partitions):
         return error_codes.UNKNOWN_SERVER_ERROR
     return error_codes.NONE
+
+
+def _is_unspeakable(context: ControllerContext, version: int, one: ProposedState) -> bool:
+    """A recovery state that there is not; Kafka does not look at it below an unknown topic id."""
+    if one.recovery_state in (RECOVERED, RECOVERING):
+        return False
+    return version < _FIRST_BY_TOPIC_ID or _topic_named(context, version, one) is not None
+
+
+def _topic_named(context: ControllerContext, version: int, one: ProposedState) -> Topic | None:
+    """The topic that is meant: by id from version 2 on."""
+    if version >= _FIRST_BY_TOPIC_ID:
+        return context.topics_by_id.get(bytes.fromhex(one.topic))
+    return context.topics.get(one.topic)
 
 
 def _named(
     context: ControllerContext, version: int, one: ProposedState
 ) -> tuple[Topic | None, Partition | None]:
-    """The topic that is meant, by id from version 2 on, and its partition; None if unknown."""
-    if version >= _FIRST_BY_TOPIC_ID:
-        topic = context.topics_by_id.get(bytes.fromhex(one.topic))
-    else:
-        topic = context.topics.get(one.topic)
+    """The topic that is meant and its partition; None if unknown."""
+    topic = _topic_named(context, version, one)
     return topic, topic.partitions.get(one.partition) if topic is not None else None
 
 

@@ -5,9 +5,11 @@ the daemon is one of them (facts.md). Such an assignment is rewritten before its
 their states. Deviation `own-id-repaired`, under any rules.
 """
 
+from zlib import crc32
+
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.values import Assignment
+from controller.core.values import Assignment, Broker
 
 
 def repair_assignments(
@@ -15,16 +17,20 @@ def repair_assignments(
 ) -> dict[int, Assignment]:
     """The same assignments without the daemon's own id, or the very same object if it names it not.
 
-    A live broker that the partition lacks takes its place, by partition number in turn; without
-    one the replica is left out, if another remains. What names the daemon alone while no broker
+    A live broker that the partition lacks takes its place, if there is one in a rack that the
+    partition lacks, too; several take turns, beginning with another one for each topic. Without
+    any the replica is left out, if another remains. What names the daemon alone while no broker
     lives stays as it is: it has to wait.
     """
     own = controller.configuration.broker_id
     if not any(own in one.replicas for one in assignments.values()):
         return assignments
-    live = sorted(controller.context.live_brokers)
+    brokers = controller.context.brokers
+    live = [brokers[id] for id in sorted(controller.context.live_brokers)]
+    first = crc32(topic.encode())
     repaired = {
-        number: _repair(assignment, number, own, live) for number, assignment in assignments.items()
+        number: _repair(assignment, own, live, first + number)
+        for number, assignment in assignments.items()
     }
     named = [number for number, one in assignments.items() if own in one.replicas]
     controller.notice(
@@ -37,13 +43,15 @@ def repair_assignments(
     return repaired
 
 
-def _repair(assignment: Assignment, number: int, own: int, live: list[int]) -> Assignment:
+def _repair(assignment: Assignment, own: int, live: list[Broker], turn: int) -> Assignment:
     if own not in assignment.replicas:
         return assignment
-    free = [one for one in live if one not in assignment.replicas]
+    free = [one for one in live if one.id not in assignment.replicas]
     if not free and all(one == own for one in assignment.replicas):
         return assignment
-    replacement = (free[number % len(free)],) if free else ()
+    racks = [one.rack for one in live if one.id in assignment.replicas]
+    fitting = [one for one in free if one.rack not in racks] or free
+    replacement = (fitting[turn % len(fitting)].id,) if fitting else ()
     return Assignment(
         _replace(assignment.replicas, own, replacement),
         _replace(assignment.adding, own, replacement),
