@@ -6,12 +6,13 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
-KAFKA := 3.9.1
+JARS := $(STAMPS)/jars-kafka-3.9.1
+LAB_JARS := $(STAMPS)/jars-kafka-3.3.2 $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 UV := build/uv
 
 .PHONY: setup check test lab-test ci-lab mutations demo wheel lock clean prerequisites
 
-setup: prerequisites $(STAMPS)/project $(STAMPS)/kafka-$(KAFKA)
+setup: prerequisites $(STAMPS)/project $(JARS)
 
 # Named first and made anew each time: a missing Java or Python is told before anything is downloaded.
 prerequisites:
@@ -34,8 +35,8 @@ $(STAMPS)/project: pyproject.toml $(STAMPS)/dependencies
 	$(BIN)/pip install --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(STAMPS)/kafka-$(KAFKA): tools/lab/jars/kafka-$(KAFKA).sha256 $(STAMPS)/dependencies
-	$(BIN)/python -m tools.lab fetch $(KAFKA)
+$(STAMPS)/jars-%: tools/lab/jars/%.sha256 $(STAMPS)/dependencies
+	$(BIN)/python -m tools.lab fetch $*
 	@touch $@
 
 check: setup
@@ -48,10 +49,11 @@ check: setup
 test: setup
 	$(BIN)/pytest -m "not lab"
 
-lab-test: setup
+# The older versions are fetched before, not on a test's time.
+lab-test: setup $(LAB_JARS)
 	$(BIN)/pytest -m lab
 
-ci-lab: setup
+ci-lab: setup $(LAB_JARS)
 	$(BIN)/pytest -m "lab and ci"
 
 mutations: setup
