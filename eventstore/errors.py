@@ -68,7 +68,10 @@ def from_os(error: OSError, file: Path | str) -> LogError:
         return LogReadOnly(file, f"not allowed ({error.strerror}): check owner, mode and mount")
     if error.errno == errno.ENOENT:
         return LogNotFound(file, "no such file or folder")
-    return LogFailed(file, f"{error.strerror or error}: check the disk")
+    if error.errno == errno.ENOTDIR:
+        among = next((one for one in Path(file).parents if one.is_file()), "a part of the path")
+        return LogFailed(file, f"{among} is a file: name a folder")
+    return LogFailed(file, f"{error.strerror or error}: check the path and the disk")
 
 
 def from_sqlite(

@@ -70,6 +70,8 @@ def segments_of(path: Path) -> list[Path]:
 
 def _no_segments(path: Path) -> NotALog:
     logs = logs_in(path) if path.is_dir() else []
+    if len(logs) == 1:
+        return NotALog(path, f"holds a log, name it: {logs[0]}")
     if logs:
         return NotALog(path, f"holds {len(logs)} logs, name one of them; the last is {logs[-1]}")
     return NotALog(path, "holds no segment (a file named 00000000000000000001.refold)")

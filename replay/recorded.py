@@ -8,13 +8,26 @@ from controller.core.canonical import EVENT_SCHEMAS, decode_event
 from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
 from controller.core.events import Recorded
+from controller.fingerprint import core_fingerprint
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.upcasters import Upcasters
-from replay.errors import ReplayError
+from replay.errors import OtherCoreError, ReplayError
 
 UPCASTERS = Upcasters(EVENT_SCHEMAS)
 """What takes the events of every older refold to those that the core folds."""
+
+
+def demand_this_core(header: Header) -> None:
+    """Whether this code decides as the log says. Raises ReplayError where outcomes are not
+    recorded, OtherCoreError where another core decided."""
+    if header.kind != "recorded":
+        raise ReplayError("this log is world-backed: its outcomes are computed, not recorded")
+    if header.core_fingerprint != core_fingerprint():
+        raise OtherCoreError(
+            f"recorded by core {header.core_fingerprint} (refold {header.code_version}), this is "
+            f"{core_fingerprint()}: run the replay of that version"
+        )
 
 
 def configuration_of(header: Header) -> Configuration:

@@ -44,12 +44,12 @@ class ApiEndpoint:
         listeners: Sequence[BoundListener],
         *,
         broker_id: int,
-        limits: Limits | None = None,
+        limits: Limits,
     ) -> None:
         self._on_event = on_event
         self._listeners = listeners
         self._broker_id = broker_id
-        self._limits = limits or Limits()
+        self._limits = limits
         self._brokers: tuple[Broker, ...] = ()
         self._link: Link | None = None
         self._first_number = 1

@@ -14,4 +14,9 @@ class Refused(ApiError):
 
 
 class NoUpstream(ApiError):
-    """No live broker takes a request that is to be passed on."""
+    """No live broker takes or answers a request that is to be passed on."""
+
+
+class StandsBy(ApiError):
+    """A client asks for what would be passed on, and no brokers are known yet: nobody's fault. It
+    goes on to its next address."""

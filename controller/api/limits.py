@@ -4,26 +4,34 @@ from msgspec import Struct
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """The limits of one front process. Those that Kafka has carry Kafka's defaults, but for the
-    numbers of connections, which Kafka does not limit."""
+    """The limits of one front process. Those that Kafka has are settings under Kafka's keys, with
+    Kafka's defaults but where Kafka has no limit. docs/endpoint.md says what comes beyond each."""
 
     connections_max: int = 2048
-    """Lowered where the process may not open two files for each of them."""
+    """max.connections: over all listeners. Fewer where the process may not open two files for
+    each of them."""
     connections_per_address_max: int = 1024
-    connections_max_idle_ms: int = 600_000
+    """max.connections.per.ip."""
+    connections_max_idle_ms: int | None = 600_000
+    """connections.max.idle.ms: how long a connection may be silent; None: for ever."""
     first_request_ms: int = 30_000
-    """How long a new connection may be silent."""
+    """How long a new connection may be silent, if that is less."""
+    transfer_ms: int = 30_000
+    """For the whole of a request that has begun to come, until it is read or a broker has it, and
+    for the whole of an answer to be taken. Kafka has no such limit."""
     request_timeout_ms: int = 30_000
-    """For the whole of a request that has begun to come, for the whole of an answer to be taken,
-    and for a broker to answer what is passed on to it."""
+    """request.timeout.ms: for a broker to answer what is passed on to it. Kafka bounds by it what
+    a broker itself asks of others, never what comes in."""
     request_bytes_max: int = 100 * 1024 * 1024
     """socket.request.max.bytes: what is passed on is never held as a whole."""
     controller_request_bytes_max: int = 8 * 1024 * 1024
-    """For a request of the controller's own; an AlterPartition of 150,000 partitions is smaller.
-    Decoded it takes many times its size."""
-    inspected_request_bytes_max: int = 1024 * 1024
-    """For what the front itself has to read."""
-    whole_bytes_max: int = 32 * 1024 * 1024
-    """For all requests together that are held as a whole and are not answered yet."""
-    waiting_requests_max: int = 256
-    """Requests that the controller has not answered yet: beyond it no more are read."""
+    """For what a live broker asks of the controller; an AlterPartition of 150,000 partitions is
+    smaller. Decoded it takes many times its size."""
+    other_request_bytes_max: int = 1024 * 1024
+    """For all else that is held as a whole: what the front itself has to read, and what goes to
+    the controller and is of no live broker. Of the latter no AlterPartition can succeed."""
+    whole_bytes_max: int | None = 32 * 1024 * 1024
+    """queued.max.request.bytes: for all requests of brokers together that are held as a whole and
+    are not answered yet; None: no limit."""
+    waiting_requests_max: int = 500
+    """queued.max.requests: requests of brokers that the controller has not answered yet."""

@@ -7,7 +7,9 @@ from typing import Final
 from controller.api.errors import CannotListen
 from controller.core.values import Endpoint
 
-_BACKLOG: Final = 512
+BACKLOG: Final = 512
+"""Connections that the kernel takes before they are accepted."""
+
 _SPOKEN: Final = "PLAINTEXT"
 
 
@@ -52,4 +54,4 @@ def _bind(endpoint: Endpoint) -> socket.socket:
 
 def _server(endpoint: Endpoint, family: int, *, both: bool) -> socket.socket:
     address = (endpoint.host, endpoint.port)
-    return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    return socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=both)

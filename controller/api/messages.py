@@ -34,7 +34,8 @@ class Setup(Struct, frozen=True, tag="setup"):
 
 
 class LiveBrokers(Struct, frozen=True, tag="live_brokers"):
-    """To the front: the brokers that requests may be passed on to, all of them."""
+    """To the front: all live brokers but the daemon itself. Requests may be passed on to them, and
+    theirs to the controller go before those of others."""
 
     brokers: tuple[Broker, ...]
 
@@ -45,6 +46,14 @@ class Answered(Struct, frozen=True, tag="answered"):
     answer: ApiAnswer
 
 
+class Ping(Struct, frozen=True, tag="ping"):
+    """To the front, again and again: does it still work?"""
+
+
+class Pong(Struct, frozen=True, tag="pong"):
+    """To the daemon: the answer to a `Ping`."""
+
+
 class Asked(Struct, frozen=True, tag="asked"):
     """To the daemon: a request of the controller's own came on that connection."""
 
@@ -53,12 +62,12 @@ class Asked(Struct, frozen=True, tag="asked"):
 
 
 class Told(Struct, frozen=True, tag="told"):
-    """To the daemon: what the operator ought to know of clients that are turned away."""
+    """To the daemon: what the operator ought to know, of clients that are turned away above all."""
 
     text: str
 
 
-Message = Setup | LiveBrokers | Answered | Asked | Told
+Message = Setup | LiveBrokers | Answered | Ping | Pong | Asked | Told
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -6,33 +6,28 @@ from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from controller import structured_log
-from controller.cli import setting_options as options
-from controller.cli.output import OutputFault
+from controller.cli.output import OutputFault, print_table
+from controller.cli.setting_options import with_settings
 from controller.operator.checks import check_all
 from controller.operator.findings import Finding
 from controller.operator.gathering import gather
+from controller.settings.settings import Loaded
 
 _ERRORS: Final = 1
 _COULD_NOT_CHECK: Final = 2
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command("check")
+@with_settings
 def check(
-    zookeeper: options.ZooKeeper = None,
-    broker_id: options.BrokerId = None,
-    listeners: options.Listeners = None,
-    log_dir: options.LogDir = None,
-    take_over: options.TakeOver = None,
-    log_format: options.LogFormat = None,
-    config: options.Config = None,
+    loaded: Loaded,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say whether `refold run` with the same settings would go well; changes nothing.
@@ -40,16 +35,7 @@ def check(
     Exit status: 0 no errors (there may be warnings), 1 errors, 2 it could not be checked: the
     settings cannot be used, or there is no ZooKeeper.
     """
-    settings, warnings = options.load_or_exit(
-        "refold check",
-        config,
-        zookeeper=zookeeper,
-        broker_id=broker_id,
-        listeners=listeners,
-        log_dir=log_dir,
-        take_over=take_over,
-        log_format=log_format,
-    )
+    settings, warnings = loaded
     structured_log.configure(settings.messages)
     facts = asyncio.run(gather(settings))
     findings = [Finding("settings", "warning", warning) for warning in warnings]
@@ -70,7 +56,6 @@ def _print(findings: list[Finding]) -> None:
     for one in findings:
         level = Text(one.level, _COLOURS[one.level])
         table.add_row(one.check, level, Text(one.text), Text(one.advice))
-    console = Console()
-    console.print(table)
+    print_table(table)
     counts = [f"{sum(one.level == level for one in findings)} {level}" for level in _COLOURS]
-    console.print(", ".join(counts))
+    typer.echo(", ".join(counts))

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,7 +15,8 @@ import typer
 
 from controller.cli import log_rendering as rendering
 from controller.cli.log_subjects import Subjects
-from controller.cli.output import OutputFault
+from controller.cli.output import OutputFault, print_table
+from controller.core.canonical import EVENT_SCHEMAS
 from eventstore import copying, stream
 from eventstore.errors import LogCorrupt, LogError
 from eventstore.filters import EventFilter
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 DAMAGED: Final = 1
 UNUSABLE: Final = 2
+TERM_MAX: Final = 2**31 - 1
+_STORED_MAX: Final = 2**63 - 1
 _FOLLOW_S: Final = 0.2
 
 app = typer.Typer(
@@ -44,6 +48,21 @@ app = typer.Typer(
 Log = Annotated[str, typer.Argument(metavar="LOG", help='Folder, segment, or "-".')]
 Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
 WithCommands = Annotated[bool, typer.Option("--commands", help="Each event's commands too.")]
+
+
+class Format(StrEnum):
+    """In whose words a log is shown."""
+
+    KAFKA = "kafka"
+
+
+InFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        help="As Kafka's controller.log and state-change.log would read. Only --from and --to.",
+    ),
+]
 
 
 @app.command("verify")
@@ -73,15 +92,21 @@ def show(
         str | None, typer.Option("--from", help="First number, or time as 2026-11-21T03:59:01.")
     ] = None,
     last: Annotated[str | None, typer.Option("--to", help="Last number, or time.")] = None,
-    kind: Annotated[list[str] | None, typer.Option(help="Kind; may be given again.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="Kind, as `refold log stats` names it; may be given again."),
+    ] = None,
     subject: Annotated[
         str | None, typer.Option(help='"t-0", "t", "broker 3" or a timer. Makes an index once.')
     ] = None,
     channel: Annotated[str | None, typer.Option(help="The connection it came on.")] = None,
-    term: Annotated[int | None, typer.Option(help="The controller epoch.")] = None,
+    term: Annotated[
+        int | None, typer.Option(min=0, max=TERM_MAX, help="The controller epoch.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     with_commands: WithCommands = False,
     as_json: Json = False,
+    as_format: InFormat = None,
 ) -> None:
     """Show events, one a line. Times are UTC unless they say otherwise. Lines for people are cut
     at 1000 characters, JSON is whole.
@@ -90,6 +115,8 @@ def show(
     """
     first_seq, from_ns = _bound(first, "--from")
     last_seq, to_ns = _bound(last, "--to")
+    if _is_after(first_seq, last_seq) or _is_after(from_ns, to_ns):
+        raise typer.BadParameter(f"{first} is after --to {last}", param_hint="--from")
     wanted = EventFilter(
         first_seq=first_seq,
         last_seq=last_seq,
@@ -100,11 +127,21 @@ def show(
         term=term,
         subject=subject,
     )
+    if as_format is Format.KAFKA:
+        from controller.cli.log_kafka import show_kafka_lines
+
+        with _errors():
+            show_kafka_lines(log, wanted, has_more=bool(limit or with_commands or as_json))
+        return
     with _errors(), LogReader.open(log) as reader:
+        _demand_kinds(reader, wanted.kinds)
+        number = 0
         for number, (event, commands) in enumerate(_records(reader, wanted, with_commands), 1):
             _write_record(event, commands, as_json)
             if number == limit:
                 break
+        if not number and not as_json:
+            typer.echo(f"refold log: {log}: no event matches", err=True)
 
 
 @app.command()
@@ -218,12 +255,26 @@ def _write_record(event: EventRecord, commands: list[CommandRecord], as_json: bo
     _write(rendering.json_text(content))
 
 
+def _demand_kinds(reader: LogReader, kinds: tuple[str, ...]) -> None:
+    """A kind that this version does not know is a slip, unless the log, of another one, has it."""
+    for kind in kinds:
+        if kind in EVENT_SCHEMAS or any(reader.events(EventFilter(kinds=(kind,)))):
+            continue
+        known = ", ".join(sorted(EVENT_SCHEMAS))
+        raise typer.BadParameter(f"no event is a {kind!r}; there are {known}", param_hint="--kind")
+
+
+def _is_after(first: int | None, last: int | None) -> bool:
+    return first is not None and last is not None and first > last
+
+
 def _bound(text: str | None, option: str) -> tuple[int | None, int | None]:
-    """The number, or the time in nanoseconds, that an option gives."""
+    """The number, or the time in nanoseconds, that an option gives; one that no log can hold as the
+    nearest that it can."""
     if text is None:
         return None, None
     if text.isdecimal():
-        return int(text), None
+        return min(int(text), _STORED_MAX), None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -233,7 +284,8 @@ def _bound(text: str | None, option: str) -> tuple[int | None, int | None]:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     whole_s = moment.replace(microsecond=0).timestamp()
-    return None, int(whole_s) * 1_000_000_000 + moment.microsecond * 1000
+    ns = int(whole_s) * 1_000_000_000 + moment.microsecond * 1000
+    return None, max(0, min(ns, _STORED_MAX))
 
 
 def _summary(report: VerifyReport) -> str:
@@ -262,11 +314,8 @@ def _rate(found: Statistics) -> float | None:
 
 
 def _print_stats(log: str, found: Statistics) -> None:
-    from rich.console import Console
-
-    console = Console()
-    console.print(_kinds_table("events", found.events))
-    console.print(_kinds_table("commands", found.commands))
+    print_table(_kinds_table("events", found.events))
+    print_table(_kinds_table("commands", found.commands))
     rate = _rate(found)
     state = "closed" if found.closed else "being written" if found.living else "not closed"
     header = found.header

@@ -1,4 +1,5 @@
-"""Standard output that cannot be written: its disk is full, or whoever read it has enough."""
+"""Standard output: what to do where it cannot be written (its disk is full, or whoever read it has
+enough), and tables."""
 
 import errno
 import io
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+    from rich.table import Table
+
+_ANY_WIDTH = 2**16
 
 
 class OutputFault(Exception):
@@ -63,3 +67,13 @@ def standard_output() -> StandardOutput:
         line_buffering=output.isatty(),
     )
     return output
+
+
+def print_table(table: "Table") -> None:
+    """Print it, and cut nothing: on a terminal long text is folded into its column, elsewhere each
+    row is one line, however long."""
+    from rich.console import Console
+
+    for column in table.columns:
+        column.overflow = "fold"
+    Console(width=None if sys.stdout.isatty() else _ANY_WIDTH).print(table)

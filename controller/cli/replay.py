@@ -20,7 +20,7 @@ _SHOWN = 50
 _STEP = 1000
 _AGREED, _DIFFERS, _UNUSABLE = 0, 1, 2
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command(name="replay")

@@ -7,29 +7,23 @@ from typing import Final
 import typer
 
 from controller import structured_log
-from controller.cli import setting_options as options
+from controller.cli.setting_options import with_settings
 from controller.errors import DaemonError
 from controller.operator.errors import StartRefused
 from controller.operator.running import run as run_daemon
+from controller.settings.settings import Loaded
 from eventstore.errors import LogError
 
 _GAVE_UP: Final = 1
 _REFUSED: Final = 2
 
 logger = logging.getLogger(__name__)
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command("run")
-def run(
-    zookeeper: options.ZooKeeper = None,
-    broker_id: options.BrokerId = None,
-    listeners: options.Listeners = None,
-    log_dir: options.LogDir = None,
-    take_over: options.TakeOver = None,
-    log_format: options.LogFormat = None,
-    config: options.Config = None,
-) -> None:
+@with_settings
+def run(loaded: Loaded) -> None:
     """Run the controller of a Kafka cluster until SIGTERM, which hands the role back.
 
     Without --take-over it waits until the role is free. Every setting may also come from the
@@ -37,16 +31,7 @@ def run(
 
     Exit status: 0 ended in order, 1 gave up while it ran, 2 refused to start.
     """
-    settings, warnings = options.load_or_exit(
-        "refold run",
-        config,
-        zookeeper=zookeeper,
-        broker_id=broker_id,
-        listeners=listeners,
-        log_dir=log_dir,
-        take_over=take_over,
-        log_format=log_format,
-    )
+    settings, warnings = loaded
     structured_log.configure(settings.messages)
     for warning in warnings:
         logger.warning("%s", warning)

@@ -1,8 +1,11 @@
 """The command line options that are settings; `run` and `check` share them."""
 
 import os
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypedDict, get_type_hints
 
 import typer
 
@@ -12,58 +15,69 @@ from controller.settings.sources import Given
 from controller.settings.table import SETTINGS
 
 
-def _default(flag: str) -> str:
-    return next(one.default or "" for one in SETTINGS if one.flag == flag)
+def _option(flag: str, metavar: str, help: str) -> Any:
+    """An option with a value; the help shows the default that the setting has."""
+    shown = next(one.default or False for one in SETTINGS if one.flag == flag)
+    return typer.Option(flag, metavar=metavar, help=help, show_default=shown)
 
 
-ZooKeeper = Annotated[
-    str | None, typer.Option("--zookeeper", metavar="HOST:PORT,.../CHROOT", help="ZooKeeper.")
-]
-BrokerId = Annotated[
-    str | None, typer.Option("--broker-id", metavar="ID", help="The daemon's own, no broker's.")
-]
-Listeners = Annotated[
-    str | None,
-    typer.Option(
-        "--listeners",
-        metavar="NAME://HOST:PORT,...",
-        help="Its addresses.",
-        show_default=_default("--listeners"),
-    ),
-]
-LogDir = Annotated[
-    str | None, typer.Option("--log-dir", metavar="DIR", help="Where event logs go.")
-]
-TakeOver = Annotated[
-    bool | None,
-    typer.Option(
-        "--take-over/--no-take-over",
-        help="Take the role from a living controller.",
-        show_default="no-take-over",
-    ),
-]
-LogFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--log-format",
-        metavar="auto|json|text",
-        help="Form of the messages.",
-        show_default=_default("--log-format"),
-    ),
-]
-Config = Annotated[
-    Path | None, typer.Option("--config", help="A .toml file, or a broker's server.properties.")
-]
+class _Options(TypedDict):
+    """Named as their flags, `log_dir` for --log-dir."""
+
+    zookeeper: Annotated[str | None, _option("--zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper.")]
+    broker_id: Annotated[str | None, _option("--broker-id", "ID", "The daemon's own, no broker's.")]
+    listeners: Annotated[
+        str | None, _option("--listeners", "NAME://HOST:PORT,...", "Its addresses.")
+    ]
+    inter_broker_protocol_version: Annotated[
+        str | None,
+        _option("--inter-broker-protocol-version", "VERSION", "The one that the brokers have."),
+    ]
+    log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Where event logs go.")]
+    take_over: Annotated[
+        bool | None,
+        typer.Option(
+            "--take-over/--no-take-over",
+            help="Take the role from a living controller.",
+            show_default="no-take-over",
+        ),
+    ]
+    log_format: Annotated[
+        str | None, _option("--log-format", "auto|json|text", "Form of the messages.")
+    ]
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A .toml file, or a broker's server.properties.")
+    ]
 
 
-def load_or_exit(command: str, config: Path | None, **options: str | bool | None) -> Loaded:
-    """The settings; where they cannot be used, says why and exits with status 2. `options` are
-    named as their flags, `log_dir` for --log-dir."""
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Puts these options before the command's own. Its first parameter gets what they, the
+    environment and the file make; where that cannot be used, it says why and ends with status 2.
+    """
+    _, *own = signature(command).parameters.values()
+    shared = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
+        for name, kind in get_type_hints(_Options, include_extras=True).items()
+    ]
+
+    @wraps(command)
+    def with_loaded(**values: Any) -> None:
+        options = {one.name: values.pop(one.name) for one in shared}
+        command(_load_or_exit(command.__name__, **options), **values)
+
+    # What typer makes the options of.
+    parameters = [*shared, *own]
+    with_loaded.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    with_loaded.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_loaded
+
+
+def _load_or_exit(command: str, config: Path | None, **options: str | bool | None) -> Loaded:
     try:
         return load(_given(options), os.environ, config)
     except SettingsError as error:
         for problem in error.problems:
-            typer.echo(f"{command}: {problem}", err=True)
+            typer.echo(f"refold {command}: {problem}", err=True)
         raise typer.Exit(2) from None
 
 

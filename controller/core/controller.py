@@ -17,6 +17,7 @@ from controller.core.commands import (
     StopReplicaRequest,
 )
 from controller.core.configuration import Configuration
+from controller.core.follower import Follower
 from controller.core.state import ControllerContext
 from controller.core.triggers import Trigger
 
@@ -26,7 +27,9 @@ class Controller:
 
     `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
     holds the role, `is_stopping` that the daemon is told to end, `is_backing_off` that
-    a failover of ours has just failed. `now_ms` is the wall clock of the event that is folded.
+    a failover of ours has just failed. `stood_session` is the session that stood for election last
+    (0: none has), `last_epoch` the highest controller epoch that it has held. `now_ms` is the wall
+    clock of the event that is folded, `follower` who is told of every step.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -39,7 +42,10 @@ class Controller:
         self.is_connected = False
         self.is_stopping = False
         self.is_backing_off = False
+        self.stood_session = 0
+        self.last_epoch = 0
         self.now_ms = 0
+        self.follower = Follower()
         self._cause = 0
         self._ordinal = 0
         self._issued: list[Issued] = []
@@ -57,7 +63,9 @@ class Controller:
         """Put a command out; it is carried out when the slice ends."""
         id = CommandId(self._cause, self._ordinal)
         self._ordinal += 1
-        self._issued.append(Issued(id, self.term, command, reason))
+        issued = Issued(id, self.term, command, reason)
+        self._issued.append(issued)
+        self.follower.issues(issued)
         return id
 
     def new_context(self) -> ControllerContext:
@@ -89,7 +97,9 @@ class Controller:
         """Issue a batch's requests in KB 12.2.2's order; their ids."""
         reason = Reason(batch.rule)
         sent = []
-        for request in batch.requests():
+        requests = list(batch.requests())
+        self.follower.sends(requests, batch.rule)
+        for request in requests:
             id = self.issue(request, reason)
             if isinstance(request, LeaderAndIsrRequest) or _deletes(request):
                 self.context.in_flight[id] = request

@@ -36,8 +36,8 @@ ROLE_BY_SESSION: Final = Deviation(
     name="role-by-session",
     defect="Kafka takes its own id in /controller for its own role, also when an earlier session "
     "left it: /controller exists and nobody controls.",
-    rule="The role is held by the session that owns /controller; an earlier one of the same id "
-    "counts as another broker.",
+    rule="The role is held by the session that owns /controller; what the daemon's own last "
+    "session left there is replaced at once, any other of the same id counts as another broker.",
     source="races.md R3 (KAFKA-14845), R15 (KAFKA-13407), KB 13.3.4; DESIGN.md, Terms",
 )
 EVERY_WRITE_GUARDED: Final = Deviation(
@@ -76,8 +76,8 @@ FAILOVER_BACK_OFF: Final = Deviation(
 REQUEST_CHANGES_SEEN: Final = Deviation(
     name="request-changes-seen",
     defect="What is written into /admin/reassign_partitions after it was created is never acted "
-    "on, and an entry that names a replica twice is never taken out: the znode stays, and no "
-    "further request is looked at.",
+    "on, an entry that names a replica twice is never taken out, and after a deletion by hand the "
+    "next request is not noticed: the znode stays, and no further request is looked at.",
     rule="Changes of the znode count as its creation does; what is left is written back at the "
     "version that was read.",
     source="races.md R22 (KAFKA-9478), KB 7.2 step 6, KB 7.6.3",
@@ -106,23 +106,57 @@ LEADERLESS_ANSWERED: Final = Deviation(
 LEADER_MOVED_FIRST: Final = Deviation(
     name="leader-moved-first",
     defect="A replica that is being added and already leads is dropped when its reassignment is "
-    "replaced or cancelled: the partition stays online without a leader.",
-    rule="Another replica in sync becomes leader before it is dropped; without one the partition "
-    "goes offline and is elected as such.",
+    "replaced or cancelled: the partition stays online without a leader. If the controller fails "
+    "in between, it stays leader or in sync outside of the assignment.",
+    rule="Another replica in sync becomes leader first, one that is not online is waited for; the "
+    "assignment is stored when it is dropped. Where nobody else is in sync the request is refused, "
+    "as by Kafka's KRaft controller.",
     source="races.md R24 (KAFKA-14808), OB-06, KB 7.8.4",
+)
+RESUME_ERRORS_TOLD: Final = Deviation(
+    name="resume-errors-told",
+    defect="One reassignment that cannot be resumed, because its partition has no state yet or "
+    "one that cannot be read, fails every failover that follows and cuts a broker's start short.",
+    rule="It is told and left as it stands; the others go on.",
+    source="KB 6.2 end, KB 7.7 A1, races.md R23 (KAFKA-8249)",
+)
+DELETION_ENDS_REASSIGNMENT: Final = Deviation(
+    name="deletion-ends-reassignment",
+    defect="A reassignment of a topic that is being deleted is resumed when a target broker "
+    "starts, and its LeaderAndIsr makes the deleted logs anew: these brokers refuse a later topic "
+    "of that name. After a failover the deletion waits for a reassignment that cannot end.",
+    rule="With its deletion the reassignments of a topic are over: neither resumed nor waited for.",
+    source="races.md R23 (KAFKA-8249), OB-02, KB 8.2.1, KB 9.1",
+)
+DELETION_MARK_ENDS: Final = Deviation(
+    name="deletion-mark-ends",
+    defect="A topic that had to wait while it was deleted, because a broker died that had deleted "
+    "its replicas already, stays marked as waiting when it is gone: a later topic of that name is "
+    "not deleted until one of its brokers restarts.",
+    rule="The mark goes with the topic.",
+    source="KB 2.2.2, KB 2.2.9, KB 8.6",
+)
+DELETION_NEEDS_NO_STATE: Final = Deviation(
+    name="deletion-needs-no-state",
+    defect="A replica of a topic that is being deleted, whose state znode is missing or cannot be "
+    "read, or that has no state here as its reassignment failed half way, is never told to delete "
+    "its log until the next failover.",
+    rule="It goes offline all the same, and is deleted.",
+    source="KB 5.2.5, SU-22",
 )
 ISR_BY_LEADER: Final = Deviation(
     name="isr-by-leader",
     defect="AlterPartition of a follower is accepted and makes it the leader without a new leader "
-    "epoch; an ISR with brokers outside the assignment is accepted too.",
-    rule="Both are answered with INVALID_REQUEST, as Kafka's KRaft controller does.",
+    "epoch; an ISR without the leader, or with brokers outside the assignment, is accepted too.",
+    rule="All are answered with INVALID_REQUEST, as Kafka's KRaft controller does.",
     source="OB-13, races.md R18, KB 11.2",
 )
 STANDS_AGAIN_WHEN_FENCED: Final = Deviation(
     name="stands-again-when-fenced",
     defect="When /controller_epoch is changed from outside the controller stays active with the "
     "old epoch, and all that it writes fails from then on.",
-    rule="It resigns and takes the role again, with an epoch above the one that stands there.",
+    rule="It resigns and takes the role again, with an epoch above its own and the one that stands "
+    "there.",
     source="OB-15, KB 13.3.1",
 )
 
@@ -138,6 +172,10 @@ ALL: Final = (
     EMPTY_TARGET_REFUSED,
     LEADERLESS_ANSWERED,
     LEADER_MOVED_FIRST,
+    RESUME_ERRORS_TOLD,
+    DELETION_ENDS_REASSIGNMENT,
+    DELETION_MARK_ENDS,
+    DELETION_NEEDS_NO_STATE,
     ISR_BY_LEADER,
     STANDS_AGAIN_WHEN_FENCED,
 )

@@ -31,7 +31,7 @@ from controller.core.events import (
 from controller.core.outcomes import CONNECTED, SLICE, Answers, Wait
 from controller.core.procedures.api_calls import refuse
 from controller.core.procedures.dispatch import process
-from controller.core.procedures.rebalance import TIMER as REBALANCE_TIMER
+from controller.core.procedures.rebalance import rebalance_timer
 from controller.core.procedures.responses import process_broker_answer, process_channel_fault
 from controller.core.procedures.role import BACK_OFF_TIMER
 from controller.core.triggers import (
@@ -106,7 +106,7 @@ class Fold:
                 if timer == BACK_OFF_TIMER:
                     self.controller.is_backing_off = False
                     self.controller.enqueue(Reelect())
-                elif timer == REBALANCE_TIMER:
+                elif timer == rebalance_timer(self.controller):
                     self.controller.enqueue(AutoPreferredReplicaLeaderElection())
                 return self._offer(fired)
         return None
@@ -140,6 +140,7 @@ class Fold:
         if self._procedure is not None:
             with suppress(TermOver):
                 self._procedure.throw(TermOver())
+            self.controller.follower.breaks_off()
             self._procedure = self._wait = None
             self.controller.triggers.appendleft(cast(Trigger, self._trigger))
         hand_back = [one for one in self.controller.triggers if isinstance(one, HandBack)]
@@ -163,6 +164,7 @@ class Fold:
                 if not self.controller.triggers:
                     return False
                 self._trigger = self.controller.triggers.popleft()
+                self.controller.follower.begins(self._trigger)
                 self._procedure = process(self.controller, self._trigger)
                 self._wait, result = None, None
             elif self._wait is not None and self._wait is not SLICE and result is None:
@@ -170,6 +172,7 @@ class Fold:
             try:
                 self._wait = self._procedure.send(result)
             except StopIteration:
+                self.controller.follower.ends()
                 self._procedure = self._wait = None
             result = None
             if self._wait is SLICE:

@@ -38,6 +38,8 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     is_loaded: bool
     is_stopping: bool
     is_backing_off: bool
+    stood_session: int
+    last_epoch: int
     epoch: int
     epoch_version: int
     brokers: list[Broker]
@@ -71,6 +73,8 @@ def take_snapshot(fold: Fold) -> bytes:
             is_loaded=context.is_loaded,
             is_stopping=controller.is_stopping,
             is_backing_off=controller.is_backing_off,
+            stood_session=controller.stood_session,
+            last_epoch=controller.last_epoch,
             epoch=context.epoch,
             epoch_version=context.epoch_version,
             brokers=list(context.brokers.values()),
@@ -104,6 +108,8 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.is_connected = snapshot.is_connected
     controller.is_stopping = snapshot.is_stopping
     controller.is_backing_off = snapshot.is_backing_off
+    controller.stood_session = snapshot.stood_session
+    controller.last_epoch = snapshot.last_epoch
     context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
     context.brokers = {broker.id: broker for broker in snapshot.brokers}

@@ -80,7 +80,7 @@ class TopicDeletionStopReplicaResponseReceived(
 
 
 class ZkPartitionReassignment(Struct, frozen=True, array_like=True, tag="ZkPartitionReassignment"):
-    """/admin/reassign_partitions was created or, without `created`, rewritten (KB 7.2)."""
+    """/admin/reassign_partitions was created (KB 7.2); not `created`: rewritten or deleted."""
 
     created: bool = True
 
@@ -88,14 +88,16 @@ class ZkPartitionReassignment(Struct, frozen=True, array_like=True, tag="ZkParti
 class PartitionReassignmentIsrChange(
     Struct, frozen=True, array_like=True, tag="PartitionReassignmentIsrChange"
 ):
-    """The state znode of a partition changed, below IBP 2.7-IV2 (KB 7.5)."""
+    """The ISR of a partition that is being reassigned changed (KB 7.5): below IBP 2.7-IV2 its state
+    znode was written, else its leader's AlterPartition was answered."""
 
     topic: str
     partition: int
 
 
 class ReplicaLeaderElection(Struct, frozen=True, array_like=True, tag="ReplicaLeaderElection"):
-    """/admin/preferred_replica_election was created (KB 3.9)."""
+    """/admin/preferred_replica_election was created (KB 3.9). Each other change is a reason to
+    look, too: on servers before 3.6 it uses up the watch for the next creation."""
 
 
 class AutoPreferredReplicaLeaderElection(

@@ -25,9 +25,9 @@ def trigger_of(path: str, change: str) -> Trigger | None:
         return Reelect() if change == "deleted" else ControllerChange()
     if change == "children":
         return _OF_CHILDREN.get(path)
-    if path == znodes.REASSIGN_PARTITIONS and change != "deleted":
+    if path == znodes.REASSIGN_PARTITIONS:
         return ZkPartitionReassignment(created=change == "created")
-    if path == znodes.PREFERRED_ELECTION and change == "created":
+    if path == znodes.PREFERRED_ELECTION:
         return ReplicaLeaderElection()
     parent, _, name = path.rpartition("/")
     if change == "data" and parent == znodes.BROKER_IDS and znodes.is_broker_id(name):

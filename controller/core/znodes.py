@@ -55,7 +55,7 @@ _SEQUENCED: Final = {
 T = TypeVar("T")
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], path: str, what: str, data: bytes | None) -> T:
+def decoded(decoder: msgspec.json.Decoder[T], path: str, what: str, data: bytes | None) -> T:
     """The content of a znode. Raises ZnodeError."""
     try:
         return decoder.decode(data or b"")
@@ -177,7 +177,7 @@ _broker_decoder = msgspec.json.Decoder(_BrokerZnode)
 def read_broker(broker: int, data: bytes | None, epoch: int) -> Broker:
     """A broker's registration (BrokerIdZNode.decode). Raises ZnodeError."""
     path = broker_path(broker)
-    znode = _decoded(_broker_decoder, path, "a broker", data)
+    znode = decoded(_broker_decoder, path, "a broker", data)
     if znode.version < 1:
         raise ZnodeError(f"{path}: version {znode.version} is not known")
     if znode.version == 1 or znode.endpoints is None:
@@ -237,7 +237,7 @@ def read_topic(topic: str, data: bytes | None) -> TopicContent:
     tell the operator.
     """
     path = topic_path(topic)
-    znode = _decoded(_topic_decoder, path, "a topic", data)
+    znode = decoded(_topic_decoder, path, "a topic", data)
     numbers: list[tuple[int, str]] = []
     for key in znode.partitions:
         number = _number(key)
@@ -302,7 +302,7 @@ _state_decoder = msgspec.json.Decoder(_StateZnode)
 
 def read_state(path: str, data: bytes | None, version: int) -> LeaderAndIsr:
     """A partition's leader and ISR (TopicPartitionStateZNode.decode). Raises ZnodeError."""
-    znode = _decoded(_state_decoder, path, "a partition state", data)
+    znode = decoded(_state_decoder, path, "a partition state", data)
     return LeaderAndIsr(
         znode.leader,
         znode.leader_epoch,
@@ -333,11 +333,13 @@ class _PartitionName(Struct, frozen=True):
     partition: Int32
 
 
-class _PartitionNames(Struct, frozen=True):
+class PartitionNames(Struct, frozen=True):
+    """A list of partitions by name, as several znodes hold it."""
+
     partitions: list[_PartitionName]
 
 
-_names_decoder = msgspec.json.Decoder(_PartitionNames)
+names_decoder = msgspec.json.Decoder(PartitionNames)
 
 
 def notification_path(parent: str, child: str) -> str:
@@ -352,7 +354,7 @@ def is_notification(parent: str, child: str) -> bool:
 
 def read_isr_change(path: str, data: bytes | None) -> list[tuple[str, int]]:
     """The partitions that an ISR notification names. Raises ZnodeError."""
-    names = _decoded(_names_decoder, path, "an ISR notification", data)
+    names = decoded(names_decoder, path, "an ISR notification", data)
     return [(one.topic, one.partition) for one in names.partitions]
 
 
@@ -365,7 +367,7 @@ _log_dir_decoder = msgspec.json.Decoder(_LogDirEvent)
 
 def read_log_dir_event(path: str, data: bytes | None) -> int:
     """The broker with a failed log directory. Raises ZnodeError."""
-    return _decoded(_log_dir_decoder, path, "a log directory event", data).broker
+    return decoded(_log_dir_decoder, path, "a log directory event", data).broker
 
 
 class _ConfigChange(Struct, frozen=True):
@@ -377,55 +379,7 @@ _config_change_decoder = msgspec.json.Decoder(_ConfigChange)
 
 def read_config_change(path: str, data: bytes | None) -> str:
     """The entity whose configuration changed, such as "topics/t". Raises ZnodeError."""
-    return _decoded(_config_change_decoder, path, "a configuration change", data).entity_path
-
-
-# What admin tools ask for through ZooKeeper ---------------------------------------------------
-
-
-class _ReassignmentEntry(Struct, frozen=True):
-    topic: str
-    partition: Int32
-    replicas: Replicas
-
-
-class _Reassignments(Struct, frozen=True):
-    version: Int32
-    partitions: list[_ReassignmentEntry]
-
-
-_reassignments_decoder = msgspec.json.Decoder(_Reassignments)
-
-ReassignmentEntries = dict[tuple[str, int], tuple[int, ...]]
-"""The replicas that each partition shall have."""
-
-
-def read_reassignments(data: bytes | None) -> ReassignmentEntries:
-    """The entries of /admin/reassign_partitions; the last one of a partition counts.
-
-    ReassignPartitionsZNode.decode. Raises ZnodeError.
-    """
-    znode = _decoded(_reassignments_decoder, REASSIGN_PARTITIONS, "a request", data)
-    return {(one.topic, one.partition): one.replicas for one in znode.partitions}
-
-
-def write_reassignments(entries: ReassignmentEntries) -> bytes:
-    """The content of /admin/reassign_partitions, its keys in Kafka's order."""
-    return msgspec.json.encode(
-        _Reassignments(
-            1,
-            [
-                _ReassignmentEntry(topic, number, replicas)
-                for (topic, number), replicas in entries.items()
-            ],
-        )
-    )
-
-
-def read_preferred_election(data: bytes | None) -> list[tuple[str, int]]:
-    """The partitions of /admin/preferred_replica_election. Raises ZnodeError."""
-    names = _decoded(_names_decoder, PREFERRED_ELECTION, "a request", data)
-    return [(one.topic, one.partition) for one in names.partitions]
+    return decoded(_config_change_decoder, path, "a configuration change", data).entity_path
 
 
 # /latest_producer_id_block --------------------------------------------------------------------
@@ -492,7 +446,7 @@ _feature_decoder = msgspec.json.Decoder(_FeatureZnode)
 
 def read_features(data: bytes | None) -> Features:
     """The content of /feature (FeatureZNode.decode, KB 1.2 item 10). Raises ZnodeError."""
-    znode = _decoded(_feature_decoder, FEATURE, "features", data)
+    znode = decoded(_feature_decoder, FEATURE, "features", data)
     if znode.version not in (1, 2) or znode.status not in (0, 1):
         raise ZnodeError(f"{FEATURE}: version {znode.version}, status {znode.status} not known")
     for name, level in znode.features.items():
@@ -525,4 +479,4 @@ _config_decoder = msgspec.json.Decoder(_ConfigZnode)
 
 def read_config(path: str, data: bytes | None) -> dict[str, str]:
     """The overrides of /config/topics/T; none where there is no data. Raises ZnodeError."""
-    return _decoded(_config_decoder, path, "a configuration", data).config if data else {}
+    return decoded(_config_decoder, path, "a configuration", data).config if data else {}

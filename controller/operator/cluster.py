@@ -42,11 +42,13 @@ async def _cluster(reader: ZooKeeperReader) -> ClusterFacts:
     found = await reader.znodes((*single, *map(znodes.broker_path, ids)))
     brokers: list[Broker] = []
     unreadable: list[str] = []
+    versions: dict[int, int] = {}
     for place, broker in enumerate(ids, len(single)):
         if found.errors[place]:
             continue
         try:
             brokers.append(znodes.read_broker(broker, found.data[place], found.czxids[place]))
+            versions[broker] = znodes.registration_version(found.data[place])
         except ZnodeError as error:
             unreadable.append(str(error))
     return ClusterFacts(
@@ -56,6 +58,7 @@ async def _cluster(reader: ZooKeeperReader) -> ClusterFacts:
         registered=tuple(ids),
         brokers=tuple(brokers),
         unreadable=tuple(unreadable),
+        registration_versions=versions,
         controller=_controller(found),
         migrating=_migrating(found.data[1]),
     )

@@ -26,8 +26,9 @@ class ControllerFacts(Struct, frozen=True, kw_only=True):
 
 class ClusterFacts(Struct, frozen=True, kw_only=True):
     """What stands below the chroot. `registered`: the ids in /brokers/ids; `unreadable`:
-    registrations that cannot be read, and why. `migrating`: the KRaft controller that
-    /migration names, if any."""
+    registrations that cannot be read, and why; `registration_versions`: of those that can, the
+    version of their JSON by broker id. `migrating`: the KRaft controller that /migration names,
+    if any."""
 
     chroot_exists: bool
     is_kafka: bool = False
@@ -35,6 +36,7 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     registered: tuple[int, ...] = ()
     brokers: tuple[Broker, ...] = ()
     unreadable: tuple[str, ...] = ()
+    registration_versions: dict[int, int] = {}
     controller: ControllerFacts | None = None
     migrating: int | None = None
 

@@ -53,7 +53,8 @@ async def _probe_server(server: Server) -> ServerFacts:
                     answer += part
     except TimeoutError:
         return ServerFacts(server=str(server), fault=f"no answer in {SERVER_SECONDS_MAX:g} s")
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        # UnicodeError: no such host name can be.
         return ServerFacts(server=str(server), fault=str(error))
     except anyio.BrokenResourceError:
         # It hung up on a command that it does not allow.
@@ -129,8 +130,11 @@ async def probe_clock(connect: ConnectString) -> int | None:
 
 def probe_disk(folder: Path) -> DiskFacts:
     """The log directory, or the nearest folder above it that exists; blocks for some fsyncs."""
-    existing = next((one for one in (folder, *folder.absolute().parents) if one.exists()), folder)
+    existing = folder
     try:
+        existing = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
+        if not existing.is_dir():
+            return DiskFacts(folder=folder, fault=f"{existing} is not a folder")
         with tempfile.TemporaryFile(dir=existing) as file:
             sync_ms = max(_sync_ms(file.fileno()) for _ in range(_SYNCS))
         free_bytes = shutil.disk_usage(existing).free

@@ -5,6 +5,7 @@ import gc
 import logging
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -39,12 +40,19 @@ immutable and make next to no cycles."""
 
 
 async def run(settings: Settings) -> None:
-    """Be the controller, or wait to become it, until a signal or a fault ends that.
+    """Be the controller, or wait to become it, until SIGTERM, SIGINT or a fault ends that. A second
+    signal ends the process at once.
 
     Raises StartRefused before anything was done, DaemonError when it had to give up, LogError when
     the log could not be closed.
     """
-    cluster_id = await _may_start(settings)
+    cluster_id = ""
+    with anyio.CancelScope() as starting:
+        _on_signal(lambda _: starting.cancel())
+        cluster_id = await _may_start(settings)
+    if starting.cancel_called:
+        logger.info("ended by a signal before the start; nothing was changed")
+        return
     folder = run_folder(settings.log_dir, time.time_ns())
     try:
         listeners = listen(settings.listeners)
@@ -70,15 +78,32 @@ async def run(settings: Settings) -> None:
 async def _may_start(settings: Settings) -> str:
     """The id of the cluster. Raises StartRefused."""
     facts = await read_zookeeper(settings)
-    deadline = time.monotonic() + settings.session_timeout_ms / 1000
-    while may_be_last_run(settings, facts) and time.monotonic() < deadline:
-        # Killed a moment ago and started again: the last run's session is not over yet.
-        await anyio.sleep(_OWN_SESSION_POLL_SECONDS)
-        facts = await read_zookeeper(settings)
-    reasons = [one.line for one in check_start(settings, facts) if one.level == "error"]
+    if may_be_last_run(settings, facts):
+        facts = await _after_last_run(settings, facts)
+    findings = check_start(settings, facts)
+    reasons = [one.line for one in findings if one.level == "error"]
     if reasons:
         raise StartRefused(reasons)
+    for one in findings:
+        if one.level == "warning":
+            logger.warning("%s", one.line)
     return _cluster_id(facts)
+
+
+async def _after_last_run(settings: Settings, facts: ZooKeeperFacts) -> ZooKeeperFacts:
+    """Killed a moment ago and started again: wait until the last run's session is over."""
+    wait_s = settings.session_timeout_ms / 1000
+    logger.info(
+        "/controller has the daemon's own id %d: waiting up to %g s for the session of an earlier "
+        "run to end",
+        settings.broker_id,
+        wait_s,
+    )
+    deadline = time.monotonic() + wait_s
+    while may_be_last_run(settings, facts) and time.monotonic() < deadline:
+        await anyio.sleep(_OWN_SESSION_POLL_SECONDS)
+        facts = await read_zookeeper(settings)
+    return facts
 
 
 def _cluster_id(facts: ZooKeeperFacts) -> str:
@@ -104,7 +129,9 @@ async def _run_daemon(
 ) -> str:
     """The reason that the daemon gave up for, empty for none. Raises DaemonError."""
     inbox = Inbox()
-    endpoint = ApiEndpoint(inbox.put, listeners, broker_id=settings.broker_id)
+    endpoint = ApiEndpoint(
+        inbox.put, listeners, broker_id=settings.broker_id, limits=settings.limits
+    )
     zookeeper = ZooKeeperConnection(
         settings.zookeeper, inbox.put, settings=_session_settings(settings)
     )
@@ -125,7 +152,7 @@ async def _run_daemon(
         housekeeping,
         settings.session_timeout_ms,
     )
-    _end_on_signals(daemon)
+    _on_signal(daemon.shut_down)
     reason = ""
     try:
         async with anyio.create_task_group() as tasks:
@@ -146,8 +173,9 @@ def _session_settings(settings: Settings) -> SessionSettings:
     )
 
 
-def _end_on_signals(daemon: Daemon) -> None:
-    """The first SIGTERM or SIGINT hands the role back; a second one ends the process at once."""
+def _on_signal(act: Callable[[str], None]) -> None:
+    """The first SIGTERM or SIGINT calls `act` with its name, in the place of what was to be called
+    before; a second one ends the process at once."""
     loop = asyncio.get_running_loop()
     ending = (signal.SIGTERM, signal.SIGINT)
 
@@ -155,7 +183,7 @@ def _end_on_signals(daemon: Daemon) -> None:
         for one in ending:
             loop.remove_signal_handler(one)
             signal.signal(one, signal.SIG_DFL)
-        daemon.shut_down(received.name)
+        act(received.name)
 
     for one in ending:
         loop.add_signal_handler(one, end, one)

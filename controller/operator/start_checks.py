@@ -89,6 +89,37 @@ def check_migration(settings: Settings, cluster: ClusterFacts) -> Iterator[Findi
     yield Finding("migration", "error", text, advice)
 
 
+def check_protocol_version(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
+    """The registrations do not contradict inter.broker.protocol.version.
+
+    A controller of the wrong version leaves lasting marks: on old brokers topic ids in every topic
+    and an enabled /feature, on new ones topics without ids. Where only some contradict, the
+    version is being changed broker by broker, which Kafka's controllers live with too.
+    """
+    protocol = settings.configuration().protocol
+    sides = {
+        broker: side
+        for broker, version in cluster.registration_versions.items()
+        if (side := protocol.contradicted_by(version))
+    }
+    if sides:
+        side, ids = next(iter(sides.values())), ", ".join(map(str, sides))
+        text = (
+            f"brokers with an inter.broker.protocol.version {side}: {ids}; "
+            f"the daemon has {protocol.name}"
+        )
+        if len(sides) == len(cluster.registration_versions):
+            advice = "give --inter-broker-protocol-version the one that the brokers have"
+            yield Finding("protocol", "error", text, advice)
+        else:
+            advice = "the brokers differ: change all of them over, and the daemon with them"
+            yield Finding("protocol", "warning", text, advice)
+    elif cluster.registration_versions:
+        text = f"no registration contradicts {protocol.name}"
+        advice = "it tells only whether a broker has 2.7 or later: compare the rest by hand"
+        yield Finding("protocol", "ok", text, advice)
+
+
 def _is_registered(settings: Settings, cluster: ClusterFacts) -> bool:
     return settings.broker_id in cluster.registered
 
@@ -103,4 +134,5 @@ CLUSTER_CHECKS: Final[tuple[ClusterCheck, ...]] = (
     check_broker_id,
     check_controller,
     check_migration,
+    check_protocol_version,
 )

@@ -68,15 +68,24 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 def folder(text: str) -> Path:
     """A folder; ~ is the home folder."""
-    return Path(text).expanduser()
+    try:
+        found = Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("a folder: ~ and ~user stand for home folders that there are") from None
+    if "\0" in text:
+        raise ValueError("a folder, in whose name no null character can be")
+    return found
 
 
 def connect_string(text: str) -> ConnectString:
     """Servers and chroot of ZooKeeper."""
     try:
-        return parse_connect_string(text)
+        found = parse_connect_string(text)
     except BadConnectString as error:
         raise ValueError(f"HOST:PORT,HOST:PORT/chroot ({error})") from None
+    for server in found.servers:
+        _check_host(server.host)
+    return found
 
 
 def protocol_version(text: str) -> str:
@@ -103,7 +112,17 @@ def _address(text: str) -> Address:
         raise ValueError(f"LISTENER://host:port, which {text!r} is not")
     if int(port) > 65535:
         raise ValueError(f"a port up to 65535, which {port} is not")
+    _check_host(host)
     return Address(listener.upper(), host.strip("[]"), int(port))
+
+
+def _check_host(host: str) -> None:
+    """What no resolver can be asked for is told here: asked, it raises what is no OSError."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        text = "a host whose name has from 1 to 63 characters between two dots"
+        raise ValueError(f"{text}, which {host[:80]!r} has not") from None
 
 
 def protocol_map(text: str) -> dict[str, str]:

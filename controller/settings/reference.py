@@ -1,6 +1,12 @@
 """Makes docs/settings.md: `python -m tools.pages --write`."""
 
-from controller.settings.table import IGNORED, REFUSED, SETTINGS, Setting
+from controller.settings.table import (
+    IGNORED,
+    IGNORED_FOR_ONE_LISTENER,
+    REFUSED,
+    SETTINGS,
+    Setting,
+)
 
 _HEAD = """\
 # Settings
@@ -55,6 +61,10 @@ def page() -> str:
             "## Keys of Kafka that are told of",
             "",
             *(f"- `{key}`: {why}." for key, why in IGNORED.items()),
+            *(
+                f"- `listener.name.<listener>.{key}`: {why}."
+                for key, why in IGNORED_FOR_ONE_LISTENER.items()
+            ),
             "",
         ]
     )

@@ -1,13 +1,15 @@
 """The settings of one run, gathered from all sources and checked."""
 
+import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, structs
 
+from controller.api.limits import Limits
 from controller.core.configuration import Configuration
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
@@ -16,6 +18,7 @@ from controller.settings.sources import Given, chosen, from_environment, from_fi
 from controller.settings.table import (
     BY_KEY,
     IGNORED,
+    IGNORED_FOR_ONE_LISTENER,
     OWN,
     REFUSED,
     SETTINGS,
@@ -23,6 +26,8 @@ from controller.settings.table import (
     kafka_keys,
 )
 from controller.zookeeper.servers import ConnectString
+
+_OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -41,7 +46,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     inter_broker_listener: str
     control_plane_listener: str | None
     socket_timeout_ms: int
+    limits: Limits
     unclean_leader_election_enable: bool
+    delete_topic_enable: bool
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_per_broker_percentage: int
+    leader_imbalance_check_interval_seconds: int
     take_over: bool
     rules: Literal["refold", "kafka"]
     log_dir: Path
@@ -60,6 +70,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             rules=self.rules,
             take_over=self.take_over,
             unclean_leader_election_enable=self.unclean_leader_election_enable,
+            delete_topic_enable=self.delete_topic_enable,
+            auto_leader_rebalance_enable=self.auto_leader_rebalance_enable,
+            leader_imbalance_per_broker_percentage=self.leader_imbalance_per_broker_percentage,
+            leader_imbalance_check_interval_seconds=self.leader_imbalance_check_interval_seconds,
             endpoints=self.advertised_listeners,
             rack=self.rack,
         )
@@ -86,6 +100,7 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
         for key, why in IGNORED.items()
         if (given := chosen(key, [file]))
     ]
+    warnings += _ignored_for_one_listener(file)
     warnings += _misspelt_variables(environment)
     if config and not is_toml(config):
         layers[-1] = _without_a_brokers_address(layers)
@@ -94,9 +109,10 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
         raise SettingsError(problems)
     endpoints, advertised = _endpoints(values, problems)
     listener = _inter_broker_listener(values, problems)
+    limits = _limits(values, problems)
     if problems:
         raise SettingsError(problems)
-    return Loaded(_settings(values, endpoints, advertised, listener), tuple(warnings))
+    return Loaded(_settings(values, endpoints, advertised, listener, limits), tuple(warnings))
 
 
 def _unknown(file: list[Given]) -> Iterator[str]:
@@ -113,6 +129,13 @@ def _refused(file: list[Given]) -> list[str]:
         for key, why in REFUSED.items()
         if (given := chosen(key, [file])) and given.text.lower() != "false"
     ]
+
+
+def _ignored_for_one_listener(file: list[Given]) -> Iterator[str]:
+    for key, text, source in file:
+        found = _OF_ONE_LISTENER.fullmatch(key)
+        if found and text and (why := IGNORED_FOR_ONE_LISTENER.get(found[1])):
+            yield f"{key} ({source}) has no effect: {why}"
 
 
 def _without_a_brokers_address(layers: list[list[Given]]) -> list[Given]:
@@ -200,11 +223,32 @@ def _inter_broker_listener(values: Mapping[str, Any], problems: list[str]) -> st
     return str(listener)
 
 
+def _limits(values: Mapping[str, Any], problems: list[str]) -> Limits:
+    """What clients may take of the endpoint."""
+    limits = Limits(
+        connections_max=values["max.connections"],
+        connections_per_address_max=values["max.connections.per.ip"],
+        connections_max_idle_ms=values["connections.max.idle.ms"],
+        request_timeout_ms=values["request.timeout.ms"],
+        request_bytes_max=values["socket.request.max.bytes"],
+        waiting_requests_max=values["queued.max.requests"],
+        whole_bytes_max=values["queued.max.request.bytes"],
+    )
+    largest = min(limits.request_bytes_max, limits.controller_request_bytes_max)
+    if limits.whole_bytes_max is not None and limits.whole_bytes_max < largest:
+        problems.append(
+            f"queued.max.request.bytes={limits.whole_bytes_max}: must be at least {largest}, the "
+            "size that a request to the controller may have"
+        )
+    return limits
+
+
 def _settings(
     values: Mapping[str, Any],
     listeners: tuple[Endpoint, ...],
     advertised: tuple[Endpoint, ...],
     inter_broker_listener: str,
+    limits: Limits,
 ) -> Settings:
     session_timeout_ms = values["zookeeper.session.timeout.ms"]
     return Settings(
@@ -220,7 +264,12 @@ def _settings(
         inter_broker_listener=inter_broker_listener,
         control_plane_listener=values["control.plane.listener.name"],
         socket_timeout_ms=values["controller.socket.timeout.ms"],
+        limits=limits,
         unclean_leader_election_enable=values["unclean.leader.election.enable"],
+        delete_topic_enable=values["delete.topic.enable"],
+        auto_leader_rebalance_enable=values["auto.leader.rebalance.enable"],
+        leader_imbalance_per_broker_percentage=values["leader.imbalance.per.broker.percentage"],
+        leader_imbalance_check_interval_seconds=values["leader.imbalance.check.interval.seconds"],
         take_over=values[OWN + "take.over"],
         rules=values[OWN + "rules"],
         log_dir=values[OWN + "log.dir"],

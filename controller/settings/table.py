@@ -8,12 +8,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
+from controller.api.limits import Limits
 from controller.core.protocol_versions import LATEST
 from controller.settings import parsing
 from eventstore.writer import SEGMENT_BYTES
 
 OWN: Final = "refold."
 """Begins a key that is refold's own, or one of Kafka's that is meant for the daemon alone."""
+
+_LIMITS: Final = Limits()
 
 
 class Setting(NamedTuple):
@@ -84,6 +87,7 @@ SETTINGS: Final = (
         parsing.protocol_version,
         LATEST,
         "The version that the brokers speak with each other. It must be the one of the brokers.",
+        "--inter-broker-protocol-version",
     ),
     Setting(
         "inter.broker.listener.name",
@@ -136,10 +140,81 @@ SETTINGS: Final = (
         "How long a broker may take to accept a connection or answer a request.",
     ),
     Setting(
+        "max.connections",
+        parsing.whole_number(1),
+        str(_LIMITS.connections_max),
+        "How many connections the endpoint has at a time, over all listeners; beyond it a new one "
+        "takes the place of another. Kafka's default is no limit.",
+    ),
+    Setting(
+        "max.connections.per.ip",
+        parsing.whole_number(1),
+        str(_LIMITS.connections_per_address_max),
+        "How many of them may come from one address. Kafka's default is no limit.",
+    ),
+    Setting(
+        "connections.max.idle.ms",
+        parsing.limit,
+        str(_LIMITS.connections_max_idle_ms),
+        "How long a connection to the endpoint may be silent between two requests. -1: for ever.",
+    ),
+    Setting(
+        "request.timeout.ms",
+        parsing.whole_number(1),
+        str(_LIMITS.request_timeout_ms),
+        "How long a broker may take to answer a client's request that is passed on to it.",
+    ),
+    Setting(
+        "socket.request.max.bytes",
+        parsing.whole_number(1),
+        str(_LIMITS.request_bytes_max),
+        "How large a request to the endpoint may be; those that are not passed on have lower "
+        "limits, too ([endpoint.md](endpoint.md#limits)).",
+    ),
+    Setting(
+        "queued.max.requests",
+        parsing.whole_number(1),
+        str(_LIMITS.waiting_requests_max),
+        "How many requests may wait for the controller's answer at a time.",
+    ),
+    Setting(
+        "queued.max.request.bytes",
+        parsing.limit,
+        str(_LIMITS.whole_bytes_max),
+        "How many bytes of requests the endpoint holds at a time, but for those that it passes on. "
+        "-1: no limit, which is Kafka's default.",
+    ),
+    Setting(
         "unclean.leader.election.enable",
         parsing.boolean,
         "false",
-        "Whether a replica outside the ISR may lead a topic that says nothing about it.",
+        "Whether a replica outside the ISR may lead a topic that says nothing about it. May be "
+        "changed while the cluster runs, for all brokers or for a topic, as in Kafka.",
+    ),
+    Setting(
+        "delete.topic.enable",
+        parsing.boolean,
+        "true",
+        "Whether topics may be deleted; without it what asks for a deletion is removed.",
+    ),
+    Setting(
+        "auto.leader.rebalance.enable",
+        parsing.boolean,
+        "true",
+        "Whether leadership goes back to the preferred replicas by itself.",
+    ),
+    Setting(
+        "leader.imbalance.per.broker.percentage",
+        parsing.whole_number(0),
+        "10",
+        "Of the partitions that prefer a broker, how many percent others may lead before "
+        "leadership goes back.",
+    ),
+    Setting(
+        "leader.imbalance.check.interval.seconds",
+        parsing.whole_number(1),
+        "300",
+        "How often that is looked at.",
     ),
     Setting(
         "refold.take.over",
@@ -202,8 +277,18 @@ REFUSED: Final = {
 IGNORED: Final = {
     "authorizer.class.name": "refold has no authorizer; the brokers' own go on",
     "client.quota.callback.class": "refold has no client quotas; the brokers' own go on",
+    "max.connections.per.ip.overrides": "refold has one limit for all addresses, "
+    "max.connections.per.ip",
+    "max.connection.creation.rate": "refold does not limit how often clients connect; "
+    "max.connections limits how many of them there are",
 }
 """Keys of Kafka that have no effect here, which the operator ought to know."""
+
+IGNORED_FOR_ONE_LISTENER: Final = {
+    "max.connections": "refold has one limit for all its listeners together, max.connections",
+    "max.connection.creation.rate": IGNORED["max.connection.creation.rate"],
+}
+"""The same for keys that Kafka has for one listener, too: listener.name.<listener>.<key>."""
 
 
 @cache

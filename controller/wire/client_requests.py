@@ -10,6 +10,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
 from controller.wire.errors import MalformedResponse, WireError
+from controller.wire.reading import UNREADABLE, after_tags
 
 HEAD_BYTES: Final = 8
 """What every request begins with, whatever its version."""
@@ -17,6 +18,10 @@ HEAD_BYTES: Final = 8
 
 class MalformedRequest(WireError):
     """The peer's bytes are not a request of the version that their header names."""
+
+
+class UnknownTaggedField(MalformedRequest):
+    """A request has a tagged field that kio does not know: it may be good, and cannot be read."""
 
 
 class RequestHead(NamedTuple):
@@ -32,6 +37,24 @@ def read_head(frame: bytes) -> RequestHead:
     return RequestHead(*unpack_from(">hhi", frame))
 
 
+def read_header(frame: bytes, *, flexible: bool) -> tuple[str, int]:
+    """The client id of a request, empty where it has none, and where its body begins.
+
+    Not for version 0 of ControlledShutdown, whose header has no client id. Raises
+    `MalformedRequest`.
+    """
+    try:
+        (length,) = unpack_from(">h", frame, HEAD_BYTES)
+        begin = HEAD_BYTES + 2
+        end = begin + max(int(length), 0)
+        at = after_tags(frame, end) if flexible else end
+    except UNREADABLE as fault:
+        raise MalformedRequest("a request whose header cannot be read") from fault
+    if at > len(frame):
+        raise MalformedRequest("a request that ends within its header")
+    return frame[begin:end].decode(errors="replace"), at
+
+
 def response_schema(head: RequestHead) -> Any:
     """kio's class of the answer to that request. Raises `MalformedRequest`."""
     try:
@@ -41,18 +64,19 @@ def response_schema(head: RequestHead) -> Any:
 
 
 def decode_request(head: RequestHead, frame: bytes) -> Any:
-    """The body of a whole request as kio's entity. Raises `MalformedRequest`."""
+    """The body of a whole request as kio's entity; what comes behind it is ignored, as by Kafka.
+
+    Raises `MalformedRequest`, `UnknownTaggedField`.
+    """
     what = f"request with api key {head.api_key} version {head.version}"
     try:
         schema = load_request_schema(head.api_key, head.version)
         _, at = entity_reader(schema.__header_schema__)(frame, 0)
-        body, size = entity_reader(schema)(frame, at)
-    # kio raises KeyError for a tagged field that its schema does not know.
-    except (KioIndexError, SerialError, ValueError, KeyError, struct.error) as fault:
+        return entity_reader(schema)(frame, at)[0]
+    except (KioIndexError, SerialError, ValueError, struct.error) as fault:
         raise MalformedRequest(f"{what} cannot be read: {fault!r}") from fault
-    if at + size != len(frame):
-        raise MalformedRequest(f"{what} has {len(frame)} bytes instead of {at + size}")
-    return body
+    except KeyError as fault:
+        raise UnknownTaggedField(f"{what} has an unknown tagged field: {fault}") from fault
 
 
 def encode_request(head: RequestHead, client_id: str, request: Any) -> bytes:

@@ -1,10 +1,11 @@
-"""What brokers ask of the controller as events, and its answers as frames, through kio."""
+"""What brokers ask of the controller as events, and its answers as frames."""
 
 import sys
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from itertools import groupby
-from typing import Any, Final
+from struct import Struct
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -23,14 +24,18 @@ from controller.core.events import (
     ControlledShutdownReceived,
     ProposedState,
 )
+from controller.core.values import UNKNOWN_BROKER_EPOCH
+from controller.wire.alter_partition import read_topics
 from controller.wire.client_requests import (
+    HEAD_BYTES,
     MalformedRequest,
     RequestHead,
-    decode_request,
     encode_response,
+    read_header,
     response_schema,
 )
 from controller.wire.primitives import NO_TOPIC_ID
+from controller.wire.reading import UNREADABLE, after_tags
 
 CONTROLLED_SHUTDOWN: Final = 7
 ALTER_PARTITION: Final = 56
@@ -43,32 +48,65 @@ SPOKEN: Final = {
 }
 """The first and the last version of each of the controller's own requests."""
 
+_FIRST_FLEXIBLE: Final = {CONTROLLED_SHUTDOWN: 3, ALTER_PARTITION: 0, ALLOCATE_PRODUCER_IDS: 0}
+_WITHOUT_CLIENT_ID: Final = (CONTROLLED_SHUTDOWN, 0)
+_FIRST_SHUTDOWN_WITH_EPOCH: Final = 2
 _FIRST_BY_TOPIC_ID: Final = 2
 _FIRST_WITH_RECOVERY_STATE: Final = 1
-_FIRST_WITH_ISR_EPOCHS: Final = 3
+_int32 = Struct(">i").unpack_from
+_int32_int64 = Struct(">iq").unpack_from
 _UNTHROTTLED: Final = timedelta(0)
 
 
-def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> ApiRequest:
-    """The event that a whole request is, with `request` as its number. Raises `MalformedRequest`.
+class Sender(NamedTuple):
+    """The broker that a request says it is of. `broker_epoch` is -1 where its version has none."""
+
+    broker: int
+    broker_epoch: int
+
+
+def read_sender(head: RequestHead, beginning: bytes) -> tuple[Sender, int]:
+    """Who sent one of the controller's own requests, and where the rest of its body begins: each
+    of them begins with its sender. Raises `MalformedRequest`.
 
     A request of a version that is not in `SPOKEN` is malformed, too.
     """
     first, last = SPOKEN[head.api_key]
     if not first <= head.version <= last:
-        raise MalformedRequest(f"api key {head.api_key}: version {head.version} is not offered")
-    body = decode_request(head, frame)
-    broker, broker_epoch = body.broker_id, getattr(body, "broker_epoch", -1)
+        raise MalformedRequest(f"{_what(head)} is not offered")
+    at = HEAD_BYTES
+    if (head.api_key, head.version) != _WITHOUT_CLIENT_ID:
+        _, at = read_header(beginning, flexible=_is_flexible(head))
+    try:
+        if head.api_key == CONTROLLED_SHUTDOWN and head.version < _FIRST_SHUTDOWN_WITH_EPOCH:
+            return Sender(_int32(beginning, at)[0], UNKNOWN_BROKER_EPOCH), at + 4
+        return Sender(*_int32_int64(beginning, at)), at + 12
+    except UNREADABLE as fault:
+        raise MalformedRequest(f"{_what(head)} ends before its sender") from fault
+
+
+def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> ApiRequest:
+    """The event that a whole request is, with `request` as its number. Raises `MalformedRequest`.
+
+    Read by hand, for speed, and because kio knows no way around tagged fields of later versions.
+    What comes behind the body is ignored, as by Kafka.
+    """
+    sender, at = read_sender(head, frame)
+    states: list[ProposedState] = []
+    try:
+        if head.api_key == ALTER_PARTITION:
+            states, at = read_topics(head.version, frame, at)
+        if _is_flexible(head):
+            at = after_tags(frame, at)
+    except UNREADABLE as fault:
+        raise MalformedRequest(f"{_what(head)} cannot be read: {fault!r}") from fault
+    if at > len(frame):
+        raise MalformedRequest(f"{_what(head)} ends early")
     if head.api_key == CONTROLLED_SHUTDOWN:
-        return ControlledShutdownReceived(request, head.version, broker, broker_epoch)
+        return ControlledShutdownReceived(request, head.version, *sender)
     if head.api_key == ALLOCATE_PRODUCER_IDS:
-        return AllocateProducerIdsReceived(request, head.version, broker, broker_epoch)
-    states = [
-        _proposed(head.version, topic, one)
-        for topic in _not_null(body.topics)
-        for one in _not_null(topic.partitions)
-    ]
-    return AlterPartitionReceived(request, head.version, broker, broker_epoch, states)
+        return AllocateProducerIdsReceived(request, head.version, *sender)
+    return AlterPartitionReceived(request, head.version, *sender, states)
 
 
 def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:
@@ -76,25 +114,12 @@ def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:
     return encode_response(head, _response(head.version, response_schema(head), answer))
 
 
-def _proposed(version: int, topic: Any, one: Any) -> ProposedState:
-    if version >= _FIRST_WITH_ISR_EPOCHS:
-        isr = tuple(member.broker_id for member in _not_null(one.new_isr_with_epochs))
-    else:
-        isr = _not_null(one.new_isr)
-    if version >= _FIRST_BY_TOPIC_ID:
-        named = (topic.topic_id.bytes if topic.topic_id else NO_TOPIC_ID).hex()
-    else:
-        named = topic.topic_name
-    recovery = one.leader_recovery_state if version >= _FIRST_WITH_RECOVERY_STATE else 0
-    return ProposedState(
-        named, one.partition_index, one.leader_epoch, isr, recovery, one.partition_epoch
-    )
+def _is_flexible(head: RequestHead) -> bool:
+    return head.version >= _FIRST_FLEXIBLE[head.api_key]
 
 
-def _not_null(array: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    if array is None:
-        raise MalformedRequest("an array is null")
-    return array
+def _what(head: RequestHead) -> str:
+    return f"request with api key {head.api_key} version {head.version}"
 
 
 def _response(version: int, response: Any, answer: ApiAnswer) -> Any:

@@ -1,12 +1,12 @@
 """Request and response headers, and an encoded request that is ready to be framed."""
 
 from dataclasses import dataclass
-from struct import Struct, error, unpack_from
+from struct import Struct, unpack_from
 
 from controller.wire.apis import Api
 from controller.wire.errors import MalformedResponse
 from controller.wire.primitives import legacy_string
-from controller.wire.reading import after_tags
+from controller.wire.reading import UNREADABLE, after_tags
 
 _request_header = Struct(">hhi").pack
 
@@ -34,5 +34,5 @@ def read_response_header(frame: bytes, flexible: bool) -> tuple[int, int]:
     try:
         (correlation_id,) = unpack_from(">i", frame)
         return correlation_id, after_tags(frame, 4) if flexible else 4
-    except (error, IndexError) as fault:
+    except UNREADABLE as fault:
         raise MalformedResponse(f"a response of {len(frame)} bytes has no header") from fault

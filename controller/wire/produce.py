@@ -1,11 +1,10 @@
 """The one thing of a Produce request that who passes it on must know: whether it is answered."""
 
-import struct
 from struct import unpack_from
 from typing import Final
 
 from controller.wire.client_requests import HEAD_BYTES, MalformedRequest
-from controller.wire.reading import after_tags, unsigned_varint
+from controller.wire.reading import UNREADABLE, after_tags, unsigned_varint
 
 PRODUCE: Final = 0
 
@@ -26,7 +25,7 @@ def wants_answer(version: int, beginning: bytes) -> bool:
         elif version >= _FIRST_WITH_TRANSACTIONAL_ID:
             at = _after_nullable_string(beginning, at)
         (acks,) = unpack_from(">h", beginning, at)
-    except (struct.error, IndexError) as fault:
+    except UNREADABLE as fault:
         raise MalformedRequest("a Produce request without acks where they must be") from fault
     return bool(acks)
 

@@ -1,10 +1,17 @@
 """Reading Kafka's primitive types from bytes: each function takes a position, gives the next one.
 
 All of them raise IndexError or struct.error where the bytes end too early, and ValueError where a
-length that may not be null is.
+length that may not be null is, or a varint is too long. The next position may lie behind the end.
 """
 
-from struct import unpack_from
+from struct import error, unpack_from
+from typing import Final
+
+UNREADABLE: Final = (IndexError, ValueError, error)
+"""What is raised for bytes that are not what was to be read."""
+
+_LAST_SHIFT: Final = 28
+"""Of the fifth byte: no varint of 32 bits has more."""
 
 
 def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -12,6 +19,8 @@ def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     value, shift = byte & 0x7F, 7
     while byte > 0x7F:
+        if shift > _LAST_SHIFT:
+            raise ValueError("a varint has more than 5 bytes")
         at += 1
         byte = data[at]
         value |= (byte & 0x7F) << shift

@@ -11,12 +11,11 @@ from msgspec import Struct
 
 from controller.core.canonical import digest, encode_command, encode_reason, kind_of
 from controller.core.commands import Issued, target_of
-from controller.fingerprint import core_fingerprint
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.verify import verify
-from replay.errors import OtherCoreError, ReplayError
-from replay.recorded import records
+from replay.errors import ReplayError
+from replay.recorded import demand_this_core, records
 from replay.snapshots import fold_at_start
 
 MISMATCHES_MAX = 1000
@@ -68,17 +67,10 @@ def verify_decisions(
 
 
 def _check_usable(reader: LogReader) -> None:
-    header = reader.header
-    if header.kind != "recorded":
-        raise ReplayError("this log is world-backed: its outcomes are computed, not recorded")
     report = verify(reader.path)
     for damage in report.damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    if header.core_fingerprint != core_fingerprint():
-        raise OtherCoreError(
-            f"recorded by core {header.core_fingerprint} (refold {header.code_version}), this is "
-            f"{core_fingerprint()}: run the replay of that version"
-        )
+    demand_this_core(reader.header)
 
 
 class _Comparison:

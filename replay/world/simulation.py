@@ -1,4 +1,4 @@
-"""A cluster in one process: the fold, the world's ZooKeeper, and brokers that say yes.
+"""A cluster in one process: the fold, the world's ZooKeeper and its brokers.
 
 What the daemon does with sockets is done here with values: commands go to the world, outcomes come
 back as events, the clock is a number that the caller moves. The same steps give the same log.
@@ -45,6 +45,7 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
+from replay.world.brokers import PartitionError, WorldBroker
 from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
@@ -69,13 +70,11 @@ PERSISTENT: Final = (
     "/admin/delete_topics",
     "/config",
     znodes.TOPIC_CONFIGS,
+    znodes.BROKER_CONFIGS,
+    znodes.CONFIG_CHANGES,
     znodes.ISR_CHANGES,
     znodes.LOG_DIR_EVENTS,
 )
-
-
-PartitionError = tuple[str, int, int]
-"""Topic, partition and error code in a broker's answer."""
 
 
 class Fate(Enum):
@@ -95,25 +94,29 @@ class Fate(Enum):
 class Simulation:
     """One controller in one small cluster.
 
-    `history` holds every event with the commands that it led to. `before` is called with each
-    command just before it is carried out: the place to let something else happen in between (with
-    `ask` and what does not run the controller). `fate` says what becomes of one for ZooKeeper,
-    `broker_errors` which partition errors a broker answers a request with.
+    `history` holds every event with the commands that it led to, `brokers` those that were sent a
+    request. `before` is called with each command just before it is carried out: the place to let
+    something else happen in between (with `ask` and what does not run the controller). `fate` says
+    what becomes of one for ZooKeeper, `broker_errors` which partitions a broker fails in a request,
+    `is_slow` whether it does what is asked but answers later (`answer_slow`).
     """
 
     def __init__(self, configuration: Configuration, zookeeper: ZooKeeper | None = None) -> None:
         self.fold = Fold(configuration)
         self.zookeeper = zookeeper or _empty_cluster()
+        self.brokers: dict[int, WorldBroker] = {}
         self.history: list[tuple[Recorded, list[Issued]]] = []
         self.before: Callable[[Issued], None] = lambda issued: None
         self.fate: Callable[[Issued], Fate] = lambda issued: Fate.ANSWERED
         self.broker_errors: Callable[[BrokerRequest], list[PartitionError]] = lambda request: []
+        self.is_slow: Callable[[BrokerRequest], bool] = lambda request: False
         self.now_ms = _START_MS
         self.session = 0
         self.is_stopped = False
         self._inbox: deque[tuple[str, Event]] = deque()
         self._admin = self.zookeeper.create_session()
         self._broker_sessions: dict[int, int] = {}
+        self._slow: list[tuple[BrokerAnswered, int]] = []
         self._drawn = 0
 
     # The controller
@@ -221,16 +224,44 @@ class Simulation:
             self._lose_connection()
 
     def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
-        epoch = command.broker_epoch
+        """A broker that is gone does not answer."""
+        run = self._run_of(command.broker)
+        if run is None:
+            return
         errors = self.broker_errors(command)
-        answered = BrokerAnswered(issued.id, command.broker, epoch, 0, errors)
-        self._inbox.append((f"broker:{command.broker}", answered))
+        answer = self.broker(command.broker).answer(command, errors)
+        answered = BrokerAnswered(issued.id, command.broker, command.broker_epoch, *answer)
+        if self.is_slow(command):
+            self._slow.append((answered, run))
+        else:
+            self._inbox.append((f"broker:{command.broker}", answered))
+
+    def answer_slow(self) -> None:
+        """Brokers answer what they were slow about, those that did not end meanwhile."""
+        slow, self._slow = self._slow, []
+        for answered, run in slow:
+            if self._run_of(answered.broker) == run:
+                self._inbox.append((f"broker:{answered.broker}", answered))
+        self.run()
+
+    def _run_of(self, broker: int) -> int | None:
+        """The broker epoch under which it is registered; None: it is not."""
+        stat = self.ask(GetData(znodes.broker_path(broker))).stat
+        return stat.czxid if stat else None
 
     def _draw(self) -> bytes:
         self._drawn += 1
         return self._drawn.to_bytes(16, "big")
 
     # The rest of the cluster
+
+    def broker(self, broker: int) -> WorldBroker:
+        """A broker, whether it runs or not."""
+        found = self.brokers.setdefault(broker, WorldBroker(broker))
+        run = self._run_of(broker)
+        if run is not None:
+            found.run(run)
+        return found
 
     def start_broker(self, broker: int, rack: str | None = None) -> None:
         """A broker registers, in a session of its own."""

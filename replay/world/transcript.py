@@ -12,6 +12,14 @@ from itertools import groupby
 from typing import Final
 
 from controller.core.commands import (
+    AlteredPartition,
+    AnswerAllocateProducerIds,
+    AnswerAlterPartition,
+    AnswerAlterPartitionReassignments,
+    AnswerControlledShutdown,
+    AnswerElectLeaders,
+    AnswerListPartitionReassignments,
+    ApiAnswer,
     BrokerRequest,
     CancelTimer,
     Choice,
@@ -35,11 +43,19 @@ from controller.core.commands import (
     WriteZnodes,
     target_of,
 )
+from controller.core.error_codes import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReceived,
+    ApiRequest,
     BrokerAnswered,
     ChannelFault,
     ChildrenRead,
+    ControlledShutdownReceived,
+    ElectLeadersReceived,
     Event,
+    ListPartitionReassignmentsReceived,
     Recorded,
     SessionConnected,
     SessionDisconnected,
@@ -57,6 +73,7 @@ from controller.core.operations import (
     FENCED,
     NO_NODE,
     NODE_EXISTS,
+    NOT_EMPTY,
     OK,
     RUNTIME_INCONSISTENCY,
     SESSION_EXPIRED,
@@ -66,7 +83,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.values import ANY_VERSION, NO_LEADER, RECOVERING, LeaderAndIsr
+from controller.core.values import ANY_VERSION, NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from controller.core.znodes import write_topic_id
 
 _CODES: Final = {
@@ -76,6 +93,7 @@ _CODES: Final = {
     NO_NODE: "no such znode",
     BAD_VERSION: "bad version",
     NODE_EXISTS: "exists",
+    NOT_EMPTY: "not empty",
     SESSION_EXPIRED: "session expired",
     FENCED: "fenced",
 }
@@ -90,7 +108,7 @@ def transcript(history: Iterable[tuple[Recorded, Sequence[Issued]]]) -> str:
     for recorded, issued in history:
         asked.update((one.id, one.command) for one in issued)
         event = recorded.event
-        if not issued and _is_plain_yes(event):
+        if not issued and _says_nothing(event):
             continue
         first, *more = _observed(event, asked)
         lines.append(f"{recorded.seq:3} {first}")
@@ -124,8 +142,41 @@ def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
             return _read(event, asked.get(event.command))
         case ZnodesWritten():
             return _written(event, asked.get(event.command))
+        case _ if isinstance(event, ApiRequest):
+            return _asked_for(event)
         case _:
             return [_told(event)]
+
+
+def _asked_for(request: ApiRequest) -> list[str]:
+    number = f"request {request.request}:"
+    match request:
+        case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
+            states = [
+                f"{one.topic}-{one.partition} e {one.leader_epoch} isr {_ids(one.isr)}"
+                f" at version {one.partition_epoch}"
+                for one in proposed
+            ]
+            return [f"{number} AlterPartition v{version} of broker {broker}", *states]
+        case AlterPartitionReassignmentsReceived(partitions=targets):
+            wanted = [
+                f"{one.topic}-{one.partition} "
+                + ("cancel" if one.replicas is None else f"to {_ids(one.replicas)}")
+                for one in targets
+            ]
+            return [f"{number} AlterPartitionReassignments", *wanted]
+        case ListPartitionReassignmentsReceived(partitions=named):
+            return [f"{number} ListPartitionReassignments of {_names(named)}"]
+        case ElectLeadersReceived(election=election, partitions=named):
+            return [f"{number} ElectLeaders, {election}, of {_names(named)}"]
+        case ControlledShutdownReceived(broker=broker):
+            return [f"{number} ControlledShutdown of broker {broker}"]
+        case AllocateProducerIdsReceived(broker=broker):
+            return [f"{number} AllocateProducerIds of broker {broker}"]
+
+
+def _names(named: list[tuple[str, int]] | None) -> str:
+    return "all" if named is None else ", ".join(f"{topic}-{number}" for topic, number in named)
 
 
 def _told(event: Event) -> str:
@@ -182,8 +233,13 @@ def _one_or_many(what: str, items: list[str]) -> list[str]:
 # What was decided -----------------------------------------------------------------------------
 
 
-def _is_plain_yes(event: Event) -> bool:
-    return isinstance(event, BrokerAnswered) and not (event.error or event.partition_errors)
+def _says_nothing(event: Event) -> bool:
+    """Whether a broker did what it was asked, or had done it before (KB 5.2.4)."""
+    return (
+        isinstance(event, BrokerAnswered)
+        and event.error == NONE
+        and all(code == STALE_CONTROLLER_EPOCH for _, _, code in event.partition_errors)
+    )
 
 
 def _distinct(issued: Sequence[Issued]) -> Iterator[list[Issued]]:
@@ -232,6 +288,8 @@ def spell(command: Command) -> list[str]:
             return [f"sync {path}"]
         case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
             return _request(command)
+        case _ if isinstance(command, ApiAnswer):
+            return _answer(command)
         case _:
             return [_other(command)]
 
@@ -243,7 +301,7 @@ def _request(request: BrokerRequest) -> list[str]:
                 f"LeaderAndIsr v{version}",
                 *(
                     f"{one.topic}-{one.partition} {spell_state(one.leadership)}"
-                    f" replicas {_ids(one.assignment.replicas)}{' new' if one.is_new else ''}"
+                    f" {_assignment(one.assignment)}{' new' if one.is_new else ''}"
                     for one in partitions
                 ),
             ]
@@ -266,6 +324,48 @@ def _request(request: BrokerRequest) -> list[str]:
                     for one in stopped
                 ),
             ]
+
+
+def _answer(answer: ApiAnswer) -> list[str]:
+    head = f"answer {answer.request}: code {answer.error}"
+    match answer:
+        case AnswerAlterPartition(partitions=altered):
+            return [head, *map(_altered, altered)]
+        case AnswerAlterPartitionReassignments() | AnswerElectLeaders():
+            return [
+                head,
+                *(
+                    f"{one.topic}-{one.partition} code {one.error} {one.message}".rstrip()
+                    for one in answer.partitions
+                ),
+            ]
+        case AnswerListPartitionReassignments(partitions=ongoing):
+            assignments = [
+                f"{one.topic}-{one.partition} {_assignment(one.assignment)}" for one in ongoing
+            ]
+            return [head, *assignments]
+        case AnswerControlledShutdown(remaining=remaining):
+            return [f"{head}, leading still {_names(list(remaining)) or 'nothing'}"]
+        case AnswerAllocateProducerIds(start=start, length=length):
+            return [f"{head}, {length} from {start} on"]
+
+
+def _altered(one: AlteredPartition) -> str:
+    topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
+    if one.error:
+        return f"{topic}-{one.partition} code {one.error}"
+    return (
+        f"{topic}-{one.partition} leader {one.leader} e {one.leader_epoch} isr {_ids(one.isr)}"
+        f" v {one.partition_epoch}"
+    )
+
+
+def _assignment(assignment: Assignment) -> str:
+    text = f"replicas {_ids(assignment.replicas)}"
+    for word, replicas in (("adding", assignment.adding), ("removing", assignment.removing)):
+        if replicas:
+            text += f" {word} {_ids(replicas)}"
+    return text
 
 
 def _other(command: Command) -> str:

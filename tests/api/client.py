@@ -1,6 +1,8 @@
 """A client or a broker that connects to the endpoint, with kio as its codec."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from struct import pack, unpack
 from types import TracebackType
@@ -15,6 +17,8 @@ ALLOCATE_PRODUCER_IDS = 67
 CONTROLLED_SHUTDOWN = 7
 API_VERSIONS = 18
 METADATA = 3
+
+CLOSED_WITHIN_S = 5
 
 
 def request_schema(api_key: int, version: int) -> Any:
@@ -51,14 +55,17 @@ def metadata_request() -> Any:
 
 
 class Client:
-    """One connection."""
+    """One connection, from an address of this machine."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
         self._port = port
+        self._address = address
         self._correlation = 100
 
     async def __aenter__(self) -> Self:
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self.reader, self.writer = await asyncio.open_connection(
+            "127.0.0.1", self._port, local_addr=(self._address, 0)
+        )
         return self
 
     async def __aexit__(
@@ -92,8 +99,18 @@ class Client:
         return await self.answer_to(self.send(api_key, version, request))
 
     async def closed(self) -> bool:
-        """Wait until the connection is closed without another byte."""
+        """Wait until the connection is closed; False where that takes long, or a byte comes."""
         try:
-            return await self.reader.read() == b""
+            async with asyncio.timeout(CLOSED_WITHIN_S):
+                return await self.reader.read(1) == b""
         except ConnectionError:
             return True
+        except TimeoutError:
+            return False
+
+
+@asynccontextmanager
+async def connected(count: int, port: int) -> AsyncIterator[list[Client]]:
+    """So many connections."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(Client(port)) for _ in range(count)]

@@ -11,10 +11,16 @@ from controller.api.limits import Limits
 from controller.api.listening import listen
 from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
 from controller.core.events import AllocateProducerIdsReceived, AlterPartitionReceived, ApiRequest
-from controller.core.values import Endpoint
+from controller.core.values import Broker, Endpoint
+from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab.ports import free_port
 
 OWN_ID = 1000
+
+
+async def echo(received: Received) -> bytes | None:
+    """A script: the request itself is the answer."""
+    return received.answer(received.frame)
 
 
 class Served:
@@ -80,3 +86,19 @@ async def serve() -> AsyncIterator[Serve]:
 @pytest.fixture
 async def served(serve: Serve) -> Served:
     return await serve()
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[ScriptedBroker]:
+    """A broker that listens, and answers everything with its echo."""
+    broker = ScriptedBroker(echo)
+    async with broker.listening():
+        yield broker
+
+
+@pytest.fixture
+async def with_broker(served: Served, broker: ScriptedBroker) -> Served:
+    """An endpoint that passes on to that broker; the daemon itself is a live broker, too."""
+    own = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", served.port)
+    served.endpoint.set_brokers([Broker(OWN_ID, 1, (own,)), broker.registered()])
+    return served

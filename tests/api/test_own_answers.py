@@ -18,7 +18,7 @@ from controller.api.front.routing import (
 from controller.api.front.versions import VersionTable
 from controller.wire.client_requests import RequestHead, decode_response
 from tests.api.client import request_schema
-from tests.api.scripted_broker import OFFERED, versions_answer
+from tests.scripted_broker import OFFERED, versions_answer
 
 OWN_ID = 1000
 BROKER = 4

@@ -1,12 +1,10 @@
 """What is passed on to a live broker, and what is answered in its stead."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from struct import pack
 from typing import Any
 
-import anyio
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -22,28 +20,15 @@ from tests.api.client import (
     metadata_request,
     request_schema,
 )
-from tests.api.conftest import OWN_ID, Serve, Served
-from tests.api.scripted_broker import OFFERED, ScriptedBroker
+from tests.api.conftest import OWN_ID, Serve, Served, echo
+from tests.scripted_broker import OFFERED, Received, ScriptedBroker, never
 from tools.lab.ports import free_port
 
-CREATE_TOPICS, LEADER_AND_ISR, ALTER_REPLICA_LOG_DIRS, REASSIGN = 19, 4, 34, 45
+CREATE_TOPICS, ALTER_REPLICA_LOG_DIRS, REASSIGN = 19, 34, 45
+FROM_A_CONTROLLER = LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, ALTER_CONFIGS = 32, 35, 44
 LIST_GROUPS, LIST_TRANSACTIONS = 16, 66
 BROKER, TOPIC = 4, 2
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[ScriptedBroker]:
-    broker = ScriptedBroker()
-    async with broker.listening():
-        yield broker
-
-
-@pytest.fixture
-async def with_broker(served: Served, broker: ScriptedBroker) -> Served:
-    own = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", served.port)
-    served.endpoint.set_brokers([Broker(OWN_ID, 1, (own,)), broker.broker])
-    return served
 
 
 async def test_a_request_and_its_answer_go_through_unchanged(
@@ -66,15 +51,15 @@ async def test_large_requests_and_answers_are_streamed(
     async with Client(with_broker.port) as client:
         client.writer.write(pack(">i", len(frame)) + frame)
         assert await client.receive() == pack(">i", 5) + frame
-    assert broker.received == [frame]
+    assert [one.frame for one in broker.received] == [frame]
 
 
 async def test_own_answers_and_passed_on_ones_come_in_the_order_of_the_requests(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
-    async def slow(head: RequestHead, frame: bytes) -> bytes | None:
+    async def slow(received: Received) -> bytes | None:
         await asyncio.sleep(0.1)
-        return b""
+        return received.answer(b"")
 
     broker.script = slow
     async with Client(with_broker.port) as client:
@@ -93,7 +78,7 @@ async def test_the_brokers_own_table_is_offered_without_what_we_do_not_do(
     async with Client(with_broker.port) as client:
         answer = await client.ask(API_VERSIONS, 3, api_versions())
     spans = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-    left_out = {CREATE_TOPICS, REASSIGN, LEADER_AND_ISR, ALTER_REPLICA_LOG_DIRS}
+    left_out = {CREATE_TOPICS, REASSIGN, *FROM_A_CONTROLLER, ALTER_REPLICA_LOG_DIRS}
     assert spans == {key: span for key, span in OFFERED.items() if key not in left_out}
     assert answer.supported_features[0].name == "x"
     assert (answer.finalized_features_epoch, answer.finalized_features[0].max_version_level) == (
@@ -172,8 +157,8 @@ async def test_other_configurations_are_passed_on(
 async def test_a_produce_request_with_acks_0_is_not_waited_for(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
-    async def silent_for_produce(head: RequestHead, frame: bytes) -> bytes | None:
-        return None if head.api_key == 0 else b"answer"
+    async def silent_for_produce(received: Received) -> bytes | None:
+        return await (never if received.api_key == 0 else echo)(received)
 
     broker.script = silent_for_produce
     schema = request_schema(0, 9)
@@ -183,20 +168,46 @@ async def test_a_produce_request_with_acks_0_is_not_waited_for(
     async with Client(with_broker.port) as client:
         client.send(0, 9, produce)
         head = client.send(METADATA, 12, metadata_request())
-        assert await client.receive() == pack(">i", head.correlation_id) + b"answer"
+        assert (await client.receive())[:4] == pack(">i", head.correlation_id)
     assert len(broker.received) == 2
+
+
+async def test_a_produce_request_whose_lengths_lie_closes_the_connection(
+    with_broker: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its transactional id is longer than any position in memory."""
+    frame = pack(">hhih", 0, 9, 5, -1) + b"\0" + b"\xff" * 20 + b"\1" + bytes(20)
+    async with Client(with_broker.port) as client:
+        client.writer.write(pack(">i", len(frame)) + frame)
+        assert await client.closed()
+    async with Client(with_broker.port) as client:
+        await client.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+    assert "a Produce request without acks where they must be" in caplog.text
+
+
+async def test_a_broker_that_does_not_say_what_it_offers_is_passed_nothing(
+    serve: Serve, broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.offers_error = ErrorCode.unsupported_version
+    served = await serve()
+    served.endpoint.set_brokers([broker.registered(7)])
+    async with Client(served.port) as client:
+        client.send(METADATA, 12, metadata_request())
+        assert await client.closed()
+    assert not broker.received
+    assert "broker 7: ApiVersions is answered with error" in caplog.text
 
 
 async def test_a_client_whose_broker_dies_is_disconnected_and_comes_back(serve: Serve) -> None:
     served = await serve()
-    first, second = ScriptedBroker(1), ScriptedBroker(2)
+    first, second = ScriptedBroker(echo), ScriptedBroker(echo)
     async with second.listening():
         async with first.listening():
-            served.endpoint.set_brokers([first.broker])
+            served.endpoint.set_brokers([first.registered(1)])
             async with Client(served.port) as client:
                 client.send(METADATA, 12, metadata_request())
                 await client.receive()
-                served.endpoint.set_brokers([second.broker])
+                served.endpoint.set_brokers([second.registered(2)])
                 # The version table that the client knows is the first broker's.
                 client.send(METADATA, 12, metadata_request())
                 assert await client.closed()
@@ -209,8 +220,8 @@ async def test_a_client_whose_broker_dies_is_disconnected_and_comes_back(serve: 
 async def test_a_broker_that_closes_instead_of_answering_ends_the_clients_connection(
     with_broker: Served, broker: ScriptedBroker
 ) -> None:
-    async def close(head: RequestHead, frame: bytes) -> bytes | None:
-        raise ConnectionResetError
+    async def close(received: Received) -> bytes | None:
+        return None
 
     broker.script = close
     async with Client(with_broker.port) as client:
@@ -218,17 +229,14 @@ async def test_a_broker_that_closes_instead_of_answering_ends_the_clients_connec
         assert await client.closed()
 
 
-async def test_a_broker_that_does_not_answer_is_not_waited_for_for_ever(serve: Serve) -> None:
-    async def silent(head: RequestHead, frame: bytes) -> bytes | None:
-        return None
-
-    served, broker = await serve(request_timeout_ms=300), ScriptedBroker(script=silent)
-    async with broker.listening():
-        served.endpoint.set_brokers([broker.broker])
-        async with Client(served.port) as client:
-            client.send(METADATA, 12, metadata_request())
-            with anyio.fail_after(5):
-                assert await client.closed()
+async def test_a_broker_that_does_not_answer_is_not_waited_for_for_ever(
+    serve: Serve, broker: ScriptedBroker
+) -> None:
+    served, broker.script = await serve(request_timeout_ms=300), never
+    served.endpoint.set_brokers([broker.registered()])
+    async with Client(served.port) as client:
+        client.send(METADATA, 12, metadata_request())
+        assert await client.closed()
 
 
 async def test_a_broker_that_cannot_be_reached_holds_nobody_up(
@@ -236,7 +244,7 @@ async def test_a_broker_that_cannot_be_reached_holds_nobody_up(
 ) -> None:
     served = await serve()
     dead = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", free_port())
-    served.endpoint.set_brokers([Broker(5, 1, (dead,)), broker.broker])
+    served.endpoint.set_brokers([Broker(5, 1, (dead,)), broker.registered()])
     for _ in range(4):
         async with Client(served.port) as client:
             client.send(METADATA, 12, metadata_request())
@@ -246,7 +254,7 @@ async def test_a_broker_that_cannot_be_reached_holds_nobody_up(
 
 async def test_a_request_goes_to_the_listener_of_the_same_name(serve: Serve) -> None:
     served = await serve(names=("INTERNAL", "EXTERNAL"))
-    inside, outside = ScriptedBroker(), ScriptedBroker()
+    inside, outside = ScriptedBroker(echo), ScriptedBroker(echo)
     endpoints = (
         Endpoint("INTERNAL", "PLAINTEXT", "127.0.0.1", inside.port),
         Endpoint("EXTERNAL", "PLAINTEXT", "127.0.0.1", outside.port),

@@ -21,8 +21,8 @@ from controller.core.commands import (
 from controller.core.events import BrokerAnswered, ChannelFault
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.wire.encoding import BatchEncoder
-from tests.brokers.conftest import Told
-from tests.brokers.scripted_broker import Received, ScriptedBroker, no_errors
+from tests.brokers.conftest import Told, flexible, no_errors
+from tests.scripted_broker import Received, ScriptedBroker
 
 TOPIC_ID = bytes(range(16))
 LEADERSHIP = LeaderAndIsr(1, 0, (1,), 0, 3)
@@ -120,7 +120,9 @@ async def test_an_error_code_is_an_answer_and_is_not_sent_again(
     channels: BrokerChannels, broker: ScriptedBroker, told: Told
 ) -> None:
     topic = TOPIC_ID + b"\x02" + pack(">ih", 0, 11) + b"\0\0"
-    broker.script = Sequence(lambda it: it.answer(pack(">h", 11) + b"\x02" + topic + b"\0"))
+    broker.script = Sequence(
+        lambda received: flexible(received, pack(">h", 11) + b"\x02" + topic + b"\0")
+    )
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
@@ -261,7 +263,7 @@ async def test_half_a_frame_is_a_lost_connection(
 @pytest.mark.parametrize(
     "garbage",
     [
-        lambda received: received.answer(b"\xff" * 30),
+        lambda received: flexible(received, b"\xff" * 30),
         lambda received: b"\1",
         lambda received: pack(">i", 77) + b"\0\0\0\1\0",
     ],
@@ -306,7 +308,7 @@ async def test_a_split_request_goes_on_where_it_broke_and_is_one_answer(
 ) -> None:
     error = TOPIC_ID + b"\x02" + pack(">ih", 0, 56) + b"\0\0"
     broker.script = Sequence(
-        lambda received: received.answer(pack(">h", 0) + b"\x02" + error + b"\0"), close
+        lambda received: flexible(received, pack(">h", 0) + b"\x02" + error + b"\0"), close
     )
     channels = start(body_bytes_max=500)
     async with broker.listening():

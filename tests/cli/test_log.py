@@ -108,7 +108,7 @@ def test_show_filters(log: Path) -> None:
     assert shown(log, "--kind", "timer_fired", "--kind", "watch_fired") == [1, 4]
     assert shown(log, "--term", "1") == [4]
     assert shown(log, "--limit", "1") == [1]
-    assert shown(log, "--channel", "nobody") == []
+    assert shown(log, "--from", "0001-01-01", "--to", "9999-12-31") == [1, 2, 3, 4]
 
 
 def test_show_by_subject(log: Path) -> None:
@@ -143,10 +143,54 @@ def test_show_gives_what_it_cannot_decode_as_it_is(tmp_path: Path) -> None:
     assert json.loads(done.stdout.splitlines()[0])["event"] == "0xc1ff"
 
 
-def test_show_a_wrong_bound(log: Path) -> None:
-    done = refold("log", "show", log, "--from", "yesterday")
-    assert done.returncode == 2
-    assert "neither a number nor a time" in done.stderr
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--from yesterday", "yesterday is neither a number nor a time"),
+        ("--from 3 --to 2", "3 is after --to 2"),
+        ("--from 2026-11-19 --to 2026-11-18", "2026-11-19 is after --to 2026-11-18"),
+        ("--term -1", "--term"),
+        ("--kind nonsense", "no event is a 'nonsense'; there are allocate_producer_ids_received, "),
+        ("--kind timer_fired --kind read_znodes", "no event is a 'read_znodes'"),
+    ],
+    ids=["no bound", "numbers", "times", "term", "unknown kind", "kind of command"],
+)
+def test_show_what_no_log_can_hold(log: Path, options: str, told: str) -> None:
+    done = refold("log", "show", log, *options.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--kind session_expired",
+        "--subject nonsense",
+        "--channel nobody",
+        "--term 7",
+        "--from 5",
+        "--from 2030-01-01",
+        "--from 99999999999999999999",
+        "--from 9999-12-31",
+        "--to 0001-01-01",
+    ],
+)
+def test_show_says_that_nothing_matches(log: Path, options: str) -> None:
+    done = refold("log", "show", log, *options.split())
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"refold log: {log}: no event matches\n"
+
+
+def test_show_is_silent_where_nothing_matches_for_a_program(log: Path) -> None:
+    done = refold("log", "show", "--json", log, "--subject", "nonsense")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_show_a_kind_that_only_the_log_knows(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(1), event(2, kind="foreseen")])
+    assert shown(tmp_path / "log", "--kind", "foreseen") == [2]
 
 
 def test_stats(log: Path) -> None:

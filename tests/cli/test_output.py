@@ -1,5 +1,6 @@
 """Output that cannot be written, and output that nobody reads."""
 
+import io
 import os
 import sqlite3
 import subprocess
@@ -7,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
+from controller.cli.output import print_table
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import event, header
 
@@ -79,3 +82,38 @@ def test_a_closed_standard_output(log: Path) -> None:
 def test_no_sub_command_offers_shell_completion(command: str) -> None:
     done = subprocess.run([*REFOLD, command, "--help"], capture_output=True, text=True, check=True)
     assert "completion" not in done.stdout
+
+
+class Terminal(io.StringIO):
+    """Standard output that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+LONG = "inter.broker.protocol.version"
+
+
+def table() -> Table:
+    made = Table("setting", "what to do")
+    made.add_row(LONG, "look " * 100)
+    return made
+
+
+def test_a_row_of_a_table_is_one_line_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_table(table())
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if LONG in line]
+    assert row.count("look") == 100
+
+
+def test_on_a_terminal_long_words_of_a_table_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "30")
+    print_table(table())
+    rows = [line.split("│") for line in terminal.getvalue().splitlines() if "│" in line]
+    assert "".join(row[1].strip() for row in rows) == LONG
+    assert sum(row[2].count("look") for row in rows) == 100
+    assert all(len("│".join(row)) <= 30 for row in rows)

@@ -12,6 +12,11 @@ from tools.lab.cluster_view import until
 from tools.lab.ports import free_port
 from tools.lab.refold import run
 
+WAITING = (
+    f"/controller has the daemon's own id {OWN_ID}: waiting up to 4 s for the session of an "
+    "earlier run to end"
+)
+
 
 def zookeeper_settings(folder: Path, content: str = "") -> str:
     """A file that keeps the wait for ZooKeeper short."""
@@ -29,17 +34,20 @@ async def refused(connect: str, folder: Path, content: str = "", *, broker_id: i
     assert status == 2, output
     assert "Traceback" not in output
     assert not (folder / "logs").exists()
-    (line,) = output.splitlines()
+    *before, line = output.splitlines()
+    assert [json.loads(one)["message"] for one in before] in ([], [WAITING])
     return line
 
 
 async def test_bad_settings_are_told_in_one_line_each() -> None:
-    status, output = await run("run", "--zookeeper", "zk:port", "--broker-id", "one")
+    options = ("--broker-id", "one", "--inter-broker-protocol-version", "4.0")
+    status, output = await run("run", "--zookeeper", "zk:port", *options)
     assert status == 2
     assert [line.split(": ")[1].split("=")[0] for line in output.splitlines()] == [
         "zookeeper.connect",
         "broker.id",
         "refold.log.dir is not given",
+        "inter.broker.protocol.version",
     ]
 
 
@@ -75,6 +83,7 @@ async def test_a_wrong_chroot(zookeeper: ZooKeeperServer, tmp_path: Path) -> Non
             "kraftControllerEpoch 5",
         ),
         ("/t5", "/migration", {"version": 0, "kraft_controller_id": 3000}, False, "3000 migrates"),
+        ("/t6", "/brokers/ids/1", {"version": 4, "host": "h", "port": 1}, True, "below 2.7: 1;"),
     ],
 )
 async def test_a_cluster_that_must_be_left_alone(
@@ -116,6 +125,34 @@ async def test_a_killed_runs_session_is_waited_for(
         await until(is_elected_again, 20, "the role again")
         assert await daemon.stop() == 0
         assert not await znodes.exists("/again/controller")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_wait_for_a_killed_runs_session(
+    zookeeper: ZooKeeperServer, tmp_path: Path, number: signal.Signals
+) -> None:
+    chroot = f"/{number.name}"
+    options = ("--config", zookeeper_settings(tmp_path))
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(zookeeper.connect + chroot, tmp_path / "logs", *options) as daemon,
+    ):
+        await make_cluster(znodes, chroot)
+        content = json.dumps({"version": 2, "brokerid": OWN_ID})
+        await znodes.create(f"{chroot}/controller", content, ephemeral=True)
+        await daemon.start()
+
+        async def is_waiting() -> bool:
+            return WAITING in [one["message"] for one in daemon.messages()]
+
+        await until(is_waiting, 20, "the wait")
+        assert await daemon.stop(number) == 0
+        assert [one["message"] for one in daemon.messages()] == [
+            WAITING,
+            "ended by a signal before the start; nothing was changed",
+        ]
+        assert not (tmp_path / "logs").exists()
 
 
 @pytest.mark.lab

@@ -303,7 +303,11 @@ def topic_json(partitions: Assignments, **fields: Any) -> bytes:
 
 def writes_state(topic: str, number: int) -> Callable[[Issued], bool]:
     """Tells the writes of a partition's state."""
-    path = znodes.state_path(topic, number)
+    return writes(znodes.state_path(topic, number))
+
+
+def writes(path: str) -> Callable[[Issued], bool]:
+    """Tells the writes of a znode."""
 
     def is_it(issued: Issued) -> bool:
         command = issued.command

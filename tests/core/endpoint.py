@@ -18,12 +18,10 @@ from controller.core.events import (
 from controller.core.values import LeaderAndIsr
 from tests.core.cluster import Cluster
 
-_ANSWERS = (AnswerAlterPartition, AnswerControlledShutdown, AnswerAllocateProducerIds)
-
 
 def answers(cluster: Cluster) -> list[ApiAnswer]:
     """Every answer so far."""
-    return [one.command for one in cluster.commands() if isinstance(one.command, _ANSWERS)]
+    return [one.command for one in cluster.commands() if isinstance(one.command, ApiAnswer)]
 
 
 def call(cluster: Cluster, request: ApiRequest) -> Any:

@@ -9,6 +9,7 @@ from controller.core.events import AlterPartitionReceived, ProposedState
 from replay.world.simulation import Fate
 from tests.core.cluster import Cluster, writes_state
 from tests.core.endpoint import alter_partition, answers, next_request, proposal
+from tests.core.reassigning import ask
 
 
 def cluster_with(*replicas: int, **settings: str) -> Cluster:
@@ -164,25 +165,80 @@ def test_CI_44_after_an_unclean_election_the_isr_grows_only_with_recovery() -> N
     assert (one.error, one.isr, one.recovery_state) == (codes.NONE, (1, 2), 0)
 
 
-@pytest.mark.parametrize(("sender", "isr"), [(1, (3, 2, 1)), (2, (1, 2)), (1, (1, 2, 4))])
-def test_OB_13_what_kafka_does_not_check(sender: int, isr: tuple[int, ...]) -> None:
-    cluster = Cluster(1, 2, 3, 4, rules="kafka").start()
-    cluster.create_topic("t", {0: [1, 2, 3]})
-    [one] = alter_partition(cluster, sender, proposal(cluster, "t", 0, isr=isr)).partitions
+def test_OB_13_another_order_is_written() -> None:
+    cluster = cluster_with(1, 2, 3)
+    [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(3, 2, 1))).partitions
     assert (one.error, one.partition_epoch) == (codes.NONE, 1)
-    members = ",".join(map(str, isr))
-    assert cluster.state("t", 0) == f"leader {sender} e 0 isr [{members}] v 1 ce 1"
+    assert cluster.state("t", 0) == "leader 1 e 0 isr [3,2,1] v 1 ce 1"
 
 
-@pytest.mark.parametrize(("sender", "isr"), [(2, (1, 2)), (1, (1, 2, 4))])
-def test_OB_13_refold_takes_an_isr_from_the_leader_and_of_replicas_only(
-    sender: int, isr: tuple[int, ...]
+# isr-by-leader ------------------------------------------------------------------------------------
+
+
+both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
+
+
+@both_rules
+@pytest.mark.parametrize(
+    ("sender", "isr"), [(2, (1, 2)), (2, (1, 2, 3)), (1, (1, 2, 4)), (1, (2, 3)), (1, (1, 2, 1))]
+)
+def test_OB_13_an_isr_that_is_not_the_leaders_or_not_of_replicas(
+    rules: str, sender: int, isr: tuple[int, ...]
 ) -> None:
-    cluster = Cluster(1, 2, 3, 4).start()
+    """By Kafka's rule who asks leads from then on, of the epoch of before."""
+    cluster = Cluster(1, 2, 3, 4, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     [one] = alter_partition(cluster, sender, proposal(cluster, "t", 0, isr=isr)).partitions
-    assert one.error == codes.INVALID_REQUEST
-    assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2,3] v 0 ce 1"
+    members = ",".join(map(str, isr))
+    changed = f"leader {sender} e 0 isr [{members}] v 1 ce 1"
+    assert one.error == (codes.INVALID_REQUEST if rules == "refold" else codes.NONE)
+    unchanged = "leader 1 e 0 isr [1,2,3] v 0 ce 1"
+    assert cluster.state("t", 0) == (unchanged if rules == "refold" else changed)
+
+
+@both_rules
+def test_R18_a_replica_that_has_left_the_assignment_stays_out(rules: str) -> None:
+    """Its late fetch makes the leader ask for it, by the epochs of before or those of now."""
+    cluster = Cluster(1, 2, 3, rules=rules).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    late = proposal(cluster, "t", 0, isr=(1, 2))
+    ask(cluster, (("t", 0), (1, 3)))
+    for_isr = proposal(cluster, "t", 0, isr=(1, 2, 3))
+    alter_partition(cluster, 1, for_isr)
+    assert cluster.leadership("t", 0).isr == (1, 3)
+    [one] = alter_partition(cluster, 1, late).partitions
+    assert one.error == codes.FENCED_LEADER_EPOCH
+    with_it = proposal(cluster, "t", 0, isr=(1, 3, 2))
+    [one] = alter_partition(cluster, 1, with_it).partitions
+    assert one.error == (codes.INVALID_REQUEST if rules == "refold" else codes.NONE)
+    assert cluster.leadership("t", 0).isr == ((1, 3) if rules == "refold" else (1, 3, 2))
+
+
+@both_rules
+def test_a_foreign_member_that_stands_there_can_be_dropped(rules: str) -> None:
+    """A stock controller has let it in: repeated it is answered, and the leader drops it."""
+    cluster = Cluster(1, 2, 3, rules="kafka").start()
+    cluster.create_topic("t", {0: [1, 2]})
+    alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1, 2, 3)))
+    cluster.shut_down()
+    later = Cluster(zookeeper=cluster.zookeeper, rules=rules).start()
+    for isr in ((1, 2, 3), (1, 2)):
+        [one] = alter_partition(later, 1, proposal(later, "t", 0, isr=isr)).partitions
+        assert (one.error, one.isr) == (codes.NONE, isr)
+
+
+@both_rules
+def test_an_older_partition_epoch_is_told_as_such(rules: str) -> None:
+    """Also of a foreign ISR: the leader waits for the state that it has not heard of yet."""
+    cluster = Cluster(1, 2, 3, rules=rules).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    old = proposal(cluster, "t", 0, isr=(1, 3))
+    alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1,)))
+    [one] = alter_partition(cluster, 1, old).partitions
+    assert one.error == codes.INVALID_UPDATE_VERSION
+
+
+# What is sent and answered ------------------------------------------------------------------------
 
 
 def test_every_broker_hears_of_every_named_partition_and_no_leader_and_isr_goes_out() -> None:

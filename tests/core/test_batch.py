@@ -13,6 +13,7 @@ from controller.core.commands import (
 from controller.core.events import BrokerAnswered
 from controller.core.procedures.responses import process_broker_answer
 from controller.core.state import Partition
+from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
 from controller.core.values import RECOVERING, Assignment, LeaderAndIsr
 from tests.core.driving import CONTROLLER_ID, EPOCH, Driven, broker
 
@@ -327,6 +328,78 @@ def test_CC_12_stop_replica_of_a_topic_that_is_queued_for_deletion(
         StopReplicaPartition("foo", 0, -2, True),
         StopReplicaPartition("foo", 1, -2, True),
     )
+    assert events_of_answers(cluster) == []
+
+
+@each_version
+def test_CC_13_the_answer_is_an_event_for_topics_whose_deletion_has_started(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    for partition in cluster.partitions:
+        cluster.batch.add_stop_replica((2,), partition, delete=True)
+    cluster.send()
+    assert events_of_answers(cluster) == [[("foo", 0), ("foo", 1)]]
+
+
+@each_version
+def test_CC_14_the_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    for partition in cluster.partitions:
+        cluster.batch.add_stop_replica((2,), partition, delete=False)
+    cluster.send()
+    assert events_of_answers(cluster) == []
+
+
+@each_version
+def test_the_answer_is_an_event_for_what_the_request_deletes_only(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    foo_0, foo_1, _ = cluster.partitions
+    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    cluster.batch.add_stop_replica((2,), foo_0, delete=True)
+    cluster.batch.add_stop_replica((2,), foo_1, delete=False)
+    cluster.send()
+    assert events_of_answers(cluster) == [[("foo", 0)]]
+
+
+def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, int]]]:
+    """The partitions of each controller event that broker 2's answers lead to."""
+    for issued in cluster.issued:
+        answered = BrokerAnswered(issued.id, 2, 1, error, [])
+        process_broker_answer(cluster.controller, answered)
+    events = cluster.controller.triggers
+    assert all(isinstance(one, TopicDeletionStopReplicaResponseReceived) for one in events)
+    return [one.asked for one in events]  # type: ignore[union-attr]
+
+
+def test_an_answer_that_refuses_the_whole_request_is_an_event_for_what_it_lists() -> None:
+    """KB 8.2.2, 8.6: a stale broker epoch lists nothing."""
+    for error, listed in ((77, []), (-1, [("foo", 0, -1), ("foo", 1, -1), ("bar", 1, -1)])):
+        cluster = Cluster()
+        cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+        for partition in cluster.partitions:
+            cluster.batch.add_stop_replica((2,), partition, delete=True)
+        cluster.send()
+        answered = BrokerAnswered(cluster.issued[0].id, 2, 1, error, listed)
+        process_broker_answer(cluster.controller, answered)
+        expected = [[(topic, number) for topic, number, _ in listed if topic == "foo"]]
+        events = list(cluster.controller.triggers)
+        assert [getattr(one, "asked", None) for one in events] == (expected if listed else [])
+
+
+def test_answers_that_come_without_the_role_are_no_events() -> None:
+    cluster = Cluster()
+    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
+    cluster.send()
+    cluster.controller.is_active = False
+    assert events_of_answers(cluster) == []
 
 
 @each_version

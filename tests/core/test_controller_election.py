@@ -180,25 +180,6 @@ def test_a_persistent_controller_znode_is_refused() -> None:
     assert seen.writes() == []
 
 
-def test_OB_15_an_epoch_raised_from_outside_fences_every_write() -> None:
-    """/controller still is ours (KB 13.3.1): Kafka stays active, and nothing gets through."""
-    cluster = Cluster(1, 2, rules="kafka").start()
-    cluster.put(znodes.CONTROLLER_EPOCH, b"7")
-    seen = cluster.seen()
-    cluster.create_topic("t", {0: [1, 2]})
-    assert cluster.is_active
-    assert cluster.state("t", 0) is None
-    assert seen.requested() == {}
-
-
-def test_OB_15_refold_takes_the_role_again_when_the_epoch_was_raised_from_outside() -> None:
-    cluster = Cluster(1, 2).start()
-    cluster.put(znodes.CONTROLLER_EPOCH, b"7")
-    cluster.create_topic("t", {0: [1, 2]})
-    assert (cluster.is_active, cluster.epoch()) == (True, 8)
-    assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 8"
-
-
 def test_fencing_in_a_failover_ends_it() -> None:
     cluster = Cluster(1, 2)
     cluster.change_topic_quietly("t", {0: [1, 2]})

@@ -4,18 +4,17 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import CommandId, ReadZnodes, WriteZnodes, ZooKeeperCommand
-from controller.core.election import Elected, preferred_leader
 from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, Create, SetData
 from controller.core.partition_states import PREVIOUS_STATES, PartitionState
 from controller.core.procedures.controlled_shutdown import CONTROLLED_SHUTDOWN
-from controller.core.procedures.leadership import OFFLINE, Candidate, Strategy, online_test
+from controller.core.procedures.leadership import OFFLINE, PREFERRED
 from controller.core.procedures.partition_changes import (
     change_partitions,
     retry_offline_partitions,
     start_partition_states,
 )
-from controller.core.state import ControllerContext, Partition
+from controller.core.state import Partition
 from controller.core.values import RECOVERED, RECOVERING, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome
 from tests.core.driving import CONTROLLER_ID, EPOCH, Driven, state_of, state_path
@@ -162,20 +161,13 @@ def test_transition_that_nobody_is_told_of(before: PartitionState, target: Parti
     assert not driven.issued
 
 
-def _preferred(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
-    is_online = online_test(context, partition)
-    return preferred_leader(partition.replicas, candidate.current.isr, is_online)
-
-
 def test_PS_09_online_partition_is_elected_again() -> None:
     driven = Driven(5)
     partition = driven.partition((5,), ONLINE)
     driven.lead(partition, 5, (5,))
     driven.lead(partition, 5, (5,))
-    preferred = Strategy("preferred", _preferred, lambda _, one: one.replicas)
 
-    driven.run(change_partitions(driven.controller, [partition], ONLINE, "test", preferred))
+    driven.run(change_partitions(driven.controller, [partition], ONLINE, "test", PREFERRED))
 
     state = LeaderAndIsr(5, 1, (5,), 2, EPOCH)
     assert partition.state is ONLINE

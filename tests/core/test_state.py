@@ -87,6 +87,42 @@ def test_CX_06_origin_and_target_of_an_assignment(
     assert (assignment.origin, assignment.target) == (origin, target)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "target", "expected"),
+    [
+        ((1, 2, 3, 4), (4, 2, 5, 3), Assignment((4, 2, 5, 3, 1), (5,), (1,))),
+        ((1, 2, 3), (4, 5, 6), Assignment((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))),
+        ((1, 2, 3), (3, 1, 2), Assignment((3, 1, 2))),
+        ((1, 2), (3, 3, 1), Assignment((3, 1, 2), (3,), (2,))),
+        ((1, 2), (), Assignment((1, 2), (), (1, 2))),
+    ],
+)
+def test_CX_06_what_becomes_of_a_new_target(
+    replicas: tuple[int, ...], target: tuple[int, ...], expected: Assignment
+) -> None:
+    assert Assignment(replicas).reassign_to(target) == expected
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        Assignment((1, 2, 3)),
+        Assignment((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3)),
+        Assignment((4, 2, 5, 3, 1), (5,), (1,)),
+    ],
+)
+def test_CX_07_the_own_target_again_changes_nothing(assignment: Assignment) -> None:
+    assert assignment.reassign_to(assignment.target) == assignment
+
+
+def test_CX_08_a_replaced_target_starts_from_the_origin() -> None:
+    origin = Assignment((1, 2, 3))
+    replaced = origin.reassign_to((4, 5, 6)).reassign_to((7, 8, 9))
+    assert replaced == Assignment((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
+    assert replaced == origin.reassign_to((7, 8, 9))
+    assert replaced.reassign_to((1, 2, 3)) == origin
+
+
 def test_brokers_that_shut_down_are_registered_but_not_live(context: ControllerContext) -> None:
     partition = context.topic("A").partition(0)
     context.shutting_down[2] = None

@@ -210,7 +210,7 @@ def test_a_topic_that_vanished_before_it_was_read_has_no_partitions() -> None:
     assert cluster.state("t", 0) is None
 
 
-# The daemon's own id --------------------------------------------------------------------------
+# own-id-repaired ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
@@ -302,6 +302,9 @@ def assert_never_told_of_the_daemon(cluster: Cluster) -> None:
             assignment = getattr(partition, "assignment", None)
             replicas = assignment.replicas if assignment else getattr(partition, "replicas", ())
             assert DAEMON not in replicas
+
+
+# Many topics --------------------------------------------------------------------------------------
 
 
 def test_partitions_of_many_topics_go_out_in_one_batch() -> None:

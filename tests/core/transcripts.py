@@ -11,6 +11,7 @@ from controller.core.commands import Issued
 from controller.core.events import Recorded
 from replay.world.simulation import Fate
 from tests.core.cluster import DAEMON, Cluster, reads, writes_state
+from tests.core.reassigning import example, play_example
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 
@@ -107,6 +108,26 @@ def own_id_repaired() -> History:
     return seen.history
 
 
+def reassignment() -> History:
+    """Seed 001's example, {1,2,3} to {4,5,6}: leader epochs 6 to 10, versions 8 to 15 (KB 7.10)."""
+    cluster = example()
+    seen = cluster.seen()
+    play_example(cluster)
+    return seen.history
+
+
+def topic_deletion() -> History:
+    """A broker is down when a topic is marked: the others delete, it follows when it is back."""
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1, 2, 3]})
+    cluster.put(znodes.topic_config_path("t"), b'{"version":1,"config":{"retention.ms":"1"}}')
+    cluster.stop_broker(3)
+    seen = cluster.seen()
+    cluster.put(znodes.delete_topic_path("t"), b"")
+    cluster.start_broker(3)
+    return seen.history
+
+
 SCENARIOS: tuple[Callable[[], History], ...] = (
     first_failover,
     failover_with_dead_leader,
@@ -117,4 +138,6 @@ SCENARIOS: tuple[Callable[[], History], ...] = (
     fencing,
     session_expiry_in_a_failover,
     own_id_repaired,
+    reassignment,
+    topic_deletion,
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eventstore.errors import LogNotFound, LogTooNew, NotALog
+from eventstore.errors import LogFailed, LogNotFound, LogTooNew, NotALog
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import command, events, header, write_log
@@ -163,8 +163,13 @@ def test_what_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(NotALog, match="not a log of refold"):
         verify(tmp_path / "other.db")
     write_log(tmp_path / "parent" / "run-1")
-    with pytest.raises(NotALog, match=r"holds 1 logs, name one of them; the last is .*run-1"):
+    with pytest.raises(NotALog, match=r"holds a log, name it: .*run-1"):
         verify(tmp_path / "parent")
+    write_log(tmp_path / "parent" / "run-2")
+    with pytest.raises(NotALog, match=r"holds 2 logs, name one of them; the last is .*run-2"):
+        verify(tmp_path / "parent")
+    with pytest.raises(LogFailed, match=r"text is a file: name a folder"):
+        verify(text / "run-1")
 
 
 def test_a_newer_format_is_named(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_command_may_come_after_the_roll_over(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LogFailed, match="Not a directory"):
+    with pytest.raises(LogFailed, match="file is a file: name a folder"):
         LogWriter.create(tmp_path / "file" / "log", header())
 
 

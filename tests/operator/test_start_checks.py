@@ -13,6 +13,7 @@ def facts(
     registered: tuple[int, ...] = (),
     controller: ControllerFacts | None = None,
     migrating: int | None = None,
+    registration_versions: dict[int, int] | None = None,
 ) -> ZooKeeperFacts:
     return ZooKeeperFacts(
         cluster=ClusterFacts(
@@ -22,6 +23,7 @@ def facts(
             registered=registered,
             controller=controller,
             migrating=migrating,
+            registration_versions=registration_versions or {},
         )
     )
 
@@ -68,3 +70,31 @@ def test_the_last_runs_session_is_waited_for_and_nothing_else() -> None:
     assert not may_be_last_run(settings(), facts(controller=other))
     assert not may_be_last_run(settings(), facts(controller=own, registered=(1000,)))
     assert not may_be_last_run(settings(), ZooKeeperFacts(fault="refused"))
+
+
+@pytest.mark.parametrize(
+    ("version", "registered", "level", "told"),
+    [
+        ("3.9", {1: 4, 2: 4}, "error", "version below 2.7: 1, 2; the daemon has 3.9-IV0"),
+        ("2.7-IV0", {1: 4}, "error", "version below 2.7: 1; the daemon has 2.7-IV0"),
+        ("2.6", {1: 5, 2: 6}, "error", "version 2.7 or later: 1, 2; the daemon has 2.6-IV0"),
+        ("3.9", {1: 5, 2: 4}, "warning", "version below 2.7: 2; the daemon has 3.9-IV0"),
+        ("2.6", {1: 5, 2: 4}, "warning", "version 2.7 or later: 1; the daemon has 2.6-IV0"),
+        ("2.7-IV0", {1: 5, 2: 5}, "ok", "no registration contradicts 2.7-IV0"),
+        ("2.6", {1: 4, 2: 2}, "ok", "no registration contradicts 2.6-IV0"),
+    ],
+    ids=["all old", "old", "all new", "one old", "one new", "new", "fits old"],
+)
+def test_a_protocol_version_that_registrations_contradict(
+    version: str, registered: dict[int, int], level: str, told: str
+) -> None:
+    given = settings({"inter.broker.protocol.version": version})
+    found = check_start(given, facts(registration_versions=registered))
+    (protocol,) = [one for one in found if one.check == "protocol"]
+    assert protocol.level == level
+    assert told in protocol.text
+    assert protocol.advice
+
+
+def test_without_brokers_nothing_is_said_of_their_protocol_version() -> None:
+    assert "protocol" not in [one.check for one in check_start(settings(), facts())]

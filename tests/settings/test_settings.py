@@ -136,6 +136,7 @@ def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
         ("refold.log.retention.bytes=0", "-1 for no limit"),
         ("listeners=PLAINTEXT:9092", "LISTENER://host:port"),
         ("listeners=PLAINTEXT://h:99999", "a port up to 65535"),
+        ("listeners=PLAINTEXT://h..b:9092", "which 'h..b' has not"),
         ("listener.security.protocol.map=A:B", "LISTENER:PROTOCOL"),
         ("security.inter.broker.protocol=TLS", "PLAINTEXT or SSL"),
     ],
@@ -154,6 +155,14 @@ def test_a_bad_flag_and_a_bad_variable_are_named(tmp_path: Path) -> None:
     text = problems(tmp_path, "", environment=environment, flags={"zookeeper.connect": "zk:port"})
     assert "broker.id=-1 (REFOLD_BROKER_ID): must be a whole number from 0" in text
     assert "zookeeper.connect=zk:port (--zookeeper.connect): must be HOST:PORT" in text
+    text = problems(tmp_path, "", flags={"zookeeper.connect": f"zk:1,{'z' * 64}:1"})
+    assert "(--zookeeper.connect): must be a host whose name has" in text
+
+
+@pytest.mark.parametrize("folder", ["~nobody-has-this-name/logs", "a\0b"])
+def test_a_log_directory_that_cannot_be(tmp_path: Path, folder: str) -> None:
+    text = problems(tmp_path, "", flags={"refold.log.dir": folder})
+    assert "(--refold.log.dir): must be a folder" in text
 
 
 def test_what_is_missing_is_said_with_the_ways_to_give_it(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from controller.cli.output import print_table
 from controller.fingerprint import code_version, core_fingerprint
 from tools.bench.contenders import ZOOKEEPER_HEAP, Contender, KafkaPeer, Refold
 from tools.bench.measurement import BenchError, Result, Sample, Step, bench
@@ -45,7 +46,7 @@ async def compare(
 ) -> list[Result]:
     """Measure the peer and then refold, each alone on the same cluster."""
     results = []
-    async with bench(folder, population, _say) as cluster:
+    async with bench(folder, population, protocol, _say) as cluster:
         for contender_type in (KafkaPeer, Refold) if with_peer else (Refold,):
             contender: Contender = contender_type(folder, cluster.server, protocol)
             try:
@@ -91,9 +92,9 @@ def _middle(samples: list[Sample], of: Callable[[Sample], float]) -> float:
 
 def _table(results: list[Result]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("step", no_wrap=True)
+    table.add_column("step")
     for name in ("controller", "min s", "median s", "max s", "CPU s", "requests", "MB", "ratio"):
-        table.add_column(name, justify="left" if name == "controller" else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name == "controller" else "right")
     by_title = [_steps_of(result) for result in results]
     for step, first in by_title[0].items():
         for result, steps in zip(results, by_title, strict=True):
@@ -113,7 +114,7 @@ def _table(results: list[Result]) -> Table:
 
 
 def _show(results: list[Result], told: list[str]) -> None:
-    _out.print(_table(results))
+    print_table(_table(results))
     for result in results:
         _out.print(f"peak RSS of {result.title}: {result.peak_rss_mb:.0f} MB", highlight=False)
     for line in told:

@@ -207,14 +207,17 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(folder: Path, population: Population, report: Report) -> AsyncIterator[Bench]:
+async def bench(
+    folder: Path, population: Population, protocol: str, report: Report
+) -> AsyncIterator[Bench]:
     """A bench that is set up, in `folder`; every process of it ends with the block."""
     server = FastZooKeeper(folder)
     report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
     try:
         await server.start()
         async with client_of(server.connect) as client:
-            stubs = await StubBrokers.start(server.connect, folder / "stub-brokers.log")
+            log = folder / "stub-brokers.log"
+            stubs = await StubBrokers.start(server.connect, log, protocol)
             try:
                 made = Bench(population, server, client, stubs, report)
                 await made.set_up()

@@ -22,6 +22,7 @@ import anyio
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.operations import OK, Create, Delete
+from controller.core.protocol_versions import LATEST, ProtocolVersion
 from controller.core.values import ANY_VERSION
 from tools.bench.zookeeper_reads import Client, client_of
 
@@ -139,8 +140,9 @@ class _Connection(asyncio.BufferedProtocol):
 class _Stubs:
     """All stubs of the process."""
 
-    def __init__(self, zookeeper: Client) -> None:
+    def __init__(self, zookeeper: Client, protocol: ProtocolVersion) -> None:
         self._zookeeper = zookeeper
+        self._protocol = protocol
         self._requests: list[Request] = []
         self._servers: dict[int, asyncio.Server] = {}
         self._ports: dict[int, int] = {}
@@ -172,8 +174,8 @@ class _Stubs:
         self._servers[broker] = server
         port = self._ports[broker] = server.sockets[0].getsockname()[1]
         asked_ns = time.monotonic_ns()
-        create = Create(znodes.broker_path(broker), _registration(port), ephemeral=True)
-        await self._write(create)
+        registration = _registration(port, self._protocol)
+        await self._write(Create(znodes.broker_path(broker), registration, ephemeral=True))
         return asked_ns
 
     async def _unregister(self, broker: int) -> int:
@@ -194,9 +196,9 @@ class _Stubs:
         self._requests.append(request)
 
 
-def _registration(port: int) -> bytes:
+def _registration(port: int, protocol: ProtocolVersion) -> bytes:
     znode = {
-        "version": 5,
+        "version": 5 if protocol.at_least("2.7-IV0") else 4,
         "host": HOST,
         "port": port,
         "jmx_port": -1,
@@ -208,12 +210,12 @@ def _registration(port: int) -> bytes:
     return json.dumps(znode).encode()
 
 
-async def _serve(connect: str) -> None:
+async def _serve(connect: str, protocol: str) -> None:
     loop = asyncio.get_running_loop()
     orders = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with client_of(connect) as zookeeper:
-        stubs = _Stubs(zookeeper)
+        stubs = _Stubs(zookeeper, ProtocolVersion(protocol))
         while line := await orders.readline():
             answer = json.dumps(await stubs.do(json.loads(line)))
             sys.stdout.write(answer + "\n")
@@ -228,11 +230,12 @@ class StubBrokers:
         self._turn = anyio.Lock()
 
     @classmethod
-    async def start(cls, connect: str, log: Path) -> Self:
-        """Start the process; it has no brokers yet. Its errors go to `log`."""
+    async def start(cls, connect: str, log: Path, protocol: str = LATEST) -> Self:
+        """Start the process; it has no brokers yet, and they register as those of `protocol` do.
+        Its errors go to `log`."""
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tools.bench.stub_brokers", connect),
+                *(sys.executable, "-m", "tools.bench.stub_brokers", connect, protocol),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
@@ -270,4 +273,4 @@ class StubBrokers:
 
 
 if __name__ == "__main__":
-    anyio.run(_serve, sys.argv[1])
+    anyio.run(_serve, sys.argv[1], sys.argv[2])

@@ -66,9 +66,9 @@ class Refold:
         """SIGCONT."""
         self._signal(signal.SIGCONT)
 
-    async def stop(self) -> int:
-        """SIGTERM, then wait; the exit status."""
-        self._signal(signal.SIGTERM)
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal that ends it in order, then wait; the exit status."""
+        self._signal(number)
         return await self.ended()
 
     async def ended(self) -> int:

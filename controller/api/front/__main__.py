@@ -15,7 +15,7 @@ from typing import Final
 
 from controller import structured_log
 from controller.api.front.server import Front
-from controller.api.messages import Link, Setup
+from controller.api.messages import Link, Setup, Told
 
 _PR_SET_PDEATHSIG: Final = 1
 _OWN_FILES: Final = 64
@@ -32,18 +32,27 @@ def _end_with(parent: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def _connections_max(wanted: int) -> int:
+def _connections_max(wanted: int, link: Link) -> int:
     """As many as wanted, if so many files may be open: two a connection that is passed on."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return wanted if hard == resource.RLIM_INFINITY else min(wanted, (hard - _OWN_FILES) // 2)
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    if files == resource.RLIM_INFINITY or wanted * 2 + _OWN_FILES <= files:
+        return wanted
+    possible = max((files - _OWN_FILES) // 2, 1)
+    link.send(
+        Told(
+            f"the endpoint has {possible} connections at most instead of max.connections={wanted}: "
+            f"a process may open {files} files here (ulimit -n)"
+        )
+    )
+    return possible
 
 
 async def _serve(descriptor: int) -> None:
     link = await Link.over(socket.socket(fileno=descriptor))
     setup = await link.receive()
     if isinstance(setup, Setup):
-        await Front(setup, link, _connections_max(setup.limits.connections_max)).run()
+        await Front(setup, link, _connections_max(setup.limits.connections_max, link)).run()
 
 
 if __name__ == "__main__":

@@ -1,63 +1,50 @@
-"""How many bytes of requests that are held as a whole there may be, over all connections."""
+"""How much may come, and how fast."""
 
 import asyncio
-from types import TracebackType
-from typing import Self
+import sys
+from collections.abc import Callable
+from functools import partial
 
 
 class Budget:
-    """Bytes that may be held at a time."""
+    """Bytes that may be held at a time; None: as many as come. First come, first served.
 
-    def __init__(self, bytes_max: int) -> None:
-        self._free = bytes_max
+    Room is taken for the whole of a request before it is read on: none that holds some waits for
+    more.
+    """
+
+    def __init__(self, bytes_max: int | None) -> None:
+        self._free = sys.maxsize if bytes_max is None else bytes_max
+        self._turn = asyncio.Lock()
         self._freed = asyncio.Event()
 
-    async def take(self, count: int) -> None:
-        """Wait until so many bytes are free."""
-        while self._free < count:
-            self._freed.clear()
-            await self._freed.wait()
-        self._free -= count
+    async def take(self, count: int) -> Callable[[], None]:
+        """Wait until so many bytes are free; gives what gives them back, to be called once."""
+        async with self._turn:
+            while self._free < count:
+                self._freed.clear()
+                await self._freed.wait()
+            self._free -= count
+        return partial(self._give_back, count)
 
-    def give_back(self, count: int) -> None:
-        """So many bytes are held no more."""
+    def _give_back(self, count: int) -> None:
         self._free += count
         self._freed.set()
 
 
-class Charge:
-    """What one request holds; given back at the end of the block unless it was handed over.
+class Pace:
+    """Bytes that may go on in a second, up to `burst` of them ahead of it. First come, first
+    served."""
 
-    It is charged for what has come, never for what a client says will come.
-    """
+    def __init__(self, bytes_per_second: int, burst: int) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._ahead_seconds_max = burst / bytes_per_second
+        self._turn = asyncio.Lock()
+        self._paid_until = 0.0
 
-    def __init__(self, budget: Budget, count: int = 0) -> None:
-        self._budget = budget
-        self._count = count
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()
-
-    async def add(self, count: int) -> None:
-        """Hold more, once there is room for it."""
-        await self._budget.take(count)
-        self._count += count
-
-    def hand_over(self) -> "Charge":
-        """The same charge for another holder; nothing is left of this one."""
-        other = Charge(self._budget, self._count)
-        self._count = 0
-        return other
-
-    def release(self) -> None:
-        """Hold nothing any more."""
-        self._budget.give_back(self._count)
-        self._count = 0
+    async def pay(self, count: int) -> None:
+        """Wait until so many bytes may go on."""
+        now = asyncio.get_running_loop().time
+        async with self._turn:
+            await asyncio.sleep(max(self._paid_until - self._ahead_seconds_max - now(), 0))
+            self._paid_until = max(self._paid_until, now()) + count / self._bytes_per_second

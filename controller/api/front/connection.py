@@ -1,38 +1,41 @@
 """One client's connection: requests in order, one at a time, as a broker takes them."""
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final
 
-from controller.api.errors import NoUpstream, Refused
+from controller.api.errors import NoUpstream, Refused, StandsBy
 from controller.api.front.admission import Admission, Worth
-from controller.api.front.budget import Budget, Charge
 from controller.api.front.desk import Desk
-from controller.api.front.live_brokers import LiveBroker, LiveBrokers, way_out
+from controller.api.front.lanes import SMALL_BYTES, Lane, Lanes
+from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.own_answers import answer_about_own_id, answer_here
+from controller.api.front.relay import Relay
 from controller.api.front.routing import Route, route
-from controller.api.front.streams import read_some, until, within
-from controller.api.front.upstream import Upstream
+from controller.api.front.streams import until, within
 from controller.api.front.versions import VersionTable
 from controller.api.limits import Limits
 from controller.core.commands import AnswerAlterPartition, ApiAnswer
 from controller.core.values import Endpoint
-from controller.wire.client_requests import HEAD_BYTES, RequestHead, decode_request, read_head
-from controller.wire.controller_requests import decode_controller_request, encode_answer
-from controller.wire.produce import PRODUCE, wants_answer
-
-T = TypeVar("T")
+from controller.wire.api_versions import read_api_versions
+from controller.wire.client_requests import (
+    HEAD_BYTES,
+    RequestHead,
+    UnknownTaggedField,
+    decode_request,
+    read_head,
+)
+from controller.wire.controller_requests import (
+    decode_controller_request,
+    encode_answer,
+    read_sender,
+)
 
 _SIZE_BYTES: Final = 4
-_UNCHARGED_BYTES: Final = 16 * 1024
-"""A request up to this size is read without a charge and decoded at once."""
 _INLINE_PARTITIONS: Final = 500
-_NOT_WHOLE: Final = "a request did not come as a whole, or a broker did not take it,"
-_PRODUCE_HEAD_BYTES: Final = 4096
-"""Client id and transactional id of a Produce request must fit in here."""
+_NOT_WHOLE: Final = "a request did not come as a whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,9 @@ class Shared:
     broker_id: int
     limits: Limits
     admission: Admission
-    budget: Budget
+    lanes: Lanes
     desk: Desk
     brokers: LiveBrokers
-    coder: Executor
-    """One thread, for bodies so large that the event loop had to wait for them."""
 
 
 class ClientConnection:
@@ -61,42 +62,44 @@ class ClientConnection:
         shared: Shared,
     ) -> None:
         self._number = number
-        self._came_in = came_in
         self._reader = reader
         self._writer = writer
         self._shared = shared
         self._limits = shared.limits
-        self._request_seconds_max = shared.limits.request_timeout_ms / 1000
-        self._broker: LiveBroker | None = None
-        self._upstream: Upstream | None = None
+        self._transfer_seconds_max = shared.limits.transfer_ms / 1000
+        self._relay = Relay(came_in, shared.brokers, shared.limits)
 
     async def serve(self) -> None:
         """Work until the client goes, or is silent for too long.
 
         Raises `Refused` or MalformedRequest where the client is at fault, `NoUpstream` where a
-        broker is, IncompleteReadError and ConnectionError where either has gone.
+        broker is, `StandsBy` where nobody is, IncompleteReadError and OSError where either has
+        gone.
         """
-        silent_ms = self._limits.first_request_ms
+        idle_ms = self._limits.connections_max_idle_ms
+        silent_ms: int | None = self._limits.first_request_ms
+        if idle_ms is not None:
+            silent_ms = min(self._limits.first_request_ms, idle_ms)
         try:
-            while start := await self._start_of_frame(silent_ms / 1000):
+            while start := await self._start_of_frame(silent_ms):
                 await self._handle(start)
-                silent_ms = self._limits.connections_max_idle_ms
+                silent_ms = idle_ms
         finally:
-            if self._upstream is not None:
-                self._upstream.close()
+            self._relay.close()
 
-    async def _start_of_frame(self, seconds_max: float) -> bytes:
+    async def _start_of_frame(self, silent_ms: int | None) -> bytes:
         """The first bytes of the next request; none where the client has gone or is silent."""
         try:
-            async with asyncio.timeout(seconds_max):
+            async with asyncio.timeout(None if silent_ms is None else silent_ms / 1000):
                 return await self._reader.read(_SIZE_BYTES)
         except TimeoutError:
             return b""
 
     async def _handle(self, start: bytes) -> None:
-        deadline = asyncio.get_running_loop().time() + self._request_seconds_max
+        deadline = asyncio.get_running_loop().time() + self._transfer_seconds_max
         async with until(deadline, _NOT_WHOLE):
-            beginning, size = await self._beginning(start)
+            size = await self._size(start)
+            beginning = await self._reader.readexactly(HEAD_BYTES)
         head = read_head(beginning)
         way = route(head.api_key)
         if way is Route.NOBODY:
@@ -104,121 +107,104 @@ class ClientConnection:
         if way is Route.BROKER:
             await self._pass_on(head, beginning, size - HEAD_BYTES, deadline)
             return
-        self._check_size(way, size)
-        with Charge(self._shared.budget) as charge:
-            async with until(deadline, _NOT_WHOLE):
-                frame = await self._whole(beginning, size, charge)
+        with ExitStack() as held:
+            lane, frame = await self._whole(way, head, beginning, size, held, deadline)
+            self._shared.admission.asked(self._number, lane.worth)
             if way is Route.CONTROLLER:
-                await self._ask_controller(head, frame, charge)
+                await self._ask_controller(head, frame, lane, held, deadline)
             elif way is Route.VERSIONS:
-                await self._reply(await self._versions(head))
+                await self._reply(await self._versions(head, frame))
             else:
-                await self._answer_or_pass_on(way, head, frame, deadline)
+                await self._answer_or_pass_on(way, head, frame, lane, deadline)
 
-    async def _beginning(self, start: bytes) -> tuple[bytes, int]:
-        """The head of a request, and the size of the whole of it."""
-        missing = _SIZE_BYTES + HEAD_BYTES - len(start)
-        data = start + await self._reader.readexactly(missing)
-        size = int.from_bytes(data[:_SIZE_BYTES], "big", signed=True)
+    async def _size(self, start: bytes) -> int:
+        """The size of a request; most are refused by nothing but that."""
+        data = start + await self._reader.readexactly(_SIZE_BYTES - len(start))
+        size = int.from_bytes(data, "big", signed=True)
         if not HEAD_BYTES <= size <= self._limits.request_bytes_max:
             raise Refused(
-                f"a request of {size} bytes; does it speak Kafka's protocol in plain text?"
+                f"a request of {size} bytes where {HEAD_BYTES} to {self._limits.request_bytes_max} "
+                "may be (socket.request.max.bytes); does it speak Kafka's protocol in plain text?"
             )
-        return data[_SIZE_BYTES:], size
+        return size
 
-    def _check_size(self, way: Route, size: int) -> None:
-        """Raises `Refused` for a request that is too large to be held as a whole."""
-        bytes_max = self._limits.inspected_request_bytes_max
-        if way is Route.CONTROLLER:
-            bytes_max = self._limits.controller_request_bytes_max
-        if size > bytes_max:
-            raise Refused(f"a request of {size} bytes where {bytes_max} are the most")
+    async def _whole(
+        self,
+        way: Route,
+        head: RequestHead,
+        beginning: bytes,
+        size: int,
+        held: ExitStack,
+        deadline: float,
+    ) -> tuple[Lane, bytes]:
+        """The lane that a request takes, and the whole of it."""
+        async with until(deadline, _NOT_WHOLE):
+            beginning += await self._reader.readexactly(min(size, SMALL_BYTES) - HEAD_BYTES)
+        lane = self._shared.lanes.of_others
+        if way is Route.CONTROLLER and self._shared.brokers.has(read_sender(head, beginning)[0]):
+            lane = self._shared.lanes.of_brokers
+        if size == len(beginning):
+            return lane, beginning
+        await lane.find_room(size, held, deadline)
+        async with within(lane.read_seconds_max, _NOT_WHOLE):
+            return lane, beginning + await self._reader.readexactly(size - len(beginning))
 
-    async def _whole(self, beginning: bytes, size: int, charge: Charge) -> bytes:
-        """The whole of a request, without its size."""
-        frame = bytearray(beginning)
-        while len(frame) < size:
-            chunk = await read_some(self._reader, size - len(frame))
-            frame += chunk
-            if len(frame) > _UNCHARGED_BYTES:
-                await charge.add(len(chunk))
-        return bytes(frame)
-
-    async def _ask_controller(self, head: RequestHead, frame: bytes, charge: Charge) -> None:
+    async def _ask_controller(
+        self, head: RequestHead, frame: bytes, lane: Lane, held: ExitStack, deadline: float
+    ) -> None:
+        await lane.find_place(len(frame), held, deadline)
         desk = self._shared.desk
         decode = partial(decode_controller_request, head, frame, desk.number())
-        event = await self._coded(decode, is_large=len(frame) > _UNCHARGED_BYTES)
-        self._shared.admission.asked(self._number, Worth.BROKER)
-        answer = await desk.ask(self._number, event, charge.hand_over())
+        event = await lane.coded(decode, is_large=len(frame) > SMALL_BYTES)
+        answer = await desk.ask(self._number, event, held.pop_all())
         encode = partial(encode_answer, head, answer)
-        await self._reply(await self._coded(encode, is_large=_is_large(answer)))
+        await self._reply(await lane.coded(encode, is_large=_is_large(answer)))
 
-    async def _coded(self, work: Callable[[], T], *, is_large: bool) -> T:
-        if not is_large:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._shared.coder, work)
-
-    async def _versions(self, head: RequestHead) -> bytes:
-        self._shared.admission.asked(self._number, Worth.CLIENT)
-        broker = await self._my_broker()
-        return (broker.table if broker else VersionTable(None)).answer(head)
+    async def _versions(self, head: RequestHead, frame: bytes) -> bytes:
+        asked = read_api_versions(head, frame)
+        try:
+            table = (await self._relay.broker()).table
+        except (NoUpstream, StandsBy):
+            # The client id of a broker is its broker id: it needs none but the controller's own.
+            if not asked.client_id.isdecimal():
+                raise
+            table = VersionTable(None)
+        return table.answer(head, asked)
 
     async def _answer_or_pass_on(
-        self, way: Route, head: RequestHead, frame: bytes, deadline: float
+        self, way: Route, head: RequestHead, frame: bytes, lane: Lane, deadline: float
     ) -> None:
-        decode = partial(decode_request, head, frame)
-        request = await self._coded(decode, is_large=len(frame) > _UNCHARGED_BYTES)
+        request = await self._decoded(head, frame, lane)
         if way is Route.HERE:
-            answer: bytes | None = answer_here(head)
-        else:
+            await self._reply(answer_here(head))
+            return
+        answer = None
+        if request is not None:
             answer = answer_about_own_id(head, request, self._shared.broker_id)
         if answer is None:
             await self._pass_on(head, frame, 0, deadline)
         else:
-            self._shared.admission.asked(self._number, Worth.CLIENT)
             await self._reply(answer)
+
+    async def _decoded(self, head: RequestHead, frame: bytes, lane: Lane) -> Any | None:
+        """The request; None if it is one of a later time, which a broker can judge."""
+        decode = partial(decode_request, head, frame)
+        try:
+            return await lane.coded(decode, is_large=len(frame) > SMALL_BYTES)
+        except UnknownTaggedField:
+            return None
 
     async def _pass_on(
         self, head: RequestHead, beginning: bytes, count: int, deadline: float
     ) -> None:
-        """Pass on a request of which `count` bytes are still to come, and its answer back."""
-        is_answered = True
-        async with until(deadline, _NOT_WHOLE):
-            upstream = await self._upstream_for(head)
-            if head.api_key == PRODUCE:
-                more = await self._reader.readexactly(min(count, _PRODUCE_HEAD_BYTES))
-                beginning, count = beginning + more, count - len(more)
-                is_answered = wants_answer(head.version, beginning)
-            await upstream.send(beginning, self._reader, count)
+        """Pass on a request of which `count` bytes still come, and its answer back."""
+        upstream = await self._relay.send(head, beginning, self._reader, count, deadline)
         self._shared.admission.asked(self._number, Worth.CLIENT)
-        if is_answered:
+        if upstream is not None:
             await upstream.answer(head.correlation_id, self._writer)
 
-    async def _upstream_for(self, head: RequestHead) -> Upstream:
-        """The connection to the client's broker. Raises `NoUpstream`, `Refused`."""
-        broker = await self._my_broker()
-        way = way_out(broker.broker, self._came_in) if broker else None
-        if broker is None or way is None:
-            raise NoUpstream("there is no live broker to pass a request on to")
-        if not broker.table.offers(head):
-            raise Refused(f"api key {head.api_key} version {head.version} is not offered")
-        if self._upstream is None or not self._upstream.stands:
-            if self._upstream is not None:
-                self._upstream.close()
-            self._upstream = await Upstream.open(way, self._request_seconds_max)
-        return self._upstream
-
-    async def _my_broker(self) -> LiveBroker | None:
-        """The broker whose table the client was told, for as long as it lives."""
-        brokers = self._shared.brokers
-        if self._broker is None:
-            self._broker = await brokers.pick(self._came_in)
-        elif not brokers.is_live(self._broker):
-            raise NoUpstream(f"broker {self._broker.broker.id} is gone")
-        return self._broker
-
     async def _reply(self, frame: bytes) -> None:
-        async with within(self._request_seconds_max, "an answer was not taken"):
+        async with within(self._transfer_seconds_max, "an answer was not taken"):
             self._writer.write(frame)
             await self._writer.drain()
 

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import count
 from typing import NamedTuple
 
-from controller.api.front.budget import Charge
 from controller.api.messages import Asked
 from controller.core.commands import ApiAnswer
 from controller.core.events import ApiRequest
@@ -13,37 +13,29 @@ from controller.core.events import ApiRequest
 
 class _Waiting(NamedTuple):
     answer: asyncio.Future[ApiAnswer]
-    charge: Charge
+    held: ExitStack
 
 
 class Desk:
-    """Hands requests to the controller, so many at a time, and its answers to who waits for them.
+    """Hands requests to the controller, and its answers to who waits for them.
 
-    A request keeps its place until it is answered, whether its client still waits or not: clients
-    that come and go cannot fill the controller's queue.
+    What a request holds is held until it is answered, whether its client still waits or not:
+    clients that come and go cannot fill the controller's queue.
     """
 
-    def __init__(
-        self, send: Callable[[Asked], None], *, first_number: int, waiting_max: int
-    ) -> None:
+    def __init__(self, send: Callable[[Asked], None], *, first_number: int) -> None:
         self._send = send
         self._numbers = count(first_number)
-        self._places = asyncio.Semaphore(waiting_max)
         self._waiting: dict[int, _Waiting] = {}
 
     def number(self) -> int:
         """The number of the next request."""
         return next(self._numbers)
 
-    async def ask(self, connection: int, event: ApiRequest, charge: Charge) -> ApiAnswer:
-        """Hand a request over and wait for its answer. The charge is the desk's from now on."""
-        try:
-            await self._places.acquire()
-        except BaseException:
-            charge.release()
-            raise
+    async def ask(self, connection: int, event: ApiRequest, held: ExitStack) -> ApiAnswer:
+        """Hand a request over and wait for its answer. What it holds is the desk's from now on."""
         answer: asyncio.Future[ApiAnswer] = asyncio.get_running_loop().create_future()
-        self._waiting[event.request] = _Waiting(answer, charge)
+        self._waiting[event.request] = _Waiting(answer, held)
         self._send(Asked(connection, event))
         return await answer
 
@@ -52,7 +44,6 @@ class Desk:
         waiting = self._waiting.pop(answer.request, None)
         if waiting is None:
             return
-        waiting.charge.release()
-        self._places.release()
+        waiting.held.close()
         if not waiting.answer.done():
             waiting.answer.set_result(answer)

@@ -7,11 +7,12 @@ from typing import Any, Final
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 
 from controller.api.front.authorisation import may_pass_on
-from controller.api.front.routing import API_VERSIONS
 from controller.api.front.streams import READ_AHEAD_BYTES
 from controller.api.front.versions import VersionTable
 from controller.core.values import Broker, Endpoint
+from controller.wire.api_versions import API_VERSIONS
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
+from controller.wire.controller_requests import Sender
 from controller.wire.errors import MalformedResponse
 
 _ASKED: Final = RequestHead(API_VERSIONS, 3, 0)
@@ -35,7 +36,7 @@ class LiveBroker:
 
 
 class LiveBrokers:
-    """Each broker is asked once in its epoch what it offers, again until it answers; only one
+    """All live brokers. Each broker is asked once in its epoch what it offers, again until it answers; only one
     that did is passed anything. `tell` takes what the operator ought to know."""
 
     def __init__(self, listeners: Sequence[Endpoint], tell: Callable[[str], None]) -> None:
@@ -43,19 +44,30 @@ class LiveBrokers:
         self._tell = tell
         self._asking: dict[Broker, asyncio.Task[None]] = {}
         self._answered: dict[Broker, LiveBroker] = {}
+        self._present: set[Sender] = set()
         self._turn = 0
         self._first = asyncio.Event()
 
     def set(self, brokers: Sequence[Broker]) -> None:
-        """These are the live brokers from now on."""
+        """These are the live brokers from now on, the daemon itself not among them."""
         for broker in [one for one in self._asking if one not in brokers]:
             self._asking.pop(broker).cancel()
             self._answered.pop(broker, None)
+        self._present = {Sender(one.id, one.epoch) for one in brokers}
         for broker in brokers:
             if broker not in self._asking:
                 self._asking[broker] = asyncio.create_task(self._ask(broker))
         if not self._answered:
             self._first.clear()
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there are any. The daemon knows none before it was controller."""
+        return bool(self._asking)
+
+    def has(self, sender: Sender) -> bool:
+        """Whether that is one of them, in its present epoch."""
+        return sender in self._present
 
     def is_live(self, one: LiveBroker) -> bool:
         """Whether it is still the same run of the broker, at the same place."""

@@ -3,6 +3,7 @@
 from enum import Enum, auto
 from typing import Final
 
+from controller.wire.api_versions import API_VERSIONS
 from controller.wire.controller_requests import SPOKEN
 
 
@@ -23,7 +24,6 @@ class Route(Enum):
     """The API is not offered; the connection is closed, as Kafka does."""
 
 
-API_VERSIONS: Final = 18
 LIST_GROUPS: Final = 16
 DESCRIBE_CONFIGS: Final = 32
 ALTER_CONFIGS: Final = 33

@@ -3,27 +3,24 @@
 import asyncio
 import logging
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from typing import Final
 
-from controller.api.errors import NoUpstream, Refused
+from controller.api.errors import NoUpstream, Refused, StandsBy
 from controller.api.front.admission import Admission
-from controller.api.front.budget import Budget
 from controller.api.front.complaints import Complaints
 from controller.api.front.connection import ClientConnection, Shared
 from controller.api.front.desk import Desk
+from controller.api.front.lanes import Lanes
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.streams import READ_AHEAD_BYTES, write_through
-from controller.api.messages import Answered, Link, Setup, Told
+from controller.api.listening import BACKLOG
+from controller.api.messages import Answered, Link, Ping, Pong, Setup, Told
 from controller.api.messages import LiveBrokers as LiveBrokersTold
 from controller.core.values import Endpoint
 from controller.wire.client_requests import MalformedRequest
 
 logger = logging.getLogger(__name__)
-
-_BACKLOG: Final = 512
 
 
 class Front:
@@ -38,19 +35,14 @@ class Front:
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._complaints = Complaints(self._tell, asyncio.get_running_loop().time)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._tell)
-        self._desk = Desk(
-            link.send,
-            first_number=setup.first_number,
-            waiting_max=limits.waiting_requests_max,
-        )
+        self._desk = Desk(link.send, first_number=setup.first_number)
         self._shared = Shared(
             setup.broker_id,
             limits,
             self._admission,
-            Budget(limits.whole_bytes_max),
+            Lanes(limits),
             self._desk,
             self._brokers,
-            ThreadPoolExecutor(1, thread_name_prefix="coder"),
         )
 
     async def run(self) -> None:
@@ -60,15 +52,16 @@ class Front:
                 partial(self._connected, listener.endpoint),
                 sock=socket.socket(fileno=listener.descriptor),
                 limit=READ_AHEAD_BYTES,
-                backlog=_BACKLOG,
+                backlog=BACKLOG,
             )
         while (message := await self._link.receive()) is not None:
             match message:
                 case Answered(answer=answer):
                     self._desk.answered(answer)
                 case LiveBrokersTold(brokers=brokers):
-                    own = self._setup.broker_id
-                    self._brokers.set([one for one in brokers if one.id != own])
+                    self._brokers.set(brokers)
+                case Ping():
+                    self._link.send(Pong())
 
     def _tell(self, text: str) -> None:
         self._link.send(Told(text))
@@ -77,25 +70,27 @@ class Front:
         self, came_in: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         number = next(self._numbers)
-        peer = writer.get_extra_info("peername")
-        address = str(peer[0]) if peer else "a client that has gone"
+        address = _address(writer)
         gone = self._admission.admit(number, address)
         if gone is not None:
+            self._complaints.add(_address(self._writers[gone]), f"it made room for {address}")
             self._writers[gone].transport.abort()
-            self._complaints.add(address, "there were too many; the longest silent one went")
         self._writers[number] = writer
         write_through(writer)
         try:
             await ClientConnection(number, came_in, reader, writer, self._shared).serve()
         except (Refused, NoUpstream, MalformedRequest) as fault:
             self._complaints.add(address, str(fault))
-        except TimeoutError:
-            self._complaints.add(address, "an answer did not come from a broker, or was not taken")
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # It went, or its broker did.
+        except (asyncio.IncompleteReadError, OSError, StandsBy):
+            pass  # It went, or its broker did, or it has to go elsewhere.
         except Exception:
             logger.exception("the connection of %s is closed by a fault in refold", address)
         finally:
             self._admission.gone(number)
             del self._writers[number]
             writer.transport.abort()
+
+
+def _address(writer: asyncio.StreamWriter) -> str:
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if peer else "a client that has gone"

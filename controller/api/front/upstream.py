@@ -5,7 +5,8 @@ from struct import unpack
 from typing import Final
 
 from controller.api.errors import NoUpstream
-from controller.api.front.streams import READ_AHEAD_BYTES, copy, write_through
+from controller.api.front.streams import READ_AHEAD_BYTES, copy, within, write_through
+from controller.api.limits import Limits
 from controller.core.values import Endpoint
 
 _HEAD: Final = 8
@@ -16,24 +17,24 @@ class Upstream:
     """One connection, one request in flight; of no use after an error."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds_max: float
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._seconds_max = seconds_max
+        self._answer_seconds_max = limits.request_timeout_ms / 1000
+        self._transfer_seconds_max = limits.transfer_ms / 1000
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, seconds_max: float) -> "Upstream":
-        """Connect; that, and each answer, may take so many seconds. Raises `NoUpstream`."""
+    async def open(cls, endpoint: Endpoint, limits: Limits) -> "Upstream":
+        """Connect, for as long as the caller lets it. Raises `NoUpstream`."""
         try:
-            async with asyncio.timeout(seconds_max):
-                reader, writer = await asyncio.open_connection(
-                    endpoint.host, endpoint.port, limit=READ_AHEAD_BYTES
-                )
-        except (OSError, TimeoutError) as fault:
-            raise NoUpstream(f"{endpoint.host}:{endpoint.port}: {fault!r}") from fault
+            reader, writer = await asyncio.open_connection(
+                endpoint.host, endpoint.port, limit=READ_AHEAD_BYTES
+            )
+        except OSError as fault:
+            raise NoUpstream(f"{endpoint.host}:{endpoint.port}: {fault}") from fault
         write_through(writer)
-        return cls(reader, writer, seconds_max)
+        return cls(reader, writer, limits)
 
     @property
     def stands(self) -> bool:
@@ -49,14 +50,17 @@ class Upstream:
         await self._writer.drain()
 
     async def answer(self, correlation_id: int, client: asyncio.StreamWriter) -> None:
-        """Pass the answer to that request back. Raises `NoUpstream`, TimeoutError,
+        """Pass the answer to that request back. Raises `NoUpstream`, `Refused`,
         IncompleteReadError, ConnectionError."""
-        async with asyncio.timeout(self._seconds_max):
-            head = await self._reader.readexactly(_HEAD)
+        try:
+            async with asyncio.timeout(self._answer_seconds_max):
+                head = await self._reader.readexactly(_HEAD)
+        except TimeoutError as fault:
+            raise NoUpstream("a broker did not answer in time (request.timeout.ms)") from fault
         size, answered = unpack(">ii", head)
         if size < _HEAD - _SIZE or answered != correlation_id:
             raise NoUpstream(f"an answer to request {answered} came instead of {correlation_id}")
-        async with asyncio.timeout(self._seconds_max):
+        async with within(self._transfer_seconds_max, "a broker's answer was not passed on"):
             client.write(head)
             await copy(self._reader, client, size - (_HEAD - _SIZE))
             await client.drain()

@@ -8,13 +8,14 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 
-from controller.api.front.routing import API_VERSIONS, Route, route
+from controller.api.front.routing import Route, route
+from controller.wire.api_versions import API_VERSIONS, FIRST, LAST, ApiVersionsRequest
 from controller.wire.client_requests import RequestHead, encode_response
 from controller.wire.controller_requests import SPOKEN
 
 Span = tuple[int, int]
 
-_OURS: Final = {**SPOKEN, API_VERSIONS: (0, 4)}
+_OURS: Final = {**SPOKEN, API_VERSIONS: (FIRST, LAST)}
 _FIRST_THROTTLED: Final = 1
 _FIRST_WITH_FEATURES: Final = 3
 
@@ -40,14 +41,15 @@ class VersionTable:
         first, last = self._spans.get(head.api_key, (0, -1))
         return first <= head.version <= last
 
-    def answer(self, head: RequestHead) -> bytes:
+    def answer(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
         """The frame that answers an ApiVersions request, also one of a version we do not know."""
-        first, last = _OURS[API_VERSIONS]
-        if not first <= head.version <= last:
+        if not asked.is_known:
             # By KIP-511 such a client can read version 0, and takes what it needs from there.
             known = head._replace(version=0)
-            spans = {API_VERSIONS: (first, last)}
+            spans = {API_VERSIONS: _OURS[API_VERSIONS]}
             return _encode(known, ErrorCode.unsupported_version, spans, {})
+        if not asked.is_valid:
+            return _encode(head, ErrorCode.invalid_request, {}, {})
         return _encode(head, ErrorCode.none, self._spans, self._features(head.version))
 
     def _features(self, version: int) -> dict[str, Any]:

@@ -109,10 +109,8 @@ def judge(
         return error_codes.NOT_CONTROLLER
     if proposed.leader_epoch < current.leader_epoch:
         return error_codes.FENCED_LEADER_EPOCH
-    if ISR_BY_LEADER.applies(controller.configuration) and (
-        proposed.leader != current.leader
-        or any(member not in partition.replicas for member in proposed.isr)
-    ):
+    by_leader = ISR_BY_LEADER.applies(controller.configuration)
+    if by_leader and proposed.leader != current.leader:
         return error_codes.INVALID_REQUEST
     if (
         proposed.leader == current.leader
@@ -122,6 +120,8 @@ def judge(
         return error_codes.NONE
     if proposed.partition_epoch < current.partition_epoch:
         return error_codes.INVALID_UPDATE_VERSION
+    if by_leader and not _is_valid(partition, proposed):
+        return error_codes.INVALID_REQUEST
     if proposed.recovery_state == RECOVERING and len(proposed.isr) > 1:
         return error_codes.INVALID_REQUEST
     if current.recovery_state == RECOVERED and proposed.recovery_state == RECOVERING:
@@ -131,6 +131,13 @@ def judge(
         by_id = version >= _FIRST_BY_TOPIC_ID
         return error_codes.INELIGIBLE_REPLICA if by_id else error_codes.OPERATION_NOT_ATTEMPTED
     return None
+
+
+def _is_valid(partition: Partition, proposed: LeaderAndIsr) -> bool:
+    """Whether the ISR has the leader in it, only replicas, and none of them twice."""
+    members = dict.fromkeys(proposed.isr)
+    is_of_replicas = all(one in partition.replicas for one in members)
+    return is_of_replicas and proposed.leader in members and len(members) == len(proposed.isr)
 
 
 async def _write(

@@ -32,13 +32,13 @@ from controller.core.procedures.alter_partition import process_alter_partition
 from controller.core.procedures.controlled_shutdown import process_controlled_shutdown
 from controller.core.procedures.failures import describe
 from controller.core.procedures.producer_ids import process_allocate_producer_ids
-from controller.core.procedures.reassignment import complete_if_caught_up
 from controller.core.procedures.reassignment_requests import (
     process_alter_reassignments,
     process_list_reassignments,
 )
 from controller.core.procedures.replica_election import process_elect_leaders
 from controller.core.state import Partition
+from controller.core.triggers import PartitionReassignmentIsrChange
 
 
 async def process_request(controller: Controller, request: ApiRequest) -> None:
@@ -59,8 +59,10 @@ async def process_request(controller: Controller, request: ApiRequest) -> None:
         name = type(request).__name__
         controller.notice("error", "request_failed", _subject(request), describe(error))
         controller.issue(_answer(request, UNKNOWN_SERVER_ERROR), Reason(f"{name} failed"))
-    for partition in changed:
-        await complete_if_caught_up(controller, partition)
+    for partition in reversed(changed):
+        # As the next event: what is answered must not be refused when the session ends in it.
+        if partition in controller.context.reassigning:
+            controller.triggers.appendleft(PartitionReassignmentIsrChange(*partition.key))
 
 
 async def _process(controller: Controller, request: ApiRequest) -> list[Partition]:

@@ -14,6 +14,8 @@ from controller.core.state import ControllerContext, sorted_partitions
 from controller.core.values import Broker
 
 _RULE = "broker change"
+STARTUP = "broker start-up"
+FAILURE = "broker failure"
 _WHAT = {
     "broker_started": "registered",
     "broker_bounced": "registered anew between two looks",
@@ -91,12 +93,11 @@ async def process_broker_modification(controller: Controller, id: int) -> None:
 async def on_broker_startup(controller: Controller, new: list[int]) -> None:
     """Tell the others and the new ones, bring replicas and partitions online (KB 9.1)."""
     context = controller.context
-    rule = "broker start-up"
     for broker in new:
         context.offline_dirs.pop(broker, None)
     existing = [broker for broker in context.brokers if broker not in new]
-    controller.send_metadata(rule, existing)
-    batch = controller.new_batch(rule)
+    controller.send_metadata(STARTUP, existing)
+    batch = controller.new_batch(STARTUP)
     with_leaders = [
         one
         for one in context.partitions()
@@ -105,8 +106,8 @@ async def on_broker_startup(controller: Controller, new: list[int]) -> None:
     batch.add_update_metadata(new, with_leaders)
     controller.send(batch)
     replicas = context.replicas_on(new)
-    await change_replicas(controller, _sorted(replicas), ReplicaState.ONLINE, rule)
-    await retry_offline_partitions(controller, rule)
+    await change_replicas(controller, _sorted(replicas), ReplicaState.ONLINE, STARTUP)
+    await retry_offline_partitions(controller, STARTUP)
     await resume_on_brokers(controller, new)
     topics = {one.topic.name: None for partitions in replicas.values() for one in partitions}
     await resume_deletion_for(controller, topics)
@@ -124,18 +125,17 @@ async def on_broker_failure(controller: Controller, dead: list[int]) -> None:
 async def on_replicas_become_offline(controller: Controller, replicas: Replicas) -> None:
     """New leaders for all partitions that lost theirs, then the ISRs (KB 9.3)."""
     context = controller.context
-    rule = "broker failure"
     leaderless = sorted_partitions(filter(context.has_offline_leader, context.partitions()))
-    await change_partitions(controller, leaderless, PartitionState.OFFLINE, rule)
-    results = await retry_offline_partitions(controller, rule)
+    await change_partitions(controller, leaderless, PartitionState.OFFLINE, FAILURE)
+    results = await retry_offline_partitions(controller, FAILURE)
     living = {
         broker: [one for one in partitions if not context.is_queued(one)]
         for broker, partitions in replicas.items()
     }
-    await change_replicas(controller, _sorted(living), ReplicaState.OFFLINE, rule)
+    await change_replicas(controller, _sorted(living), ReplicaState.OFFLINE, FAILURE)
     await fail_deletion(controller, replicas)
     if not any(living.values()) and not any(results.values()):
-        controller.send_metadata(rule, context.brokers)
+        controller.send_metadata(FAILURE, context.brokers)
 
 
 def _sorted(replicas: Replicas) -> Replicas:

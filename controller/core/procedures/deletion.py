@@ -9,10 +9,16 @@ from collections.abc import Iterable
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
+from controller.core.deviations import (
+    DELETION_ENDS_REASSIGNMENT,
+    DELETION_MARK_ENDS,
+    DELETION_NEEDS_NO_STATE,
+)
 from controller.core.events import BrokerAnswered
-from controller.core.operations import NOT_EMPTY, Delete, WriteOperation
+from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.replica_changes import Replicas, change_replicas
 from controller.core.replica_states import ReplicaState
 from controller.core.settle import read_children, write
@@ -20,6 +26,9 @@ from controller.core.state import ControllerContext, Partition, sorted_partition
 from controller.core.values import ANY_VERSION
 
 _RULE = "topic deletion"
+_REASSIGNED = "a partition of it is being reassigned"
+_OFFLINE = "replicas of it are offline"
+_FAILED = "replicas of it could not be deleted"
 
 
 async def process_topic_deletion(controller: Controller) -> None:
@@ -36,8 +45,11 @@ async def process_topic_deletion(controller: Controller) -> None:
     if not controller.configuration.delete_topic_enable:
         await _refuse(controller, topics)
         return
-    mark_ineligible(context, [name for name in topics if _is_being_reassigned(context, name)])
-    queue_topics(context, topics)
+    _halt(controller, [one for one in topics if _is_being_reassigned(context, one)], _REASSIGNED)
+    _queue(context, topics)
+    ended = {one.key for one in _end_reassignments(controller)}
+    if ended:
+        await remove_entries(controller, lambda name, target: name in ended)
     if topics:
         await resume_deletions(controller)
 
@@ -49,25 +61,43 @@ async def queue_deletions(controller: Controller) -> None:
     if not controller.configuration.delete_topic_enable:
         await _refuse(controller, children.children)
         return
-    queue_topics(context, children.children)
-    waiting = [
-        name
-        for name in children.children
-        if name in context.topics
-        and (_has_offline_replica(context, name) or _is_being_reassigned(context, name))
-    ]
-    mark_ineligible(context, waiting)
+    _queue(context, children.children)
+    _end_reassignments(controller)
+    queued = [name for name in children.children if name in context.topics]
+    _halt(controller, [one for one in queued if _has_offline_replica(context, one)], _OFFLINE)
+    _halt(controller, [one for one in queued if _is_being_reassigned(context, one)], _REASSIGNED)
 
 
-def queue_topics(context: ControllerContext, topics: Iterable[str]) -> None:
+def _queue(context: ControllerContext, topics: Iterable[str]) -> None:
     """They are to be deleted (queueTopicDeletion)."""
     context.queued_for_deletion.update(dict.fromkeys(topics))
+
+
+def _end_reassignments(controller: Controller) -> list[Partition]:
+    """Nobody waits for the reassignments of queued topics (DELETION_ENDS_REASSIGNMENT); which."""
+    if not DELETION_ENDS_REASSIGNMENT.applies(controller.configuration):
+        return []
+    context = controller.context
+    ended = [one for one in context.reassigning if context.is_queued(one)]
+    for partition in ended:
+        del context.reassigning[partition]
+    return ended
 
 
 def mark_ineligible(context: ControllerContext, topics: Iterable[str]) -> None:
     """Those of them that are queued have to wait (markTopicIneligibleForDeletion, KB 2.2.2)."""
     queued = [name for name in topics if name in context.queued_for_deletion]
     context.ineligible_for_deletion.update(dict.fromkeys(queued))
+
+
+def _halt(controller: Controller, topics: Iterable[str], why: str) -> None:
+    """The same, and the operator is told of those that went on till now."""
+    context = controller.context
+    before = dict(context.ineligible_for_deletion)
+    mark_ineligible(context, topics)
+    for name in context.ineligible_for_deletion:
+        if name not in before:
+            controller.notice("info", "topic_deletion_waits", znodes.topic_path(name), why)
 
 
 def _has_offline_replica(context: ControllerContext, topic: str) -> bool:
@@ -121,9 +151,8 @@ async def fail_deletion(controller: Controller, replicas: Replicas) -> None:
     failed = {broker: _queued(context, partitions) for broker, partitions in replicas.items()}
     if any(failed.values()):
         await change_replicas(controller, failed, ReplicaState.DELETION_INELIGIBLE, _RULE)
-        mark_ineligible(
-            context, [one.topic.name for partitions in failed.values() for one in partitions]
-        )
+        topics = [one.topic.name for partitions in failed.values() for one in partitions]
+        _halt(controller, topics, _FAILED)
         await resume_deletions(controller)
 
 
@@ -147,6 +176,7 @@ def _queued(context: ControllerContext, partitions: Iterable[Partition]) -> list
 async def resume_deletions(controller: Controller) -> None:
     """Take every queued topic as far as it gets (resumeDeletions, KB 8.3)."""
     context = controller.context
+    controller.follower.resumes_deletions()
     retried: list[str] = []
     started: list[str] = []
     for name in list(context.queued_for_deletion):
@@ -190,7 +220,8 @@ async def _start(controller: Controller, topics: list[str]) -> None:
     context = controller.context
     fresh = [name for name in topics if name not in context.deletion_started]
     for name in fresh:
-        controller.notice("info", "topic_deletion_started", znodes.topic_path(name), "queued")
+        text = "its replicas are stopped and deleted"
+        controller.notice("info", "topic_deletion_started", znodes.topic_path(name), text)
     partitions = sorted_partitions(one for name in fresh for one in context.topics[name].assigned())
     await change_partitions(controller, partitions, PartitionState.OFFLINE, _RULE)
     await change_partitions(controller, partitions, PartitionState.NON_EXISTENT, _RULE)
@@ -205,20 +236,25 @@ async def _start(controller: Controller, topics: list[str]) -> None:
 
 async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
     context = controller.context
+    needs_no_state = DELETION_NEEDS_NO_STATE.applies(controller.configuration)
     dead: Replicas = {}
     alive: Replicas = {}
     waiting: dict[str, None] = {}
     for name in topics:
         for broker, partition in context.replicas_of(name):
+            state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
             if not context.is_online(broker, partition):
                 dead.setdefault(broker, []).append(partition)
                 waiting[name] = None
-            elif partition.replica_states.get(broker) is not ReplicaState.DELETION_SUCCESSFUL:
+            elif state is not ReplicaState.DELETION_SUCCESSFUL:
                 alive.setdefault(broker, []).append(partition)
+                if state is ReplicaState.NON_EXISTENT and needs_no_state:
+                    # Its reassignment failed half way: as at failover, it may be there.
+                    partition.replica_states[broker] = ReplicaState.ONLINE
     await change_replicas(controller, dead, ReplicaState.DELETION_INELIGIBLE, _RULE)
     await change_replicas(controller, alive, ReplicaState.OFFLINE, _RULE)
     await change_replicas(controller, alive, ReplicaState.DELETION_STARTED, _RULE)
-    mark_ineligible(context, waiting)
+    _halt(controller, waiting, _OFFLINE)
 
 
 async def _complete(controller: Controller, name: str) -> None:
@@ -227,13 +263,28 @@ async def _complete(controller: Controller, name: str) -> None:
     if name in context.topics:
         done = _replicas(context, [name], ReplicaState.DELETION_SUCCESSFUL)
         await change_replicas(controller, done, ReplicaState.NON_EXISTENT, _RULE)
-    await _delete_znodes(controller, name)
-    context.remove_topic(name)
-    controller.notice("info", "topic_deleted", znodes.topic_path(name), "no replica is left")
+    path = znodes.topic_path(name)
+    error = await _delete_znodes(controller, name)
+    if error not in (OK, NO_NODE):
+        text = f"it cannot be deleted (ZooKeeper code {error}): tried again with the next deletion"
+        controller.notice("error", "topic_not_deleted", path, text)
+        return
+    forget_topic(controller, name)
+    controller.notice("info", "topic_deleted", path, "no replica is left")
 
 
-async def _delete_znodes(controller: Controller, name: str) -> None:
-    """The topic with all below it, its configuration, its marker, in this order."""
+def forget_topic(controller: Controller, name: str) -> None:
+    """A topic is gone; with DELETION_MARK_ENDS its mark of having to wait is, too."""
+    controller.context.remove_topic(name)
+    if DELETION_MARK_ENDS.applies(controller.configuration):
+        controller.context.ineligible_for_deletion.pop(name, None)
+
+
+async def _delete_znodes(controller: Controller, name: str) -> int:
+    """The topic with all below it, its configuration, its marker, in this order.
+
+    Gives ZooKeeper's code for the topic: while it is there the other two stay.
+    """
     topic, parent = znodes.topic_path(name), znodes.partitions_path(name)
     numbers = (await read_children(controller, parent, _RULE)).children
     partitions = [f"{parent}/{number}" for number in numbers]
@@ -241,8 +292,10 @@ async def _delete_znodes(controller: Controller, name: str) -> None:
     errors = await _delete(controller, [*states, *partitions, parent, topic])
     if errors[-1] == NOT_EMPTY:
         # Something is there that Kafka does not put there.
-        await _delete(controller, await _tree(controller, topic))
-    await _delete(controller, [znodes.topic_config_path(name), znodes.delete_topic_path(name)])
+        errors = await _delete(controller, await _tree(controller, topic))
+    if errors[-1] in (OK, NO_NODE):
+        await _delete(controller, [znodes.topic_config_path(name), znodes.delete_topic_path(name)])
+    return errors[-1]
 
 
 async def _delete(controller: Controller, paths: list[str]) -> list[int]:

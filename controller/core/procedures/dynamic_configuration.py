@@ -3,6 +3,8 @@
 Brokers hear of changes through /config/changes; the daemon does the same while it is controller.
 """
 
+import re
+
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
@@ -15,20 +17,19 @@ _RULE = "dynamic configuration"
 _KEY = "unclean.leader.election.enable"
 _TOPIC = "topics/"
 _BROKER = "brokers/"
+_NUMBERED = re.compile(rf"{znodes.CONFIG_CHANGES}/config_change_[0-9]{{10}}")
 
 
 async def read_dynamic_configuration(controller: Controller) -> None:
     """What holds now; changes from here on are notifications that come later."""
-    paths = await list_notifications(controller, znodes.CONFIG_CHANGES, _RULE)
-    controller.context.config_change = max(paths, default="")
+    controller.context.config_change = max(await _list(controller), default="")
     await _read_default(controller)
 
 
 async def process_config_changes(controller: Controller) -> None:
     """Notifications appeared: those of unclean leader election lead to elections."""
     context = controller.context
-    listed = await list_notifications(controller, znodes.CONFIG_CHANGES, _RULE)
-    new = [path for path in listed if path > context.config_change]
+    new = [path for path in await _list(controller) if path > context.config_change]
     if not new:
         return
     context.config_change = new[-1]
@@ -43,6 +44,12 @@ async def process_config_changes(controller: Controller) -> None:
     for topic, of_topic in zip(topics, overrides, strict=True):
         if _is_true(of_topic.get(_KEY)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
+
+
+async def _list(controller: Controller) -> list[str]:
+    """The notifications in order; another name would stand behind all that come later."""
+    paths = await list_notifications(controller, znodes.CONFIG_CHANGES, _RULE)
+    return [path for path in paths if _NUMBERED.fullmatch(path)]
 
 
 async def _entities(controller: Controller, paths: list[str]) -> dict[str, None]:

@@ -268,13 +268,18 @@ def _next_state(controller: Controller, current: LeaderAndIsr, elected: Elected)
 
 
 async def read_states(
-    controller: Controller, partitions: list[Partition], rule: str, failures: Failures
+    controller: Controller,
+    partitions: list[Partition],
+    rule: str,
+    failures: Failures,
+    stateless: list[Partition] | None = None,
 ) -> list[tuple[Partition, LeaderAndIsr]]:
     """The state znodes of partitions, those that this controller may change.
 
-    Left out, and told as failures: missing or unreadable ones, and those that a later controller
-    has written (KB 4.4).
+    Left out, and told as failures: missing or unreadable ones, which `stateless` takes, and those
+    that a later controller has written (KB 4.4).
     """
+    stateless = [] if stateless is None else stateless
     epoch = controller.context.epoch
     paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
     found = await read_znodes(controller, paths, rule)
@@ -283,6 +288,7 @@ async def read_states(
         error = found.errors[place]
         if error == NO_NODE:
             failures.add(partition, "it has no state znode")
+            stateless.append(partition)
             continue
         if error != OK:
             failures.add(partition, f"its state cannot be read (ZooKeeper code {error})")
@@ -291,6 +297,7 @@ async def read_states(
             state = znodes.read_state(paths[place], found.data[place], found.versions[place])
         except ZnodeError as unreadable:
             failures.add_unreadable(paths[place], str(unreadable))
+            stateless.append(partition)
             continue
         if state.controller_epoch > epoch:
             failures.add(

@@ -28,6 +28,8 @@ async def change_partitions(
     transition that the table does not have is told and left out. Gives what became of those that
     went through an election (KB 4.1.3).
     """
+    name = strategy.name if strategy is not None else ""
+    controller.follower.moves_partitions(partitions, target, rule, name)
     if not partitions:
         return {}
     failures = Failures(controller, "partition_state_refused")

@@ -1,8 +1,8 @@
 """Moving a partition to other replicas (KafkaController.onPartitionReassignment, KB 7.7; seed 001).
 
 RS, ORS, TRS, AR and RR are the seed's: all replicas, those before, those wanted, those being added
-and those being removed. The assignment in ZooKeeper is written first and last, so that whoever is
-controller next can go on from any point between.
+and those being removed. The assignment in ZooKeeper is written before replicas are added and after
+others are removed, so that whoever is controller next can go on from any point between.
 """
 
 from controller.core import znodes
@@ -64,23 +64,38 @@ async def complete_if_caught_up(controller: Controller, partition: Partition) ->
 
 
 async def is_complete(controller: Controller, partition: Partition) -> bool:
-    """Whether all of TRS are in the ISR that stands in ZooKeeper now (KB 7.5).
+    """Whether all of TRS are in the ISR that stands in ZooKeeper now (KB 7.5)."""
+    assignment = partition.assignment
+    if not assignment.is_being_reassigned:
+        return True
+    isr = await _read_isr(controller, partition)
+    return bool(isr) and all(one in isr for one in assignment.target)
+
+
+async def drops_all_in_sync(
+    controller: Controller, partition: Partition, assignment: Assignment
+) -> bool:
+    """Whether only replicas are in sync that this assignment drops: records would be lost."""
+    unwanted = [one for one in partition.replicas if one not in assignment.replicas]
+    isr = await _read_isr(controller, partition) if unwanted else ()
+    return bool(isr) and all(one in unwanted for one in isr)
+
+
+async def _read_isr(controller: Controller, partition: Partition) -> tuple[int, ...]:
+    """The ISR that stands in ZooKeeper now; empty where it cannot be read.
 
     Below IBP 2.7-IV2 the read watches the state, whose leader writes it.
     """
-    if not partition.assignment.is_being_reassigned:
-        return True
     path = znodes.state_path(*partition.key)
     watch = not controller.protocol.has_alter_partition
     found = await read_znodes(controller, [path], RULE, watch=watch)
     if found.errors[0] != OK:
-        return False
+        return ()
     try:
-        isr = znodes.read_state(path, found.data[0], found.versions[0]).isr
+        return znodes.read_state(path, found.data[0], found.versions[0]).isr
     except ZnodeError as unreadable:
         controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-        return False
-    return all(one in isr for one in partition.assignment.target)
+        return ()
 
 
 # Phase U ----------------------------------------------------------------------------------------
@@ -89,14 +104,15 @@ async def is_complete(controller: Controller, partition: Partition) -> bool:
 async def _store(controller: Controller, partition: Partition, assignment: Assignment) -> None:
     before = partition.assignment
     if assignment != before:
-        await _write_assignment(controller, partition, assignment)
-        partition.assignment = assignment
         unwanted = tuple(one for one in before.replicas if one not in assignment.replicas)
         if LEADER_MOVED_FIRST.applies(controller.configuration):
-            await _move_leader_from(controller, partition, unwanted)
-            await _remove_replicas(controller, partition, unwanted)
-            await _elect_if_leaderless(controller, partition)
+            if unwanted:
+                await _drop(controller, partition, unwanted)
+            await _write_assignment(controller, partition, assignment)
+            partition.assignment = assignment
         else:
+            await _write_assignment(controller, partition, assignment)
+            partition.assignment = assignment
             await _remove_replicas(controller, partition, unwanted)
     controller.context.reassigning[partition] = None
 
@@ -110,13 +126,17 @@ async def _write_assignment(
     assignments = content.assignments | {partition.number: assignment}
     data = znodes.write_topic(znodes.TopicContent(assignments, content.topic_id))
     path = znodes.topic_path(topic.name)
-    choice = Choice(topic.name, partition.number, NO_LEADER, _spelt(assignment))
+    choice = Choice(topic.name, partition.number, _leader(partition), _spelt(assignment))
     writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(STORE, (choice,)))
     if writes.errors[0] != OK:
         raise ProcedureError(
             f"{path} cannot be written for the reassignment of {partition} "
             f"(ZooKeeper code {writes.errors[0]})"
         )
+
+
+def _leader(partition: Partition) -> int:
+    return partition.leadership.leader if partition.leadership is not None else NO_LEADER
 
 
 def _spelt(assignment: Assignment) -> str:
@@ -138,6 +158,31 @@ async def _remove_replicas(
         await change_replicas(controller, replicas, state, RULE)
 
 
+# U3, with LEADER_MOVED_FIRST ----------------------------------------------------------------------
+
+
+async def _drop(controller: Controller, partition: Partition, unwanted: tuple[int, ...]) -> None:
+    """Drop what a reassignment that is replaced or cancelled was adding.
+
+    Before the assignment without them is stored: should this controller fail in between, the
+    next one goes on with the earlier one, and none of them is left in the ISR unknown.
+    """
+    before = partition.assignment
+    partition.assignment = Assignment(
+        *(
+            tuple(one for one in replicas if one not in unwanted)
+            for replicas in (before.replicas, before.adding, before.removing)
+        )
+    )
+    if _leader(partition) in unwanted:
+        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, _STAYING)
+    await _remove_replicas(controller, partition, unwanted)
+    if partition.leadership is not None and partition.leadership.leader == NO_LEADER:
+        # Nobody who stays could lead: as any other partition it waits, offline, for who can.
+        await change_partitions(controller, [partition], PartitionState.OFFLINE, RULE)
+        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, OFFLINE)
+
+
 def _choose_among_all(context: ControllerContext, candidate: Candidate) -> Elected:
     partition = candidate.partition
     return reassignment_leader(
@@ -152,21 +197,6 @@ def _all_replicas(context: ControllerContext, partition: Partition) -> tuple[int
 _STAYING = Strategy("leader among the replicas that stay", _choose_among_all, _all_replicas)
 
 
-async def _move_leader_from(
-    controller: Controller, partition: Partition, unwanted: tuple[int, ...]
-) -> None:
-    """A leader that is about to be removed hands over first, where another is in sync."""
-    if partition.leadership is not None and partition.leadership.leader in unwanted:
-        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, _STAYING)
-
-
-async def _elect_if_leaderless(controller: Controller, partition: Partition) -> None:
-    """The leader was removed and nobody else was in sync: offline, and elected as such."""
-    if partition.leadership is not None and partition.leadership.leader == NO_LEADER:
-        await change_partitions(controller, [partition], PartitionState.OFFLINE, RULE)
-        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, OFFLINE)
-
-
 # Phase A ----------------------------------------------------------------------------------------
 
 
@@ -178,7 +208,9 @@ async def _start_replicas(controller: Controller, partition: Partition) -> None:
     batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
     controller.send(batch)
     for broker in assignment.adding:
-        await change_replicas(controller, {broker: [partition]}, ReplicaState.NEW, RULE)
+        # One that was told before has a state: the raised leader epoch is all it needs.
+        if partition.replica_states.get(broker) in (None, ReplicaState.NON_EXISTENT):
+            await change_replicas(controller, {broker: [partition]}, ReplicaState.NEW, RULE)
 
 
 async def _raise_leader_epoch(controller: Controller, partition: Partition) -> None:
@@ -238,8 +270,7 @@ async def _move_leader_if_required(controller: Controller, partition: Partition)
 
     Whether an election succeeds is not looked at (KB 7.7, B3).
     """
-    leadership = partition.leadership
-    leader = leadership.leader if leadership is not None else NO_LEADER
+    leader = _leader(partition)
     is_staying = leader in partition.replicas
     if not is_staying or not controller.context.is_online(leader, partition):
         await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, REASSIGNMENT)

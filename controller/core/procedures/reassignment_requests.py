@@ -1,7 +1,7 @@
 """Who asks for reassignments: /admin/reassign_partitions, admin tools, and what a term finds half
 done (KB 7.1 to 7.4)."""
 
-from controller.core import error_codes, znodes
+from controller.core import error_codes, request_znodes, znodes
 from controller.core.commands import (
     AnswerAlterPartitionReassignments,
     AnswerListPartitionReassignments,
@@ -10,8 +10,13 @@ from controller.core.commands import (
     Reason,
 )
 from controller.core.controller import Controller
-from controller.core.deviations import EMPTY_TARGET_REFUSED, REQUEST_CHANGES_SEEN
-from controller.core.errors import ControllerMovedError, ZnodeError
+from controller.core.deviations import (
+    EMPTY_TARGET_REFUSED,
+    LEADER_MOVED_FIRST,
+    REQUEST_CHANGES_SEEN,
+    RESUME_ERRORS_TOLD,
+)
+from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
 from controller.core.events import (
     AlterPartitionReassignmentsReceived,
     ListPartitionReassignmentsReceived,
@@ -19,7 +24,12 @@ from controller.core.events import (
 )
 from controller.core.operations import OK
 from controller.core.procedures.failures import describe
-from controller.core.procedures.reassignment import RULE, complete_if_caught_up, reassign
+from controller.core.procedures.reassignment import (
+    RULE,
+    complete_if_caught_up,
+    drops_all_in_sync,
+    reassign,
+)
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.settle import read_stats, read_znodes
 from controller.core.state import Partition, sorted_partitions
@@ -41,7 +51,8 @@ async def process_reassignment_znode(
     """Act on the request that stands in ZooKeeper (processZkPartitionReassignment, KB 7.2).
 
     Gives the partitions that were handled without an error. Kafka looks only when the znode is
-    created; with REQUEST_CHANGES_SEEN what is written into it later counts, too.
+    created; with REQUEST_CHANGES_SEEN what is written into it later counts, too, and after its
+    deletion by hand the next one is watched for.
     """
     if not created and not REQUEST_CHANGES_SEEN.applies(controller.configuration):
         return []
@@ -52,17 +63,21 @@ async def process_reassignment_znode(
     if found.errors[0] != OK:
         return []
     try:
-        entries = znodes.read_reassignments(found.data[0])
+        entries = request_znodes.read_reassignments(found.data[0])
     except ZnodeError as unreadable:
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; skipped")
         return []
     wanted = {name: target for name, target in entries.items() if _is_new(controller, name, target)}
     targets = {name: _assignment(controller, name).reassign_to(wanted[name]) for name in wanted}
     errors = await _trigger(controller, targets)
-    if errors:
-        _tell_refused(controller, errors)
-    if errors or not entries:
-        await remove_entries(controller, lambda name, target: name in errors)
+    _tell_refused(controller, errors)
+    sees_changes = REQUEST_CHANGES_SEEN.applies(controller.configuration)
+
+    def is_refused(name: Name, target: tuple[int, ...]) -> bool:
+        return name in errors and (target == wanted[name] or not sees_changes)
+
+    if errors or (sees_changes and not entries):
+        await remove_entries(controller, is_refused)
     done = [controller.context.find(*name) for name in wanted if name not in errors]
     return [one for one in done if one is not None]
 
@@ -95,8 +110,9 @@ async def process_alter_reassignments(
         return
     errors: Errors = {}
     targets: dict[Name, Assignment] = {}
-    for one in asked.partitions:
-        name = (one.topic, one.partition)
+    # Of a partition that is named twice the last target counts, as in KafkaApis.
+    wanted = {(one.topic, one.partition): one for one in asked.partitions}
+    for name, one in wanted.items():
         judged = _judge(controller, one)
         if isinstance(judged, Assignment):
             targets[name] = judged
@@ -104,8 +120,7 @@ async def process_alter_reassignments(
             errors[name] = judged
     await remove_entries(controller, lambda name, target: name in targets)
     errors |= await _trigger(controller, targets)
-    names = dict.fromkeys((one.topic, one.partition) for one in asked.partitions)
-    answers = tuple(errors.get(name) or PartitionAnswer(*name, error_codes.NONE) for name in names)
+    answers = tuple(errors.get(name) or PartitionAnswer(*name, error_codes.NONE) for name in wanted)
     answer = AnswerAlterPartitionReassignments(asked.request, error_codes.NONE, answers)
     controller.issue(answer, Reason(RULE))
 
@@ -171,10 +186,19 @@ def process_list_reassignments(
 
 async def resume_reassignments(controller: Controller) -> None:
     """At failover: the request, then what the topics' znodes say is under way (KB 6.2 step 11)."""
-    handled = await process_reassignment_znode(controller)
+    handled = dict.fromkeys(await process_reassignment_znode(controller))
     for partition in sorted_partitions(controller.context.reassigning):
         if partition not in handled:
-            await reassign(controller, partition, _resumed(controller, partition))
+            await _resume(controller, partition, _resumed(controller, partition))
+
+
+async def _resume(controller: Controller, partition: Partition, assignment: Assignment) -> None:
+    try:
+        await reassign(controller, partition, assignment)
+    except ProcedureError as error:
+        if not RESUME_ERRORS_TOLD.applies(controller.configuration):
+            raise
+        controller.notice("error", "reassignment_failed", repr(partition), describe(error))
 
 
 def _resumed(controller: Controller, partition: Partition) -> Assignment:
@@ -191,7 +215,7 @@ async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
     """Brokers started: go on with the reassignments that wait for them (KB 9.1 step 6)."""
     for partition in sorted_partitions(controller.context.reassigning):
         if any(one in brokers for one in partition.assignment.target):
-            await reassign(controller, partition, partition.assignment)
+            await _resume(controller, partition, partition.assignment)
 
 
 async def process_state_change(controller: Controller, topic: str, number: int) -> None:
@@ -218,7 +242,7 @@ async def _trigger(controller: Controller, targets: dict[Name, Assignment]) -> E
             error = error_codes.UNKNOWN_TOPIC_OR_PARTITION
             errors[name] = PartitionAnswer(*name, error, _GONE)
             continue
-        refused = _refused(controller, targets[name])
+        refused = await _refused(controller, partition, targets[name])
         if refused:
             error = error_codes.INVALID_REPLICA_ASSIGNMENT
             errors[name] = PartitionAnswer(*name, error, refused)
@@ -234,11 +258,15 @@ async def _trigger(controller: Controller, targets: dict[Name, Assignment]) -> E
     return errors
 
 
-def _refused(controller: Controller, assignment: Assignment) -> str:
+async def _refused(controller: Controller, partition: Partition, assignment: Assignment) -> str:
     """What no way of asking may bring about."""
     own = controller.configuration.broker_id
     if own in assignment.target:
         return _OWN_ID.format(own)
     if not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
         return "The replica list is empty."
+    if LEADER_MOVED_FIRST.applies(controller.configuration) and await drops_all_in_sync(
+        controller, partition, assignment
+    ):
+        return "Only replicas are in sync that would be dropped."
     return ""

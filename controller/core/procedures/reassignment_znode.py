@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from controller.core import znodes
+from controller.core import request_znodes, znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import REQUEST_CHANGES_SEEN, UNREADABLE_REQUEST_KEPT
@@ -33,9 +33,9 @@ async def _try_to_remove(controller: Controller, is_done: IsDone) -> bool:
     found = await read_znodes(controller, [_PATH], _RULE)
     if found.errors[0] != OK:
         return True
-    entries: znodes.ReassignmentEntries = {}
+    entries: request_znodes.ReassignmentEntries = {}
     try:
-        entries = znodes.read_reassignments(found.data[0])
+        entries = request_znodes.read_reassignments(found.data[0])
     except ZnodeError:
         if UNREADABLE_REQUEST_KEPT.applies(controller.configuration):
             return True
@@ -50,7 +50,7 @@ async def _try_to_remove(controller: Controller, is_done: IsDone) -> bool:
 
 
 async def _put_back(
-    controller: Controller, remaining: znodes.ReassignmentEntries, version: int
+    controller: Controller, remaining: request_znodes.ReassignmentEntries, version: int
 ) -> int:
     """Write what remains, or delete the znode; ZooKeeper's code."""
     reason = Reason(_RULE)
@@ -59,7 +59,7 @@ async def _put_back(
         # The next request is looked for as at the start (KB 7.6.1).
         controller.enqueue(ZkPartitionReassignment())
     else:
-        data = znodes.write_reassignments(remaining)
+        data = request_znodes.write_reassignments(remaining)
         error = (await write(controller, [SetData(_PATH, data, version)], reason)).errors[0]
         if error == NO_NODE and version == ANY_VERSION:
             error = (await write(controller, [Create(_PATH, data)], reason)).errors[0]

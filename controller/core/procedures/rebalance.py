@@ -8,14 +8,18 @@ from controller.core.procedures.replica_election import elect_preferred
 from controller.core.state import ControllerContext, Partition
 
 RULE = "automatic preferred replica election"
-TIMER = "automatic preferred replica election"
 FIRST_MS = 5_000
+
+
+def rebalance_timer(controller: Controller) -> str:
+    """The timer of this term: one of an earlier term that fires late means nothing."""
+    return f"{RULE}, term {controller.context.epoch}"
 
 
 def schedule_rebalance(controller: Controller, delay_ms: int) -> None:
     """Look again after a while, if that is configured."""
     if controller.configuration.auto_leader_rebalance_enable:
-        controller.issue(StartTimer(TIMER, delay_ms), Reason(RULE))
+        controller.issue(StartTimer(rebalance_timer(controller), delay_ms), Reason(RULE))
 
 
 async def process_rebalance(controller: Controller) -> None:
@@ -56,7 +60,7 @@ def _by_preferred(context: ControllerContext) -> dict[int, list[Partition]]:
 def _can_lead(context: ControllerContext, partition: Partition) -> bool:
     """Whether the preferred replica is online and in the ISR as it is known."""
     state = partition.leadership
-    if state is None or not partition.topic.is_known:
+    if state is None:
         return False
     is_online = online_test(context, partition)
     return preferred_leader(partition.replicas, state.isr, is_online).leader >= 0

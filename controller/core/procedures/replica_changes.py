@@ -5,6 +5,7 @@ from collections import defaultdict
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
+from controller.core.deviations import DELETION_NEEDS_NO_STATE
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.failures import Failures
@@ -34,6 +35,7 @@ async def change_replicas(
     batch = controller.new_batch(rule)
     failures = Failures(controller, "replica_state_refused")
     for broker in sorted(replicas):
+        controller.follower.moves_replicas(broker, replicas[broker], target, rule)
         valid = await _valid(broker, replicas[broker], target, failures)
         if target is ReplicaState.ONLINE:
             await _bring_online(broker, valid, batch)
@@ -158,22 +160,27 @@ async def _remove_from_isr(
 ) -> list[Partition]:
     """Take a broker out of the ISR of partitions (removeReplicasFromIsr, KB 5.2).
 
-    Gives those whose state is as it must be now, in ZooKeeper and here.
+    Gives those whose state is as it must be now, in ZooKeeper and here. To delete a topic no state
+    is needed (DELETION_NEEDS_NO_STATE).
     """
+    context = controller.context
     done: list[Partition] = []
     failures = Failures(controller, "isr_not_shrunk")
     remaining = partitions
     while remaining:
-        states = await read_states(controller, remaining, rule, failures)
+        stateless: list[Partition] = []
+        states = await read_states(controller, remaining, rule, failures, stateless)
+        if DELETION_NEEDS_NO_STATE.applies(controller.configuration):
+            done += [one for one in stateless if context.is_queued(one)]
         remaining = []
         shrunk: list[tuple[Partition, LeaderAndIsr]] = []
         choices = []
         for partition, state in states:
             if broker not in state.isr:
-                partition.leadership = _with_epoch(state, controller.context.epoch)
+                partition.leadership = _with_epoch(state, context.epoch)
                 done.append(partition)
                 continue
-            new = _without(state, broker, controller.context.epoch)
+            new = _without(state, broker, context.epoch)
             shrunk.append((partition, new))
             choices.append(Choice(partition.topic.name, partition.number, new.leader, "isr shrunk"))
         for partition, written, error in await write_states(

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable
 
-from controller.core import error_codes, znodes
+from controller.core import error_codes, request_znodes, znodes
 from controller.core.commands import AnswerElectLeaders, PartitionAnswer, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import LEADERLESS_ANSWERED
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import ElectLeadersReceived
-from controller.core.operations import OK, Delete
+from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.leadership import PREFERRED, UNCLEAN, Results
 from controller.core.procedures.partition_changes import change_partitions
 from controller.core.settle import read_stats, read_znodes, write
 from controller.core.state import ControllerContext, Partition, sorted_partitions
-from controller.core.triggers import ReplicaLeaderElection
 from controller.core.values import ANY_VERSION
 
 _PATH = znodes.PREFERRED_ELECTION
@@ -35,22 +34,24 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
         controller.issue(AnswerElectLeaders(asked.request, error, refused), Reason(rule))
         return
     context = controller.context
-    names = _all(context) if asked.partitions is None else list(dict.fromkeys(asked.partitions))
+    names = _led(context) if asked.partitions is None else list(dict.fromkeys(asked.partitions))
     verdicts = {name: _judge(controller, name, asked.election) for name in names}
     candidates = [one for one in verdicts.values() if isinstance(one, Partition)]
     strategy = PREFERRED if asked.election == "preferred" else UNCLEAN
     results = await change_partitions(
         controller, sorted_partitions(candidates), PartitionState.ONLINE, rule, strategy
     )
-    answered = [_answer(verdict, results, asked.election) for verdict in verdicts.values()]
+    answered = [_answer(context, one, results, asked.election) for one in verdicts.values()]
     if asked.partitions is None:
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
     answer = AnswerElectLeaders(asked.request, error_codes.NONE, tuple(answered))
     controller.issue(answer, Reason(rule))
 
 
-def _all(context: ControllerContext) -> list[Name]:
-    return [one.key for one in sorted_partitions(context.partitions())]
+def _led(context: ControllerContext) -> list[Name]:
+    """Those that brokers were told of: Kafka takes all of a broker's metadata (KB 11.5)."""
+    staying = (one for one in context.partitions() if not context.is_queued(one))
+    return [one.key for one in sorted_partitions(staying) if one.leadership is not None]
 
 
 def _judge(controller: Controller, name: Name, election: str) -> Partition | PartitionAnswer:
@@ -90,50 +91,49 @@ def _unavailable(election: str) -> int:
 
 
 def _answer(
-    verdict: Partition | PartitionAnswer, results: Results, election: str
+    context: ControllerContext,
+    verdict: Partition | PartitionAnswer,
+    results: Results,
+    election: str,
 ) -> PartitionAnswer:
     if isinstance(verdict, PartitionAnswer):
         return verdict
     if results.get(verdict) is not None:
         return PartitionAnswer(*verdict.key, error_codes.NONE)
-    text = "No replica that is online and allowed to can lead it."
-    return PartitionAnswer(*verdict.key, _unavailable(election), text)
+    why = context.leaderless.get(verdict, "")
+    return PartitionAnswer(*verdict.key, _unavailable(election), why)
 
 
 # The znode --------------------------------------------------------------------------------------
 
 
 async def process_election_znode(controller: Controller) -> None:
-    """/admin/preferred_replica_election was made: elect, then delete it (KB 3.9, 3.9.1)."""
+    """/admin/preferred_replica_election was made, or is gone: the watch is set for the next one."""
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
-    if stats.errors[0] != OK:
+    if stats.errors[0] == OK:
+        await resume_election(controller)
+
+
+async def resume_election(controller: Controller) -> None:
+    """Elect for those that are named, then delete the request, whatever came of it.
+
+    KB 3.9, 3.9.1; at failover KB 6.2 step 13. That the request is gone fires its watch, and the
+    next one is looked for.
+    """
+    names = await _read(controller)
+    if names is None:
         return
-    names = await _read(controller) or []
     verdicts = {name: _judge(controller, name, "preferred") for name in names}
     for (topic, number), verdict in verdicts.items():
         if isinstance(verdict, PartitionAnswer) and verdict.message:
             text = f"no preferred election: {verdict.message}"
             controller.notice("warning", "election_refused", f"{topic}-{number}", text)
-    await _elect_and_delete(
-        controller, [one for one in verdicts.values() if isinstance(one, Partition)]
-    )
-
-
-async def resume_election(controller: Controller) -> None:
-    """At failover: what is left of a request (KB 6.2 step 13)."""
-    context = controller.context
-    names = await _read(controller)
-    if names is None:
-        return
-    pending = []
-    for name in names:
-        partition = context.find(*name)
-        if partition is None or not partition.replicas:
-            continue
-        verdict = _judge(controller, name, "preferred")
-        if isinstance(verdict, Partition):
-            pending.append(verdict)
-    await _elect_and_delete(controller, pending)
+    needing = [one for one in verdicts.values() if isinstance(one, Partition)]
+    await elect_preferred(controller, needing, _RULE)
+    [error] = (await write(controller, [Delete(_PATH, ANY_VERSION)], Reason(_RULE))).errors
+    if error not in (OK, NO_NODE):
+        text = f"it cannot be deleted (ZooKeeper code {error}): delete it, then ask again"
+        controller.notice("error", "request_stays", _PATH, text)
 
 
 async def _read(controller: Controller) -> list[Name] | None:
@@ -142,17 +142,10 @@ async def _read(controller: Controller) -> list[Name] | None:
     if found.errors[0] != OK:
         return None
     try:
-        return list(dict.fromkeys(znodes.read_preferred_election(found.data[0])))
+        return list(dict.fromkeys(request_znodes.read_preferred_election(found.data[0])))
     except ZnodeError as unreadable:
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; dropped")
         return []
-
-
-async def _elect_and_delete(controller: Controller, partitions: list[Partition]) -> None:
-    """The request is deleted whatever came of it, and the next one looked for."""
-    await elect_preferred(controller, partitions, _RULE)
-    await write(controller, [Delete(_PATH, ANY_VERSION)], Reason(_RULE))
-    controller.enqueue(ReplicaLeaderElection())
 
 
 async def elect_preferred(

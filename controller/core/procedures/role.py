@@ -1,7 +1,8 @@
 """Winning, keeping and giving up the controller's role (KB 6.1, 13).
 
 Whether the role is ours is asked of the session that owns /controller, not of the broker id in
-it: an earlier session of ours may have left its ephemeral node behind (ROLE_BY_SESSION).
+it: an earlier session of ours may have left its ephemeral node behind (ROLE_BY_SESSION). Kafka
+would answer requests then as a controller that knows nothing; the daemon is not active.
 """
 
 from enum import Enum, auto
@@ -25,7 +26,7 @@ from controller.core.operations import (
 from controller.core.outcomes import Answers, Wait, suspend
 from controller.core.procedures.failover import fail_over
 from controller.core.procedures.failures import describe
-from controller.core.procedures.rebalance import TIMER as REBALANCE_TIMER
+from controller.core.procedures.rebalance import rebalance_timer
 from controller.core.procedures.topic_change import process_topic_change
 from controller.core.settle import read_latest, read_stats, read_znodes, write, write_atomically
 from controller.core.values import ANY_VERSION
@@ -97,11 +98,11 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
         is_ours = owner == controller.session_id
         if is_ours and controller.is_active:
             return Poll.DECIDED
-        if _is_own_id(controller, data) and not ROLE_BY_SESSION.applies(controller.configuration):
-            return Poll.DECIDED
         if not is_ours and not _may_be_replaced(controller, owner, data):
             return Poll.DECIDED
-        if not is_ours and not take_over:
+        if _is_own_id(controller, data) and not ROLE_BY_SESSION.applies(controller.configuration):
+            return Poll.DECIDED
+        if not is_ours and not take_over and owner != controller.stood_session:
             _tell_who_leads(controller, data)
             return Poll.DECIDED
     if found.errors[1] == NO_NODE:
@@ -144,6 +145,9 @@ async def _take_role(
     controller: Controller, epoch: int, epoch_version: int, held_version: int | None
 ) -> Poll:
     """One multi: the old node away, ours there, the epoch raised (KB 6.1 step 2)."""
+    if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
+        # Brokers and states know the epochs of before: a lower one would be refused everywhere.
+        epoch = max(epoch, controller.last_epoch)
     data = znodes.write_controller(controller.configuration.broker_id, controller.now_ms)
     raised = str(epoch + 1).encode()
     operations: list[WriteOperation] = [
@@ -152,6 +156,7 @@ async def _take_role(
     ]
     if held_version is not None:
         operations.insert(0, Delete(znodes.CONTROLLER, held_version))
+    controller.stood_session = controller.session_id
     errors = await write_atomically(controller, operations, Reason(_RULE))
     if CONNECTION_LOSS in errors and not await _was_done(controller, raised):
         return Poll.UNKNOWN
@@ -165,6 +170,7 @@ async def _take_role(
         return Poll.DECIDED
     context = controller.context = controller.new_context()
     context.epoch, context.epoch_version = epoch + 1, epoch_version + 1
+    controller.last_epoch = context.epoch
     controller.is_active = True
     return Poll.DECIDED
 
@@ -203,7 +209,7 @@ def resign(controller: Controller, why: str) -> None:
     for broker in sorted(context.channels):
         controller.issue(CloseChannel(broker, context.channels[broker]), Reason("resignation"))
     if controller.is_active and controller.configuration.auto_leader_rebalance_enable:
-        controller.issue(CancelTimer(REBALANCE_TIMER), Reason("resignation"))
+        controller.issue(CancelTimer(rebalance_timer(controller)), Reason("resignation"))
     controller.is_active = False
     controller.context = controller.new_context()
 

@@ -2,6 +2,7 @@
 
 from controller.core import znodes
 from controller.core.controller import Controller
+from controller.core.procedures.deletion import forget_topic
 from controller.core.procedures.topics import (
     create_partitions,
     read_added_partitions,
@@ -21,7 +22,7 @@ async def process_topic_change(controller: Controller) -> None:
     known = dict.fromkeys(context.known_topics())
     for name in known:
         if name not in found:
-            context.remove_topic(name)
+            forget_topic(controller, name)
     new = [name for name in found if name not in known]
     for name in new:
         controller.notice("info", "topic_found", znodes.topic_path(name), "a new topic")

@@ -1,0 +1,99 @@
+"""The ways in for requests that the front reads as a whole: one for brokers, one for the others.
+
+They share nothing that runs out: whoever fills one holds nobody up in the other. Which one a
+request takes is decided by the broker that it says it is of. That only sorts: the controller judges
+it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from controller.api.errors import Refused
+from controller.api.front.admission import Worth
+from controller.api.front.budget import Budget, Pace
+from controller.api.front.streams import until
+from controller.api.limits import Limits
+
+T = TypeVar("T")
+
+SMALL_BYTES: Final = 64 * 1024
+"""A request up to this size needs no room, and is decoded at once."""
+
+_OTHERS_READ_SECONDS_MAX: Final = 5.0
+_OTHERS_PART: Final = 10
+"""Of the requests that wait for the controller one of so many may be of others than brokers."""
+_OTHERS_BYTES_A_SECOND: Final = 128 * 1024
+_RECORD_BYTES: Final = 256
+"""What the smallest request costs the event log."""
+
+
+def _one_thread() -> Executor:
+    return ThreadPoolExecutor(1, thread_name_prefix="coder")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """What the requests of one kind of sender may take. What one has taken is given back when its
+    `held` is closed."""
+
+    worth: Worth
+    """Of a connection that sends them."""
+    bytes_max: int
+    """For one request."""
+    room: Budget
+    """For large ones together, from when they are read on until they are answered."""
+    read_seconds_max: float
+    """For a large one to come when it has its room."""
+    places: asyncio.Semaphore
+    """For those that the controller has not answered."""
+    pace: Pace | None = None
+    """At which they go to the controller."""
+    coder: Executor = field(default_factory=_one_thread)
+    """For bodies so large that the event loop had to wait for them."""
+
+    async def find_room(self, size: int, held: ExitStack, deadline: float) -> None:
+        """Wait until a large request may come. Raises `Refused`."""
+        if size > self.bytes_max:
+            raise Refused(f"a request of {size} bytes where {self.bytes_max} are the most")
+        async with until(deadline, "a large request found no room"):
+            held.callback(await self.room.take(size))
+
+    async def find_place(self, size: int, held: ExitStack, deadline: float) -> None:
+        """Wait until a request may go to the controller. Raises `Refused`."""
+        if self.pace is not None:
+            async with until(deadline, "a request had to wait for too many others"):
+                await self.pace.pay(_RECORD_BYTES + size)
+        await self.places.acquire()
+        held.callback(self.places.release)
+
+    async def coded(self, work: Callable[[], T], *, is_large: bool) -> T:
+        """What `work` gives; done beside the event loop if it is large."""
+        if not is_large:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self.coder, work)
+
+
+class Lanes:
+    """Both lanes of a front."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.of_brokers = Lane(
+            worth=Worth.BROKER,
+            bytes_max=limits.controller_request_bytes_max,
+            room=Budget(limits.whole_bytes_max),
+            read_seconds_max=limits.transfer_ms / 1000,
+            places=asyncio.Semaphore(limits.waiting_requests_max),
+        )
+        # Of large ones there is one at a time: it may take all the room.
+        self.of_others = Lane(
+            worth=Worth.CLIENT,
+            bytes_max=limits.other_request_bytes_max,
+            room=Budget(limits.other_request_bytes_max),
+            read_seconds_max=_OTHERS_READ_SECONDS_MAX,
+            places=asyncio.Semaphore(max(limits.waiting_requests_max // _OTHERS_PART, 1)),
+            pace=Pace(_OTHERS_BYTES_A_SECOND, burst=limits.other_request_bytes_max),
+        )

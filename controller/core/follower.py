@@ -1,0 +1,45 @@
+"""Following the fold while it works: for replay, which tells what events and commands do not."""
+
+from collections.abc import Sequence
+
+from controller.core.commands import BrokerRequest, Issued
+from controller.core.partition_states import PartitionState
+from controller.core.replica_states import ReplicaState
+from controller.core.state import Partition
+from controller.core.triggers import Trigger
+
+
+class Follower:
+    """Is told what is done when it is done, while the state is as it is then; changes nothing.
+
+    In the daemon this one listens, which does nothing.
+    """
+
+    def begins(self, trigger: Trigger) -> None:
+        """A procedure begins."""
+
+    def ends(self) -> None:
+        """It is over."""
+
+    def breaks_off(self) -> None:
+        """It is over because its term is (TermOver)."""
+
+    def issues(self, issued: Issued) -> None:
+        """A command goes out."""
+
+    def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
+        """A batch goes out, also one without requests; its commands follow."""
+
+    def moves_partitions(
+        self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
+    ) -> None:
+        """They are about to be moved to `target`, those that may be; it may be none. `strategy` is
+        what elects, going online."""
+
+    def moves_replicas(
+        self, broker: int, partitions: Sequence[Partition], target: ReplicaState, rule: str
+    ) -> None:
+        """The same for the replicas of these partitions on a broker."""
+
+    def resumes_deletions(self) -> None:
+        """Every topic that is queued for deletion is about to be taken as far as it gets."""

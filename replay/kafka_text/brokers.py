@@ -1,0 +1,167 @@
+"""What Kafka logs of brokers that come, go, change and shut down (KB 3.3, 3.4, 9)."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from controller.core.commands import BrokerRequest, Issued, Notice
+from controller.core.events import ChildrenRead, ControlledShutdownReceived, ZnodesRead
+from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.broker_change import FAILURE, STARTUP
+from controller.core.replica_states import ReplicaState
+from controller.core.state import Partition
+from controller.core.triggers import ApiCall, BrokerChange, BrokerModifications, Trigger
+from controller.core.values import UNKNOWN_BROKER_EPOCH, Broker
+from replay.kafka_text.failover import broker_epochs
+from replay.kafka_text.lines import CONTROLLER
+from replay.kafka_text.spelling import joined, registration, replica
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+
+_LOST = (CONNECTION_LOSS, SESSION_EXPIRED)
+
+
+class _Callback(NamedTuple):
+    """What the procedure will do about some brokers, under which rule."""
+
+    rule: str
+    brokers: list[int]
+
+
+class Brokers(Teller):
+    """Tells of a change when it is known, and of what is done about it, brokers by brokers."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._known: dict[int, Broker] = {}
+        self._shutting_down: dict[int, None] = {}
+        self._told: dict[str, list[int]] = {}
+        self._is_read = self._is_told = False
+        self._callbacks: deque[_Callback] = deque()
+        self._started: list[int] = []
+
+    def begins(self, trigger: Trigger) -> None:
+        self._known, self._shutting_down = {}, {}
+        self._is_read = self._is_told = False
+        self._told, self._started = {}, []
+        self._callbacks.clear()
+        match trigger:
+            case _ if not self.log.controller.is_active:
+                pass
+            case BrokerChange():
+                self._known = dict(self.log.context.brokers)
+                self._shutting_down = dict(self.log.context.shutting_down)
+            case BrokerModifications(broker=broker) if broker in self.log.context.brokers:
+                self._known = {broker: self.log.context.brokers[broker]}
+            case ApiCall(request=ControlledShutdownReceived() as asked):
+                self._tell_shutdown(asked)
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        if not isinstance(self.log.trigger, BrokerChange):
+            return
+        match outcome:
+            case ChildrenRead(error=error, children=[]):
+                self._is_read |= error not in _LOST
+            case ZnodesRead(errors=errors):
+                self._is_read |= not any(one in _LOST for one in errors)
+
+    def issues(self, issued: Issued) -> None:
+        match issued.command:
+            case Notice(code="broker_started" | "broker_bounced" | "broker_failed" as code):
+                broker = int(issued.command.subject.removeprefix("broker "))
+                self._told.setdefault(code, []).append(broker)
+            case Notice():
+                pass
+            case _:
+                self._tell_change()
+
+    def moves_partitions(
+        self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
+    ) -> None:
+        self._go_on(rule)
+
+    def moves_replicas(
+        self, broker: int, partitions: Sequence[Partition], target: ReplicaState, rule: str
+    ) -> None:
+        self._go_on(rule)
+
+    def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
+        self._go_on(rule)
+        if isinstance(self.log.trigger, BrokerModifications):
+            self._tell_modification(self.log.trigger.broker)
+
+    def resumes_deletions(self) -> None:
+        started, self._started = self._started, []
+        context = self.log.context
+        of_topics = [
+            replica(*one.key, broker)
+            for broker, partitions in context.replicas_on(started).items()
+            for one in partitions
+            if context.is_queued(one)
+        ]
+        if of_topics:
+            self.log.info(
+                CONTROLLER,
+                f"Some replicas {joined(of_topics)} for topics scheduled for deletion "
+                f"{joined(context.queued_for_deletion)} are on the newly restarted brokers "
+                f"{joined(started)}. Signaling restart of topic deletion for these topics",
+            )
+
+    def ends(self) -> None:
+        self._tell_change()
+        if self._told:
+            self.log.info(CONTROLLER, f"Updated broker epochs cache: {broker_epochs(self.log)}")
+
+    def _tell_change(self) -> None:
+        """What changed, once it is read; the callbacks that follow, in their order."""
+        if self._is_told or not self._is_read:
+            return
+        self._is_told = True
+        new, bounced, dead = (
+            self._told.get(code, [])
+            for code in ("broker_started", "broker_bounced", "broker_failed")
+        )
+        live = sorted({*self._known, *new} - {*dead})
+        self.log.info(
+            CONTROLLER,
+            f"Newly added brokers: {joined(new)}, deleted brokers: {joined(dead)}, "
+            f"bounced brokers: {joined(bounced)}, all live brokers: {joined(live)}",
+        )
+        plan = [(STARTUP, new), (FAILURE, bounced), (STARTUP, bounced), (FAILURE, dead)]
+        self._callbacks.extend(_Callback(*one) for one in plan if one[1])
+
+    def _go_on(self, rule: str) -> None:
+        if not self._callbacks or self._callbacks[0].rule != rule:
+            return
+        brokers = self._callbacks.popleft().brokers
+        if rule == STARTUP:
+            self._started = brokers
+            self.log.info(CONTROLLER, f"New broker startup callback for {joined(brokers)}")
+            return
+        self._started = []
+        self.log.info(CONTROLLER, f"Broker failure callback for {joined(brokers)}")
+        stopping = [one for one in brokers if one in self._shutting_down]
+        if stopping:
+            text = f"Removed {joined(stopping)} from list of shutting down brokers."
+            self.log.info(CONTROLLER, text)
+
+    def _tell_modification(self, id: int) -> None:
+        before, now = self._known[id], self.log.context.brokers[id]
+        change = f"{registration(before)} -> {registration(now)}"
+        self.log.info(CONTROLLER, f"Updated broker metadata: {change}")
+        self.log.info(CONTROLLER, f"Broker info update callback for {id}")
+
+    def _tell_shutdown(self, asked: ControlledShutdownReceived) -> None:
+        broker = self.log.context.brokers.get(asked.broker)
+        if asked.broker_epoch != UNKNOWN_BROKER_EPOCH:
+            if broker is None:
+                return
+            if asked.broker_epoch < broker.epoch:
+                self.log.info(
+                    CONTROLLER,
+                    f"Received controlled shutdown request from an old broker epoch "
+                    f"{asked.broker_epoch} for broker {asked.broker}. Current broker epoch is "
+                    f"{broker.epoch}.",
+                )
+                return
+        self.log.info(CONTROLLER, f"Shutting down broker {asked.broker}")

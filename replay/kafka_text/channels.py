@@ -1,0 +1,93 @@
+"""What Kafka's threads that send to brokers log (RequestSendThread), and bad answers."""
+
+from controller.core.commands import (
+    CloseChannel,
+    CommandId,
+    Issued,
+    LeaderAndIsrRequest,
+    OpenChannel,
+    UpdateMetadataRequest,
+)
+from controller.core.events import BrokerAnswered, ChannelFault, Event
+from replay.kafka_text.lines import SENDER, STATE_CHANGE_ANSWER
+from replay.kafka_text.spelling import node
+from replay.kafka_text.teller import KafkaLog, Teller
+
+
+class Channels(Teller):
+    """Tells of the channel to each broker: begun, connected, in trouble, ended.
+
+    When a connection stands is not in the log: it is told with the first answer.
+    """
+
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._connected = set(log.context.channels)
+        self._asked: dict[CommandId, tuple[int, str]] = {}
+
+    def issues(self, issued: Issued) -> None:
+        match issued.command:
+            case OpenChannel():
+                self.log.info(SENDER, "Starting")
+            case CloseChannel(broker=broker):
+                self._connected.discard(broker)
+                self._asked = {id: one for id, one in self._asked.items() if one[0] != broker}
+                for text in ("Shutting down", "Stopped", "Shutdown completed"):
+                    self.log.info(SENDER, text)
+            case LeaderAndIsrRequest(broker=broker):
+                self._asked[issued.id] = (broker, "LeaderAndIsr")
+            case UpdateMetadataRequest(broker=broker):
+                self._asked[issued.id] = (broker, "UpdateMetadata")
+
+    def observes(self, event: Event) -> None:
+        match event:
+            case BrokerAnswered():
+                self._tell_connected(event.broker)
+                _, request = self._asked.pop(event.command, (0, ""))
+                if request and event.error:
+                    self._tell_error(event, request)
+            case ChannelFault(kind="recovered"):
+                self._tell_connected(event.broker)
+            case ChannelFault():
+                self._tell_fault(event)
+
+    def _tell_connected(self, broker: int) -> None:
+        where = self._node(broker)
+        if broker in self._connected or not where:
+            return
+        self._connected.add(broker)
+        text = f"connected to {where} for sending state change requests"
+        self.log.info(SENDER, f"Controller {self.log.id} {text}")
+
+    def _tell_fault(self, fault: ChannelFault) -> None:
+        where = self._node(fault.broker)
+        if not where:
+            return
+        self._connected.discard(fault.broker)
+        exception = f"java.io.IOException: {fault.text}"
+        if fault.kind == "unreachable":
+            text = f"Controller {self.log.id}'s connection to broker {where} was unsuccessful"
+            self.log.warn(SENDER, text, exception)
+        else:
+            text = f"Controller {self.log.id} fails to send a request to broker {where}"
+            self.log.error(SENDER, text, exception)
+
+    def _tell_error(self, answer: BrokerAnswered, request: str) -> None:
+        # Takes a third of a second, and errors are rare.
+        from kio.schema.errors import ErrorCode
+
+        name = ErrorCode(answer.error).name.upper()
+        self.log.error(
+            STATE_CHANGE_ANSWER,
+            f"Received error {name} in {request} response {request}ResponseData"
+            f"(errorCode={answer.error}) from broker {answer.broker}",
+        )
+
+    def _node(self, id: int) -> str:
+        """The broker as Kafka names it; empty while it is not registered."""
+        broker = self.log.context.brokers.get(id)
+        listener = self.log.controller.configuration.controller_listener
+        endpoint = broker.endpoint(listener) if broker is not None else None
+        if broker is None or endpoint is None:
+            return ""
+        return node(id, endpoint, broker.rack)

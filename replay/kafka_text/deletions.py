@@ -1,0 +1,111 @@
+"""What Kafka logs of topic deletions (TopicDeletionManager, KB 8)."""
+
+from collections.abc import Sequence
+
+from controller.core import znodes
+from controller.core.commands import Issued, Notice, ReadChildren
+from controller.core.events import ChildrenRead
+from controller.core.partition_states import PartitionState
+from controller.core.replica_states import ReplicaState
+from controller.core.state import ControllerContext, Partition
+from controller.core.triggers import TopicDeletion, Trigger
+from replay.kafka_text.lines import CONTROLLER, DELETIONS
+from replay.kafka_text.spelling import joined, mutable_set
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+
+
+class Deletions(Teller):
+    """Tells which topics are queued, begun, waiting and gone."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._is_resuming = False
+        self._waiting: dict[str, None] = {}
+
+    def begins(self, trigger: Trigger) -> None:
+        self._is_resuming = False
+
+    def ends(self) -> None:
+        self._tell_waiting()
+
+    def breaks_off(self) -> None:
+        self._waiting = {}
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        match asked.command, outcome:
+            case ReadChildren(path=znodes.DELETE_TOPICS), ChildrenRead(error=0, children=topics):
+                if isinstance(self.log.trigger, TopicDeletion):
+                    self._tell_asked(topics)
+
+    def issues(self, issued: Issued) -> None:
+        match issued.command:
+            case Notice(code="topic_deleted", subject=path):
+                topic = path.removeprefix(f"{znodes.TOPICS}/")
+                self.log.info(DELETIONS, f"Deletion of topic {topic} successfully completed")
+
+    def moves_replicas(
+        self, broker: int, partitions: Sequence[Partition], target: ReplicaState, rule: str
+    ) -> None:
+        if target is ReplicaState.DELETION_INELIGIBLE:
+            self._waiting |= dict.fromkeys(one.topic.name for one in partitions)
+
+    def moves_partitions(
+        self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
+    ) -> None:
+        if target is PartitionState.ONLINE:
+            self._tell_waiting()
+
+    def resumes_deletions(self) -> None:
+        self._tell_waiting()
+        self._is_resuming = True
+        context = self.log.context
+        if context.queued_for_deletion:
+            queued = joined(context.queued_for_deletion)
+            self.log.info(DELETIONS, f"Handling deletion for topics {queued}")
+        for name in context.queued_for_deletion:
+            if _begins(context, name):
+                self.log.info(DELETIONS, f"Deletion of topic {name} (re)started")
+
+    def _tell_asked(self, topics: list[str]) -> None:
+        known = self.log.context.known_topics()
+        unknown = [one for one in topics if one not in {*known}]
+        if unknown:
+            text = f"Ignoring request to delete non-existing topics {joined(unknown)}"
+            self.log.warn(CONTROLLER, text)
+        asked = [one for one in topics if one not in {*unknown}]
+        if not self.log.controller.configuration.delete_topic_enable:
+            text = f"Removing {mutable_set(asked)} since delete topic is disabled"
+            self.log.info(CONTROLLER, text)
+        elif asked:
+            self.log.info(CONTROLLER, f"Starting topic deletion for topics {joined(asked)}")
+            self._tell_moving(asked)
+
+    def _tell_moving(self, asked: list[str]) -> None:
+        """Kafka only tells of topics that were queued before."""
+        context = self.log.context
+        moving = {one.topic.name for one in context.reassigning}
+        for name in asked:
+            if name in moving and name in context.queued_for_deletion:
+                self._tell_halted([name], "topic reassignment in progress")
+
+    def _tell_waiting(self) -> None:
+        """Replicas that cannot be deleted: offline before, or failed at it."""
+        if self._waiting:
+            reason = "offline replicas" if self._is_resuming else "replica deletion failure"
+            self._tell_halted(self._waiting, reason)
+        self._waiting = {}
+
+    def _tell_halted(self, topics: Sequence[str] | dict[str, None], reason: str) -> None:
+        self.log.info(DELETIONS, f"Halted deletion of topics {joined(topics)} due to {reason}")
+
+
+def _begins(context: ControllerContext, name: str) -> bool:
+    """Whether a topic's replicas are about to be deleted (isTopicEligibleForDeletion)."""
+    if name in context.ineligible_for_deletion:
+        return False
+    states = []
+    if name in context.topics:
+        states = [one.replica_states.get(broker) for broker, one in context.replicas_of(name)]
+    is_under_way = ReplicaState.DELETION_STARTED in states
+    is_done = all(one is ReplicaState.DELETION_SUCCESSFUL for one in states)
+    return not is_under_way and not is_done

@@ -1,0 +1,168 @@
+"""What Kafka logs of elections that somebody or the time asks for (onReplicaElection, KB 3.9)."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from controller.core import request_znodes, znodes
+from controller.core.commands import BrokerRequest, Issued, ReadZnodes
+from controller.core.errors import ZnodeError
+from controller.core.events import ElectLeadersReceived, ZnodesRead
+from controller.core.operations import NO_NODE, OK
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.leadership import PREFERRED, UNCLEAN
+from controller.core.state import Partition
+from controller.core.triggers import (
+    ApiCall,
+    AutoPreferredReplicaLeaderElection,
+    ReplicaLeaderElection,
+    Trigger,
+)
+from replay.kafka_text.lines import CONTROLLER
+from replay.kafka_text.spelling import immutable_set, joined
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+
+Name = tuple[str, int]
+
+
+class _Asked(NamedTuple):
+    """The partitions of a request by what becomes of them."""
+
+    unknown: list[Name]
+    queued: list[Partition]
+    led: list[Partition]
+    others: list[Partition]
+
+
+class Elections(Teller):
+    """Tells of each election when it begins, and what became of it once it is over."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._under_way: list[Partition] = []
+
+    def begins(self, trigger: Trigger) -> None:
+        self._under_way = []
+        match trigger:
+            case ApiCall(request=ElectLeadersReceived(partitions=partitions) as asked):
+                if self.log.controller.is_active and partitions is not None:
+                    self._tell_skipped(self._sort(partitions), asked.election.upper())
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        match asked.command, outcome:
+            case ReadZnodes(paths=(znodes.PREFERRED_ELECTION,)), ZnodesRead(errors=[error]):
+                if error not in (OK, NO_NODE):
+                    return
+                names = self._sort(_names(outcome.data[0]) if error == OK else [])
+                if self.log.is_failing_over:
+                    self._tell_pending(names)
+                    if error == NO_NODE:
+                        self._tell_start([], "PREFERRED")
+                elif isinstance(self.log.trigger, ReplicaLeaderElection) and error == OK:
+                    self._tell_skipped(names, "PREFERRED")
+
+    def moves_partitions(
+        self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
+    ) -> None:
+        if strategy in (PREFERRED.name, UNCLEAN.name):
+            kind = "PREFERRED" if strategy == PREFERRED.name else "UNCLEAN"
+            self._tell_start(partitions, kind)
+            if not isinstance(self.log.trigger, ApiCall):
+                self._under_way = list(partitions)
+
+    def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
+        over, self._under_way = self._under_way, []
+        for one in over:
+            leader = one.leadership.leader if one.leadership is not None else -1
+            if leader != one.replicas[0]:
+                self._tell_error(one)
+        for one in over:
+            leader = one.leadership.leader if one.leadership is not None else -1
+            self._tell_result(one, leader)
+
+    def _sort(self, names: Iterable[Name]) -> _Asked:
+        context = self.log.context
+        asked = _Asked([], [], [], [])
+        for name in dict.fromkeys(names):
+            one = context.find(*name)
+            if one is None or not one.replicas:
+                asked.unknown.append(name)
+            elif one.leadership is not None and one.leadership.leader == one.replicas[0]:
+                asked.led.append(one)
+            elif context.is_queued(one):
+                asked.queued.append(one)
+            else:
+                asked.others.append(one)
+        return asked
+
+    def _tell_pending(self, asked: _Asked) -> None:
+        """At failover, what is left of a request."""
+        unknown = [f"{topic}-{number}" for topic, number in asked.unknown]
+        completed = [*unknown, *map(repr, asked.led)]
+        queued, pending = list(map(repr, asked.queued)), list(map(repr, asked.others))
+        lists = {
+            "Partitions undergoing preferred replica election": completed + queued + pending,
+            "Partitions that completed preferred replica election": completed,
+            "Skipping preferred replica election for partitions due to topic deletion": queued,
+            "Resuming preferred replica election for partitions": pending,
+        }
+        for text, partitions in lists.items():
+            self.log.info(CONTROLLER, f"{text}: {joined(partitions)}")
+
+    def _tell_skipped(self, asked: _Asked, kind: str) -> None:
+        what, by = f"Skipping replica leader election ({kind}) for", self._trigger()
+        for topic, number in asked.unknown:
+            text = f"{what} partition {topic}-{number} by {by} since it doesn't exist."
+            self.log.info(CONTROLLER, text)
+        queued = [one for one in asked.queued + asked.led if self.log.context.is_queued(one)]
+        if queued:
+            self.log.warn(
+                CONTROLLER,
+                f"{what} partitions {immutable_set(map(repr, queued))} by {by} since the "
+                "respective topics are being deleted",
+            )
+
+    def _tell_start(self, partitions: Sequence[Partition], kind: str) -> None:
+        self.log.info(
+            CONTROLLER,
+            f"Starting replica leader election ({kind}) for partitions "
+            f"{joined(map(repr, partitions))} triggered by {self._trigger()}",
+        )
+
+    def _trigger(self) -> str:
+        match self.log.trigger:
+            case AutoPreferredReplicaLeaderElection():
+                return "AutoTriggered"
+            case ApiCall():
+                return "AdminClientTriggered"
+            case _:
+                return "ZkTriggered"
+
+    def _tell_error(self, partition: Partition) -> None:
+        self.log.error(
+            CONTROLLER,
+            f"Error completing replica leader election (PREFERRED) for partition {partition!r}",
+            "kafka.common.StateChangeFailedException: Failed to elect leader for partition "
+            f"{partition!r} under strategy PreferredReplicaPartitionLeaderElectionStrategy",
+        )
+
+    def _tell_result(self, partition: Partition, leader: int) -> None:
+        preferred = partition.replicas[0]
+        if leader == preferred:
+            self.log.info(
+                CONTROLLER,
+                f"Partition {partition!r} completed preferred replica leader election. "
+                f"New leader is {preferred}",
+            )
+        else:
+            self.log.warn(
+                CONTROLLER,
+                f"Partition {partition!r} failed to complete preferred replica leader election to "
+                f"{preferred}. Leader is still {leader}",
+            )
+
+
+def _names(data: bytes | None) -> list[Name]:
+    try:
+        return request_znodes.read_preferred_election(data)
+    except ZnodeError:
+        return []

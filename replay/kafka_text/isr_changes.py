@@ -1,0 +1,162 @@
+"""What Kafka logs of requests that leaders and brokers send, and of failed log directories."""
+
+from typing import Final
+
+from controller.core import error_codes, znodes
+from controller.core.commands import Issued, Notice, ReadZnodes, WriteZnodes
+from controller.core.errors import ZnodeError
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReceived,
+    ProposedState,
+    ZnodesRead,
+    ZnodesWritten,
+)
+from controller.core.operations import BAD_VERSION, CONNECTION_LOSS, OK, SetData
+from controller.core.procedures.alter_partition import judge
+from controller.core.state import Partition
+from controller.core.triggers import (
+    ApiCall,
+    LeaderAndIsrResponseReceived,
+    LogDirEventNotification,
+    Trigger,
+)
+from controller.core.values import RECOVERING, LeaderAndIsr
+from replay.kafka_text.lines import CONTROLLER, STATE_CHANGE_ANSWER
+from replay.kafka_text.spelling import collection, immutable_set, joined, leader_and_isr
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+
+_FIRST_BY_TOPIC_ID: Final = 2
+
+
+class IsrChanges(Teller):
+    """Tells which AlterPartition and AllocateProducerIds requests are turned down, and why."""
+
+    def begins(self, trigger: Trigger) -> None:
+        if not self.log.controller.is_active:
+            return
+        match trigger:
+            case ApiCall(request=AlterPartitionReceived() as asked):
+                self._judge_request(asked)
+            case ApiCall(request=AllocateProducerIdsReceived() as asked):
+                self._judge_allocation(asked)
+
+    def _judge_allocation(self, asked: AllocateProducerIdsReceived) -> None:
+        broker = self.log.context.brokers.get(asked.broker)
+        ignoring = "Ignoring AllocateProducerIds due to"
+        if broker is None:
+            self.log.warn(CONTROLLER, f"{ignoring} unknown broker {asked.broker}")
+        elif broker.epoch != asked.broker_epoch:
+            text = f"stale broker epoch {asked.broker_epoch} for broker {asked.broker}"
+            self.log.warn(CONTROLLER, f"{ignoring} {text}")
+
+    def _judge_request(self, asked: AlterPartitionReceived) -> None:
+        broker = self.log.context.brokers.get(asked.broker)
+        ignoring = "Ignoring AlterPartition due to"
+        if broker is None:
+            self.log.info(CONTROLLER, f"{ignoring} unknown broker {asked.broker}")
+        elif broker.epoch != asked.broker_epoch:
+            self.log.info(
+                CONTROLLER,
+                f"{ignoring} stale broker epoch {asked.broker_epoch} and local broker epoch "
+                f"Some({broker.epoch}) for broker {asked.broker}",
+            )
+        else:
+            for one in asked.partitions:
+                partition = self._partition(asked.version, one)
+                if partition is not None:
+                    self._judge(asked, partition, one)
+
+    def _partition(self, version: int, one: ProposedState) -> Partition | None:
+        context = self.log.context
+        if version >= _FIRST_BY_TOPIC_ID:
+            topic = context.topics_by_id.get(bytes.fromhex(one.topic))
+        else:
+            topic = context.topics.get(one.topic)
+        return topic.partitions.get(one.partition) if topic is not None else None
+
+    def _judge(
+        self, asked: AlterPartitionReceived, partition: Partition, one: ProposedState
+    ) -> None:
+        proposed = LeaderAndIsr(
+            asked.broker, one.leader_epoch, one.isr, one.partition_epoch, 0, one.recovery_state
+        )
+        who = f"from node {asked.broker} for {partition!r} because"
+        spelt = leader_and_isr(proposed)
+        match judge(self.log.controller, partition, proposed, asked.version):
+            case error_codes.INELIGIBLE_REPLICA | error_codes.OPERATION_NOT_ATTEMPTED:
+                live = self.log.context.live_brokers
+                ineligible = immutable_set(id for id in one.isr if id not in live)
+                self.log.info(
+                    CONTROLLER,
+                    f"Rejecting AlterPartition request {who} it specified ineligible replicas "
+                    f"{ineligible} in the new ISR {collection('List', one.isr)}.",
+                )
+            case error_codes.INVALID_REQUEST if one.recovery_state == RECOVERING:
+                is_large = len(one.isr) > 1
+                why = (
+                    "leader is recovering and ISR is greater than 1"
+                    if is_large
+                    else ("the leader recovery state cannot change from RECOVERED to RECOVERING")
+                )
+                self.log.info(CONTROLLER, f"Rejecting AlterPartition {who} {why}: {spelt}")
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        match self.log.trigger, asked.command, outcome:
+            case ApiCall(request=AlterPartitionReceived()), WriteZnodes() as write, ZnodesWritten():
+                if any(outcome.errors):
+                    self._tell_unwritten(write, outcome)
+
+    def _tell_unwritten(self, write: WriteZnodes, outcome: ZnodesWritten) -> None:
+        written = write.operations[outcome.offset :]
+        for operation, error in zip(written, outcome.errors, strict=False):
+            name = znodes.state_of(operation.path)
+            if error != BAD_VERSION or not isinstance(operation, SetData) or name is None:
+                continue
+            state = znodes.read_state(operation.path, operation.data, operation.version)
+            self.log.info(
+                CONTROLLER,
+                f"Failed to update ISR to {leader_and_isr(state)} for partition "
+                f"{name[0]}-{name[1]}, bad ZK version.",
+            )
+
+
+class LogDirs(Teller):
+    """Tells of log directories that failed, and of the replicas in them."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._offline_before: dict[Partition, None] = {}
+
+    def begins(self, trigger: Trigger) -> None:
+        if isinstance(trigger, LeaderAndIsrResponseReceived):
+            broker = trigger.answer.broker
+            self._offline_before = dict(self.log.context.offline_dirs.get(broker, {}))
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        match self.log.trigger, asked.command, outcome:
+            case LogDirEventNotification(), ReadZnodes(paths=paths), ZnodesRead():
+                if CONNECTION_LOSS not in outcome.errors and paths[0].startswith(
+                    znodes.LOG_DIR_EVENTS
+                ):
+                    self._tell_events(paths, outcome)
+
+    def _tell_events(self, paths: tuple[str, ...], outcome: ZnodesRead) -> None:
+        brokers: dict[int, None] = {}
+        for path, error, data in zip(paths, outcome.errors, outcome.data, strict=False):
+            try:
+                if error == OK:
+                    brokers[znodes.read_log_dir_event(path, data)] = None
+            except ZnodeError:
+                continue
+        text = f"Handling log directory failure for brokers {joined(brokers)}"
+        self.log.info(CONTROLLER, text)
+
+    def issues(self, issued: Issued) -> None:
+        match issued.command, self.log.trigger:
+            case Notice(code="replicas_in_failed_log_dir"), LeaderAndIsrResponseReceived() as heard:
+                broker = heard.answer.broker
+                now = self.log.context.offline_dirs.get(broker, {})
+                new = [repr(one) for one in now if one not in self._offline_before]
+                text = f"Mark replicas {joined(new)} on broker {broker} as offline"
+                self.log.info(STATE_CHANGE_ANSWER, text)

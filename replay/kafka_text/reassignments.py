@@ -1,0 +1,209 @@
+"""What Kafka logs of reassignments (onPartitionReassignment, KB 7; seed 001)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from controller.core import request_znodes, znodes
+from controller.core.commands import BrokerRequest, Choice, Issued, Notice, ReadZnodes, WriteZnodes
+from controller.core.errors import ZnodeError
+from controller.core.events import AlterPartitionReceived, ZnodesRead, ZnodesWritten
+from controller.core.operations import Create, Delete, SetData
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.leadership import REASSIGNMENT
+from controller.core.procedures.reassignment import RAISE, RULE, STORE
+from controller.core.state import Partition
+from controller.core.triggers import (
+    ApiCall,
+    IsrChangeNotification,
+    PartitionReassignmentIsrChange,
+    Trigger,
+)
+from replay.kafka_text.lines import CONTROLLER, STATE_CHANGE
+from replay.kafka_text.spelling import (
+    assignment,
+    collection,
+    immutable_map,
+    joined,
+    leader_isr_and_epoch,
+    mutable_map,
+)
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+
+_PATH: Final = znodes.REASSIGN_PARTITIONS
+_REFUSED: Final = {"The partition does not exist.": "UNKNOWN_TOPIC_OR_PARTITION"}
+
+
+class Reassignments(Teller):
+    """Tells of each step: assignments written, leader epochs raised, targets in sync, leaders
+    moved, requests fulfilled."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._caught_up: Partition | None = None
+        self._raised: Partition | None = None
+        self._alive_told: Partition | None = None
+        self._entries: request_znodes.ReassignmentEntries | None = None
+        self._refused: dict[str, str] = {}
+
+    def begins(self, trigger: Trigger) -> None:
+        self._caught_up = self._raised = self._alive_told = self._entries = None
+        self._refused = {}
+
+    # What ZooKeeper answers
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        match asked.command, outcome:
+            case WriteZnodes(operations=(SetData() as done,)), ZnodesWritten(errors=[0]):
+                if asked.reason.rule == STORE:
+                    self._tell_stored(done, asked.reason.choices[0])
+                elif asked.reason.rule == RAISE:
+                    self._tell_raised(done, asked.reason.choices[0], outcome.versions[0])
+            case ReadZnodes(paths=[path]), ZnodesRead(errors=[0], data=[data]):
+                if path == _PATH:
+                    self._entries = _entries(data)
+                elif asked.reason.rule == RULE:
+                    self._take_isr(path, data)
+
+    def _tell_stored(self, done: SetData, choice: Choice) -> None:
+        written = znodes.read_topic(choice.topic, done.data).assignments[choice.partition]
+        self.log.info(
+            CONTROLLER,
+            f"Successfully updated assignment of partition {choice.topic}-{choice.partition} to "
+            f"{assignment(written)}",
+        )
+
+    def _tell_raised(self, done: SetData, choice: Choice, version: int) -> None:
+        epoch = znodes.read_state(done.path, done.data, version).leader_epoch
+        self._raised = self.log.context.find(choice.topic, choice.partition)
+        self.log.info(
+            CONTROLLER,
+            f"Updated leader epoch for partition {choice.topic}-{choice.partition} to {epoch}, "
+            f"zkVersion={version}",
+        )
+
+    def _take_isr(self, path: str, data: bytes | None) -> None:
+        """The ISR was read to see whether the reassignment is complete. Where that is asked because
+        the ISR changed, Kafka tells of it, and reads it once more when it goes on."""
+        name = znodes.state_of(path)
+        partition = self.log.context.find(*name) if name is not None else None
+        if partition is None or not _follows_isr(self.log.trigger):
+            return
+        if not partition.assignment.is_being_reassigned:
+            return
+        if partition is self._caught_up:
+            self._caught_up = None
+            return
+        try:
+            isr = znodes.read_state(path, data, 0).isr
+        except ZnodeError:
+            return
+        target = partition.assignment.target
+        if all(one in isr for one in target):
+            self._caught_up = partition
+            self.log.info(
+                CONTROLLER,
+                f"Target replicas {collection('ArrayBuffer', target)} have all caught up with the "
+                f"leader for reassigning partition {partition!r}",
+            )
+
+    # What is done
+
+    def moves_partitions(
+        self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
+    ) -> None:
+        if strategy == REASSIGNMENT.name:
+            self._tell_leader(partitions[0])
+
+    def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
+        raised, self._raised = self._raised, None
+        if raised is None or raised.leadership is None:
+            return
+        self._alive_told = None
+        self.log.info(
+            STATE_CHANGE,
+            f"Sent LeaderAndIsr request {leader_isr_and_epoch(raised.leadership)} with new replica "
+            f"assignment {assignment(raised.assignment)} to leader {raised.leadership.leader} "
+            f"for partition being reassigned {raised!r}",
+        )
+
+    def issues(self, issued: Issued) -> None:
+        command = issued.command
+        if self._refused and not isinstance(command, Notice):
+            failed, self._refused = mutable_map(self._refused), {}
+            text = f"Failed reassignment through zk with the following errors: {failed}"
+            self.log.warn(CONTROLLER, text)
+        match command:
+            case ReadZnodes(paths=[path]) if issued.reason.rule == RAISE:
+                self._tell_alive(path)
+            case WriteZnodes(operations=[Delete(path=znodes.REASSIGN_PARTITIONS)]):
+                self._tell_remaining({})
+            case WriteZnodes(operations=[SetData() | Create() as put]) if put.path == _PATH:
+                self._tell_remaining(request_znodes.read_reassignments(put.data))
+            case Notice(code="reassignment_refused", subject=name, text=text):
+                why = text.partition(": ")[2]
+                error = _REFUSED.get(why, "INVALID_REPLICA_ASSIGNMENT")
+                self._refused[name] = f"ApiError(error={error}, message={why})"
+            case Notice(code="reassignment_failed", subject=name, text=text):
+                self.log.error(
+                    CONTROLLER,
+                    f"Error completing reassignment of partition {name}",
+                    f"org.apache.kafka.common.KafkaException: {text}",
+                )
+
+    def _tell_alive(self, path: str) -> None:
+        """The leader stays, with a new epoch: at the end of a reassignment Kafka tells of it."""
+        name = znodes.state_of(path)
+        partition = self.log.context.find(*name) if name is not None else None
+        if partition is None or partition.assignment.is_being_reassigned:
+            return
+        if self._alive_told is not partition:
+            self._alive_told = partition
+            self._tell_leader(partition)
+
+    def _tell_leader(self, partition: Partition) -> None:
+        leader = partition.leadership.leader if partition.leadership is not None else -1
+        target = partition.assignment.target
+        where = f"is already in the new list of replicas {joined(target)}"
+        if leader not in target:
+            what = f"is not in the new list of replicas {joined(target)}. Re-electing leader"
+        elif self.log.context.is_online(leader, partition):
+            what = f"{where} and is alive"
+        else:
+            what = f"{where} but is dead"
+        self.log.info(
+            CONTROLLER, f"Leader {leader} for partition {partition!r} being reassigned, {what}"
+        )
+
+    def _tell_remaining(self, remaining: Mapping[tuple[str, int], tuple[int, ...]]) -> None:
+        removed = {
+            f"{topic}-{number}": collection("Buffer", target)
+            for (topic, number), target in (self._entries or {}).items()
+            if (topic, number) not in remaining
+        }
+        self._entries = None
+        self.log.info(
+            CONTROLLER,
+            f"Removing partitions {immutable_map(removed)} from the list of reassigned partitions "
+            "in zookeeper",
+        )
+        if not remaining:
+            self.log.info(
+                CONTROLLER, f"No more partitions need to be reassigned. Deleting zk path {_PATH}"
+            )
+
+
+def _follows_isr(trigger: Trigger | None) -> bool:
+    match trigger:
+        case IsrChangeNotification() | PartitionReassignmentIsrChange():
+            return True
+        case ApiCall(request=AlterPartitionReceived()):
+            return True
+        case _:
+            return False
+
+
+def _entries(data: bytes | None) -> request_znodes.ReassignmentEntries:
+    try:
+        return request_znodes.read_reassignments(data)
+    except ZnodeError:
+        return {}

@@ -1,0 +1,115 @@
+"""Winning and losing the role, and controller events as such (KafkaController.process)."""
+
+from typing import Final
+
+from controller.core.commands import CloseChannel, Issued, Notice, Stop
+from controller.core.events import ApiRequest, ZnodesWritten
+from controller.core.operations import FENCED
+from controller.core.triggers import (
+    ApiCall,
+    AutoPreferredReplicaLeaderElection,
+    Startup,
+    TopicUncleanLeaderElectionEnable,
+    Trigger,
+    UncleanLeaderElectionEnable,
+)
+from replay.kafka_text.lines import CONTROLLER, EVENTS, PARTITIONS, REPLICAS
+from replay.kafka_text.state_machines import controller_moved
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome, fields
+
+_API_EVENTS: Final = {
+    "AlterPartitionReceived": "AlterPartitionReceived",
+    "ControlledShutdownReceived": "ControlledShutdown",
+    "AllocateProducerIdsReceived": "AllocateProducerIds",
+    "AlterPartitionReassignmentsReceived": "ApiPartitionReassignment",
+    "ListPartitionReassignmentsReceived": "ListPartitionReassignments",
+    "ElectLeadersReceived": "ReplicaLeaderElection",
+}
+"""What Kafka calls the controller event of a request, by ours."""
+
+
+class Role(Teller):
+    """Tells who is controller from when to when, and what became of controller events."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._has_started = False
+        self._is_resigning = False
+
+    def begins(self, trigger: Trigger) -> None:
+        self._end_resignation()
+        match trigger:
+            case Startup() if not self._has_started:
+                self._has_started = True
+                self.log.info(EVENTS, "Starting")
+            case _ if not self.log.controller.is_active:
+                pass
+            case AutoPreferredReplicaLeaderElection():
+                self.log.info(CONTROLLER, "Processing automatic preferred replica leader election")
+            case UncleanLeaderElectionEnable():
+                text = "Unclean leader election has been enabled by default"
+                self.log.info(CONTROLLER, text)
+            case TopicUncleanLeaderElectionEnable(topic=topic):
+                text = f"Unclean leader election has been enabled for topic {topic}"
+                self.log.info(CONTROLLER, text)
+
+    def ends(self) -> None:
+        self._end_resignation()
+
+    def issues(self, issued: Issued) -> None:
+        if not isinstance(issued.command, CloseChannel):
+            self._end_resignation()
+        match issued.command:
+            case Notice(code="elected"):
+                context = self.log.context
+                self.log.info(
+                    CONTROLLER,
+                    f"{self.log.id} successfully elected as the controller. Epoch incremented to "
+                    f"{context.epoch} and epoch zk version is now {context.epoch_version}",
+                )
+            case Notice(code="resigned"):
+                self._is_resigning = True
+                self.log.info(PARTITIONS, "Stopped partition state machine")
+                self.log.info(REPLICAS, "Stopped replica state machine")
+            case Notice(code="failover_failed", text=text):
+                self.log.error(
+                    CONTROLLER,
+                    f"Error while electing or becoming controller on broker {self.log.id}. "
+                    "Trigger controller movement immediately",
+                    f"org.apache.kafka.common.KafkaException: {text}",
+                )
+            case Notice(code="procedure_failed", text=text):
+                self.log.error(
+                    CONTROLLER,
+                    f"Error processing event {_spell(self.log.trigger)}",
+                    f"org.apache.kafka.common.KafkaException: {text}",
+                )
+            case Stop():
+                for text in ("Shutting down", "Stopped", "Shutdown completed"):
+                    self.log.info(EVENTS, text)
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        is_fenced = isinstance(outcome, ZnodesWritten) and FENCED in outcome.errors
+        if is_fenced and not self.log.is_failing_over:
+            event = _spell(self.log.trigger)
+            self.log.info(
+                CONTROLLER,
+                f"Controller moved to another broker when processing {event}.",
+                controller_moved(self.log.context.epoch_version),
+            )
+
+    def _end_resignation(self) -> None:
+        if self._is_resigning:
+            self._is_resigning = False
+            self.log.info(CONTROLLER, "Resigned")
+
+
+def _spell(trigger: Trigger | None) -> str:
+    """A controller event as Kafka names it, without what a request says."""
+    if isinstance(trigger, ApiCall):
+        return _name_of_request(trigger.request)
+    return type(trigger).__name__ + (fields(trigger) if trigger is not None else "")
+
+
+def _name_of_request(request: ApiRequest) -> str:
+    return _API_EVENTS[type(request).__name__]

@@ -1,0 +1,72 @@
+"""What the tellers have in common: each follows the fold and tells the lines of one concern."""
+
+from msgspec import Struct
+
+from controller.core.commands import Issued
+from controller.core.controller import Controller
+from controller.core.events import ChildrenRead, Event, ZnodesRead, ZnodesWritten
+from controller.core.follower import Follower
+from controller.core.state import ControllerContext
+from controller.core.triggers import Trigger
+from replay.kafka_text.lines import Line, Source
+
+ZooKeeperOutcome = ChildrenRead | ZnodesRead | ZnodesWritten
+
+
+class KafkaLog:
+    """The lines of the event that is folded, and what the tellers need to know of the moment.
+
+    `trigger` is the controller event whose procedure runs (None: none does), `is_failing_over`
+    tells whether it has won the role and is loading the cluster.
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.id = controller.configuration.broker_id
+        self.trigger: Trigger | None = None
+        self.is_failing_over = False
+        self.seq = 0
+        self.wall_ns = 0
+        self.lines: list[Line] = []
+
+    @property
+    def context(self) -> ControllerContext:
+        """What the controller knows now."""
+        return self.controller.context
+
+    def info(self, source: Source, message: str, exception: str = "") -> None:
+        """A line of level INFO."""
+        self._add("INFO", source, message, exception)
+
+    def warn(self, source: Source, message: str, exception: str = "") -> None:
+        """A line of level WARN."""
+        self._add("WARN", source, message, exception)
+
+    def error(self, source: Source, message: str, exception: str = "") -> None:
+        """A line of level ERROR."""
+        self._add("ERROR", source, message, exception)
+
+    def _add(self, level: str, source: Source, message: str, exception: str) -> None:
+        identity = source.identity.format(id=self.id, epoch=self.context.epoch)
+        self.lines.append(
+            Line(self.seq, self.wall_ns, level, identity + message, source.logger, exception)
+        )
+
+
+class Teller(Follower):
+    """Follows the fold and tells the lines of one concern."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        self.log = log
+
+    def observes(self, event: Event) -> None:
+        """An event is about to be folded."""
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        """The outcome of a command of the procedure that runs is about to be folded."""
+
+
+def fields(value: Struct) -> str:
+    """The fields of a value as those of a Scala case class: `(3)`, or nothing without any."""
+    values = [str(getattr(value, name)) for name in value.__struct_fields__]
+    return f"({','.join(values)})" if values else ""

@@ -1,0 +1,117 @@
+"""What Kafka logs of topics and partitions that appear and vanish (processTopicChange, KB 3.5)."""
+
+from collections.abc import Iterable, Sequence
+
+from controller.core import znodes
+from controller.core.commands import Issued, ReadChildren, ReadZnodes
+from controller.core.errors import ZnodeError
+from controller.core.events import ChildrenRead, ZnodesRead
+from controller.core.operations import OK
+from controller.core.partition_states import PartitionState
+from controller.core.state import Partition
+from controller.core.triggers import PartitionModifications, Trigger
+from replay.kafka_text.lines import CONTROLLER
+from replay.kafka_text.spelling import (
+    assignment,
+    immutable_map,
+    immutable_set,
+    joined,
+    mutable_map,
+    mutable_set,
+)
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+
+
+class Topics(Teller):
+    """Tells of a change of the topics, or of one, once it is read."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._changed: tuple[list[str], list[str]] | None = None
+        self._refused: list[int] | None = None
+
+    def begins(self, trigger: Trigger) -> None:
+        self._changed = self._refused = None
+
+    def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        match asked.command, outcome:
+            case ReadChildren(path=znodes.TOPICS), ChildrenRead(error=0, children=children):
+                if not self.log.is_failing_over:
+                    known = self.log.context.known_topics()
+                    new = [one for one in children if one not in {*known}]
+                    self._changed = (new, [one for one in known if one not in {*children}])
+            case ReadZnodes(paths=[_]), ZnodesRead(errors=[error], data=[data]) if error == OK:
+                self._take_refused(data)
+
+    def issues(self, issued: Issued) -> None:
+        trigger = self.log.trigger
+        if isinstance(issued.command, ReadChildren) and self._refused and self._is_queued(trigger):
+            assert isinstance(trigger, PartitionModifications)
+            self.log.warn(
+                CONTROLLER,
+                f"Skipping adding partitions {joined(self._refused)} for topic {trigger.topic} "
+                "since it is currently being deleted",
+            )
+            text = f"Restoring the partition replica assignment for topic {trigger.topic}"
+            self.log.info(CONTROLLER, text)
+            self._refused = None
+
+    def moves_partitions(
+        self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
+    ) -> None:
+        if target is not PartitionState.NEW:
+            return
+        self._tell_changed()
+        if not partitions:
+            return
+        if isinstance(self.log.trigger, PartitionModifications):
+            added = mutable_map(_assignments(partitions))
+            self.log.info(CONTROLLER, f"New partitions to be added {added}")
+        names = joined(map(repr, partitions))
+        self.log.info(CONTROLLER, f"New partition creation callback for {names}")
+
+    def ends(self) -> None:
+        self._tell_changed()
+        if self._refused == [] and self._is_queued(self.log.trigger):
+            self.log.info(
+                CONTROLLER,
+                "Ignoring partition change during topic deletion as no new partitions are added",
+            )
+
+    def _tell_changed(self) -> None:
+        if self._changed is None:
+            return
+        (new, deleted), self._changed = self._changed, None
+        added = immutable_set(map(self._topic, new))
+        self.log.info(
+            CONTROLLER,
+            f"New topics: [{immutable_set(new)}], deleted topics: [{mutable_set(deleted)}], "
+            f"new partition replica assignment [{added}]",
+        )
+
+    def _topic(self, name: str) -> str:
+        """TopicIdReplicaAssignment: a new topic as the controller knows it now."""
+        topic = self.log.context.topic(name)
+        topic_id = f"Some({znodes.write_topic_id(topic.id)})" if topic.id is not None else "None"
+        partitions = immutable_map(_assignments(topic.assigned()))
+        return f"TopicIdReplicaAssignment({name},{topic_id},{partitions})"
+
+    def _take_refused(self, data: bytes | None) -> None:
+        """The partitions that a topic has gained while it is queued for deletion."""
+        trigger = self.log.trigger
+        if not isinstance(trigger, PartitionModifications) or not self._is_queued(trigger):
+            return
+        try:
+            found = znodes.read_topic(trigger.topic, data).assignments
+        except ZnodeError:
+            return
+        known = self.log.context.topics[trigger.topic].assigned()
+        self._refused = [one for one in found if one not in {known.number for known in known}]
+
+    def _is_queued(self, trigger: Trigger | None) -> bool:
+        queued = self.log.context.queued_for_deletion
+        return isinstance(trigger, PartitionModifications) and trigger.topic in queued
+
+
+def _assignments(partitions: Iterable[Partition]) -> dict[str, str]:
+    return {repr(one): assignment(one.assignment) for one in partitions}

@@ -1,0 +1,158 @@
+"""The whole tree of a ZooKeeper, and how the trees of two runs of one incident differ."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from aiozk import ZKClient
+from aiozk.exc import NoNode
+
+TOPIC_ID_LENGTH = 22
+_NOT_KAFKAS = ("/zookeeper",)
+_OF_THE_RUN = ("timestamp", "port", "endpoints")
+"""Fields of /controller and of brokers' registrations that no two runs have alike."""
+
+
+class Znode(NamedTuple):
+    """What a znode holds: JSON where it can be read as such, else text."""
+
+    content: Any
+    version: int
+    is_ephemeral: bool
+
+
+Tree = dict[str, Znode]
+Field = tuple[str, str]
+"""A znode's path and what of it: "version", "data.leader"."""
+
+
+class Difference(NamedTuple):
+    """A field that two trees do not have alike; None where one of them lacks it."""
+
+    field: Field
+    stock: Any
+    refold: Any
+
+    def __str__(self) -> str:
+        path, name = self.field
+        return f"{path} {name}: stock {self.stock!r}, refold {self.refold!r}"
+
+
+class ZooKeeperTree:
+    """Reads everything and writes requests, in a session of its own; an async context manager."""
+
+    def __init__(self, connect: str) -> None:
+        self._client = ZKClient(connect, session_timeout=20)
+
+    async def __aenter__(self) -> Self:
+        await self._client.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def read(self, path: str) -> Znode | None:
+        """A znode; None where there is none."""
+        try:
+            data, stat = await self._client.get(path)
+        except NoNode:
+            return None
+        return Znode(_content(data), stat.version, stat.ephemeral_owner != 0)
+
+    async def children(self, path: str) -> list[str]:
+        """The names below a path, in order."""
+        try:
+            return sorted(await self._client.get_children(path))
+        except NoNode:
+            return []
+
+    async def whole(self) -> Tree:
+        """Every znode but ZooKeeper's own; what vanishes while it is read is left out."""
+        tree: Tree = {}
+        paths = ["/"]
+        for path in paths:
+            znode = await self.read(path)
+            if znode is not None:
+                tree[path] = znode
+                below = [f"{path.rstrip('/')}/{name}" for name in await self.children(path)]
+                paths += [one for one in below if one not in _NOT_KAFKAS]
+        return tree
+
+    async def create(self, path: str, content: Any = None) -> None:
+        """Create a znode, with JSON in it where there is content. Raises NodeExists."""
+        await self._client.create(path, None if content is None else json.dumps(content))
+
+    async def set(self, path: str, content: Any, version: int = -1) -> None:
+        """Write JSON. Raises NoNode, or BadVersion where it has been written meanwhile."""
+        await self._client.set(path, json.dumps(content), version)
+
+    async def delete(self, path: str) -> None:
+        """Delete a znode. Raises NoNode."""
+        await self._client.delete(path, force=True)
+
+
+def _content(data: bytes | None) -> Any:
+    text = (data or b"").decode(errors="replace")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def differences(stock: Tree, refold: Tree) -> list[Difference]:
+    """The fields that differ, but for what differs from run to run."""
+    ours, theirs = comparable(refold), comparable(stock)
+    return [
+        Difference(field, theirs.get(field), ours.get(field))
+        for field in sorted(theirs.keys() | ours.keys())
+        if theirs.get(field) != ours.get(field)
+    ]
+
+
+def comparable(tree: Tree) -> dict[Field, Any]:
+    """A tree as its fields, without timestamps, ports, ids and the count of controllers so far."""
+    epoch = tree["/controller_epoch"].content
+    fields: dict[Field, Any] = {}
+    for path, znode in tree.items():
+        fields[path, "is ephemeral"] = znode.is_ephemeral
+        for name, value in _fields(path, znode, epoch):
+            fields[path, name] = value
+    return fields
+
+
+def _fields(path: str, znode: Znode, epoch: int) -> Iterator[tuple[str, Any]]:
+    content = znode.content
+    if path == "/controller_epoch":
+        return
+    yield "version", znode.version
+    if path == "/cluster/id":
+        content = {**content, "id": "one of its own"}
+    elif path == "/controller":
+        content = _without(content, "brokerid", *_OF_THE_RUN)
+    elif path.startswith("/brokers/ids/"):
+        content = _without(content, *_OF_THE_RUN)
+    elif path.startswith("/brokers/topics/") and path.endswith("/state"):
+        content = _state(content, epoch)
+    elif path.startswith("/brokers/topics/") and "topic_id" in (content or {}):
+        is_id = len(content["topic_id"]) == TOPIC_ID_LENGTH
+        content = {**content, "topic_id": "one of its own" if is_id else content["topic_id"]}
+    yield from _flat("data", content)
+
+
+def _state(content: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+    """A partition's state: by which controller counted from the present one, and its ISR without
+    the order in which followers happened to catch up."""
+    written_by = content["controller_epoch"] - epoch
+    return {**content, "controller_epoch": written_by, "isr": sorted(content["isr"])}
+
+
+def _without(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name not in names}
+
+
+def _flat(name: str, content: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            yield from _flat(f"{name}.{key}", value)
+    else:
+        yield name, content

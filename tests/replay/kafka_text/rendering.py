@@ -1,0 +1,65 @@
+"""Rendering what happened in a simulated cluster, and reading the page that lists every line."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from controller.core.fold import Fold
+from replay.kafka_text.lines import Line
+from replay.kafka_text.rendering import Rendering
+from tests.core.cluster import Cluster
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs/kafka_logs.md"
+
+_SECTION = re.compile(r"### `(?P<logger>[^`]+)`, (?:`(?P<identity>[^`]+)`|without a prefix)")
+_ROW = re.compile(r"\| (?P<level>INFO|WARN|ERROR) \| `(?P<message>[^`]+)` \|")
+
+
+def lines_of(cluster: Cluster, after: int = 0) -> list[Line]:
+    """The lines of what happened after the event `after`."""
+    rendering = Rendering(Fold(cluster.fold.controller.configuration))
+    lines = [line for event, _ in cluster.history for line in rendering.lines(event)]
+    return [line for line in lines if line.seq > after]
+
+
+def messages(cluster: Cluster, after: int = 0) -> list[str]:
+    """The same without time, level, logger and who logs."""
+    return [re.sub(r"^\[[^]]*\] ", "", line.message) for line in lines_of(cluster, after)]
+
+
+class Row(NamedTuple):
+    """A line that the page lists: its level and body, and what matches all lines of that kind."""
+
+    text: str
+    pattern: re.Pattern[str]
+
+    def fits(self, line: Line) -> bool:
+        """Whether this is such a line."""
+        return self.pattern.fullmatch(f"{line.level} {line.body}") is not None
+
+
+@cache
+def rows_of_page() -> tuple[Row, ...]:
+    """Every line that the page lists."""
+    rows = []
+    logger = identity = ""
+    for text in PAGE.read_text(encoding="utf-8").splitlines():
+        if section := _SECTION.fullmatch(text):
+            logger, identity = section["logger"], section["identity"] or ""
+        elif found := _ROW.fullmatch(text):
+            before = f"{identity} " if identity else ""
+            rows.append(_row(f"{found['level']} {before}{found['message']} ({logger})"))
+    return tuple(rows)
+
+
+def _row(text: str) -> Row:
+    return Row(text, re.compile(re.escape(text).replace("…", ".*?"), re.DOTALL))
+
+
+def row_of(line: Line) -> Row:
+    """The row of the page that a line is listed in."""
+    [row] = [one for one in rows_of_page() if one.fits(line)] or [None]
+    assert row is not None, f"{PAGE.name} does not list: {line.text}"
+    return row

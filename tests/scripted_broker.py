@@ -1,0 +1,159 @@
+"""A broker on loopback that does what a test says, and remembers what it was asked."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import import_module
+from struct import pack, unpack, unpack_from
+from typing import Any
+
+import anyio
+from kio.schema.errors import ErrorCode
+
+from controller.core.values import Broker, Endpoint
+from controller.wire.client_requests import RequestHead, encode_response
+from tools.lab.ports import free_port
+
+API_VERSIONS = 18
+OFFERED = {
+    **{0: (0, 11), 1: (0, 17), 3: (0, 12), 4: (0, 7), 5: (0, 4), 6: (0, 8), 7: (0, 3)},
+    **{16: (0, 5), 18: (0, 4), 19: (0, 7), 32: (1, 4), 34: (1, 2), 35: (1, 4), 44: (0, 1)},
+    **{45: (0, 0), 56: (0, 3), 66: (0, 1), 67: (0, 0)},
+}
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it came, without its size."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    frame: bytes
+
+    def answer(self, body: bytes) -> bytes:
+        """A response frame to it, with a header that is not flexible."""
+        return pack(">i", self.correlation_id) + body
+
+
+Script = Callable[[Received], Awaitable[bytes | None]]
+"""Gives the frame to answer with, without its size, or None to close the connection. One that
+never ends gives no answer."""
+
+
+async def never(received: Received) -> bytes | None:
+    """A script: silence."""
+    await anyio.sleep_forever()
+    return None
+
+
+def versions_answer(
+    offered: Mapping[int, tuple[int, int]],
+    version: int = 3,
+    error: ErrorCode = ErrorCode.none,
+) -> Any:
+    """What a broker answers to ApiVersions, with a feature where the version has features."""
+    schema = import_module(f"kio.schema.api_versions.v{version}.response")
+    keys = tuple(
+        schema.ApiVersion(api_key=key, min_version=first, max_version=last)
+        for key, (first, last) in offered.items()
+    )
+    later: dict[str, Any] = {}
+    if version >= 1:
+        later["throttle_time"] = timedelta(0)
+    if version >= 3:
+        supported = schema.SupportedFeatureKey(name="x", min_version=1, max_version=2)
+        finalized = schema.FinalizedFeatureKey(name="x", max_version_level=2, min_version_level=1)
+        later |= {
+            "supported_features": (supported,),
+            "finalized_features": (finalized,),
+            "finalized_features_epoch": 7,
+        }
+    return schema.ApiVersionsResponse(error_code=error, api_keys=keys, **later)
+
+
+class ScriptedBroker:
+    """Listens while `listening()`; the script may be changed at any time. ApiVersions is answered
+    from `offered`, and not remembered."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.offered = dict(OFFERED)
+        self.offers_error = ErrorCode.none
+        self.port = free_port()
+        self.received: list[Received] = []
+        self.unanswered_max = 0
+        self.writers: list[asyncio.StreamWriter] = []
+        self._unanswered = 0
+        self._changed = anyio.Event()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", self.port)
+
+    def registered(self, broker_id: int = 1) -> Broker:
+        """A live broker that listens here."""
+        return Broker(broker_id, 10, (self.endpoint,))
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        try:
+            yield
+        finally:
+            server.close()
+            self.disconnect()
+            await server.wait_closed()
+
+    def disconnect(self) -> None:
+        """End all connections."""
+        for writer in self.writers:
+            writer.transport.abort()
+        self.writers.clear()
+
+    async def has_received(self, count: int) -> list[Received]:
+        """Wait until so many requests have come."""
+        while len(self.received) < count:
+            await self._changed.wait()
+        return self.received
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        try:
+            async with asyncio.TaskGroup() as answers:
+                while True:
+                    (size,) = unpack(">i", await reader.readexactly(4))
+                    frame = await reader.readexactly(size)
+                    api_key, version, correlation_id = unpack_from(">hhi", frame)
+                    received = Received(api_key, version, correlation_id, frame)
+                    answers.create_task(self._answer(received, writer))
+        except* (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def _answer(self, received: Received, writer: asyncio.StreamWriter) -> None:
+        if received.api_key == API_VERSIONS:
+            frame: bytes | None = self._versions(received)
+        else:
+            frame = await self._scripted(received)
+        if frame is None:
+            writer.close()
+        else:
+            writer.write(pack(">i", len(frame)) + frame)
+
+    async def _scripted(self, received: Received) -> bytes | None:
+        self.received.append(received)
+        self._unanswered += 1
+        self.unanswered_max = max(self._unanswered, self.unanswered_max)
+        self._changed.set()
+        self._changed = anyio.Event()
+        try:
+            return await self.script(received)
+        finally:
+            self._unanswered -= 1
+
+    def _versions(self, received: Received) -> bytes:
+        head = RequestHead(API_VERSIONS, received.version, received.correlation_id)
+        answer = versions_answer(self.offered, received.version, self.offers_error)
+        return encode_response(head, answer)[4:]

@@ -1,0 +1,101 @@
+"""Kafka's keys that limit what clients may take of the endpoint."""
+
+from pathlib import Path
+
+import pytest
+
+from controller.api.limits import Limits
+from controller.settings.errors import SettingsError
+from controller.settings.settings import Loaded, load
+
+NEEDED = {
+    "REFOLD_ZOOKEEPER_CONNECT": "zk1:2181/kafka",
+    "REFOLD_BROKER_ID": "1000",
+    "REFOLD_LOG_DIR": "/logs",
+}
+
+
+def loaded(tmp_path: Path, *lines: str) -> Loaded:
+    file = tmp_path / "server.properties"
+    file.write_text("\n".join(lines))
+    return load([], NEEDED, file)
+
+
+def test_each_key_sets_its_limit(tmp_path: Path) -> None:
+    settings, warnings = loaded(
+        tmp_path,
+        "max.connections=1",
+        "max.connections.per.ip=2",
+        "connections.max.idle.ms=3",
+        "request.timeout.ms=4",
+        "socket.request.max.bytes=5",
+        "queued.max.requests=6",
+        "queued.max.request.bytes=7",
+    )
+    assert settings.limits == Limits(
+        connections_max=1,
+        connections_per_address_max=2,
+        connections_max_idle_ms=3,
+        request_timeout_ms=4,
+        request_bytes_max=5,
+        waiting_requests_max=6,
+        whole_bytes_max=7,
+    )
+    assert warnings == ()
+
+
+def test_without_them_kafkas_defaults_hold_where_kafka_has_a_limit(tmp_path: Path) -> None:
+    limits = loaded(tmp_path).settings.limits
+    assert limits == Limits()
+    assert (limits.connections_max_idle_ms, limits.request_timeout_ms) == (600_000, 30_000)
+    assert (limits.request_bytes_max, limits.waiting_requests_max) == (104_857_600, 500)
+
+
+def test_no_limit_is_taken_at_its_word(tmp_path: Path) -> None:
+    limits = loaded(
+        tmp_path,
+        "max.connections=2147483647",
+        "max.connections.per.ip=2147483647",
+        "connections.max.idle.ms=-1",
+        "queued.max.request.bytes=-1",
+    ).settings.limits
+    assert limits.connections_max == limits.connections_per_address_max == 2147483647
+    assert limits.connections_max_idle_ms is limits.whole_bytes_max is None
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("max.connections=0", "a whole number from 1"),
+        ("max.connections.per.ip=0", "a whole number from 1"),
+        ("connections.max.idle.ms=0", "-1 for no limit"),
+        ("request.timeout.ms=0", "a whole number from 1"),
+        ("socket.request.max.bytes=0", "a whole number from 1"),
+        ("queued.max.requests=0", "a whole number from 1"),
+        ("queued.max.request.bytes=0", "-1 for no limit"),
+        ("queued.max.request.bytes=8388607", "must be at least 8388608"),
+        ("queued.max.request.bytes=999\nsocket.request.max.bytes=1000", "must be at least 1000"),
+    ],
+)
+def test_what_lets_nobody_in_is_refused(tmp_path: Path, line: str, told: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        loaded(tmp_path, line)
+    assert line.splitlines()[0] in str(raised.value)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "max.connections.per.ip.overrides=10.0.0.1:5000",
+        "max.connection.creation.rate=10",
+        "listener.name.external.max.connections=10",
+        "listener.name.external.max.connection.creation.rate=10",
+    ],
+)
+def test_limits_that_refold_has_not_are_told_of(tmp_path: Path, line: str) -> None:
+    settings, warnings = loaded(tmp_path, line)
+    (warning,) = warnings
+    key = line.partition("=")[0]
+    assert warning.startswith(f"{key} ({tmp_path}/server.properties:1) has no effect: ")
+    assert settings.limits == Limits()
