@@ -1,8 +1,8 @@
 """The daemon's side of the endpoint: events from its front process, answers back to it.
 
 All bytes of clients stay in the front, a process of its own: what comes from there are whole,
-size-checked requests of the controller's own, decoded to events, and never more of them than
-`Limits.waiting_requests_max` without an answer.
+size-checked requests of the controller's own, decoded to events, and so many of them without an
+answer as `Limits` lets.
 """
 
 import asyncio
@@ -17,7 +17,18 @@ import anyio
 
 from controller.api.limits import Limits
 from controller.api.listening import BoundListener
-from controller.api.messages import Answered, Asked, Link, Listener, LiveBrokers, Setup, Told
+from controller.api.liveness import Liveness
+from controller.api.messages import (
+    Answered,
+    Asked,
+    Link,
+    Listener,
+    LiveBrokers,
+    Ping,
+    Pong,
+    Setup,
+    Told,
+)
 from controller.core.commands import ApiAnswer
 from controller.core.events import ApiRequest
 from controller.core.values import Broker
@@ -34,8 +45,8 @@ _UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 class ApiEndpoint:
     """Serves bound listeners while `run` does. All other methods return at once.
 
-    If the front ends it is started again; the listeners stand meanwhile, and clients, whose
-    connections are lost, come back as they do after the end of a broker.
+    If the front ends, or hangs, it is started again; the listeners stand meanwhile, and clients,
+    whose connections are lost, come back as they do after the end of a broker.
     """
 
     def __init__(
@@ -55,7 +66,8 @@ class ApiEndpoint:
         self._first_number = 1
 
     def set_brokers(self, brokers: Sequence[Broker]) -> None:
-        """All live brokers from now on: what is not the controller's is passed on to them."""
+        """All live brokers but the daemon itself from now on: what is not the controller's is
+        passed on to them, and what they ask of the controller has a lane of its own."""
         if tuple(brokers) != self._brokers:
             self._brokers = tuple(brokers)
             self._send(LiveBrokers(self._brokers))
@@ -69,7 +81,7 @@ class ApiEndpoint:
         try:
             while True:
                 try:
-                    what = f"ended with status {await self._run_front()}"
+                    what = await self._run_front()
                 except OSError as fault:
                     what = f"cannot be started: {fault}"
                 logger.error(
@@ -82,8 +94,8 @@ class ApiEndpoint:
             for listener in self._listeners:
                 listener.socket.close()
 
-    async def _run_front(self) -> int | None:
-        """One front from its start to its end; gives its exit status. Raises OSError where it
+    async def _run_front(self) -> str:
+        """One front from its start to its end; gives what became of it. Raises OSError where it
         cannot be started."""
         ours, theirs = socket.socketpair()
         try:
@@ -97,9 +109,13 @@ class ApiEndpoint:
         link.send(self._setup())
         link.send(LiveBrokers(self._brokers))
         self._link = link
+        liveness = Liveness()
         try:
-            while (message := await link.receive()) is not None:
-                self._take(message)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_end_if_silent, link, liveness)
+                while (message := await link.receive()) is not None:
+                    self._take(message, liveness)
+                tasks.cancel_scope.cancel()
         finally:
             self._link = None
             with anyio.CancelScope(shield=True):
@@ -107,7 +123,9 @@ class ApiEndpoint:
                 if process.returncode is None:
                     process.kill()
                 await process.wait()
-        return process.returncode
+        if liveness.is_silent:
+            return f"did not answer for {liveness.silent_s_max:g} s and was killed"
+        return f"ended with status {process.returncode}"
 
     async def _spawn(self, link: int) -> asyncio.subprocess.Process:
         descriptors = [link, *(one.socket.fileno() for one in self._listeners)]
@@ -122,8 +140,10 @@ class ApiEndpoint:
         listeners = tuple(Listener(one.socket.fileno(), one.endpoint) for one in self._listeners)
         return Setup(self._broker_id, listeners, self._limits, self._first_number)
 
-    def _take(self, message: object) -> None:
+    def _take(self, message: object, liveness: Liveness) -> None:
         match message:
+            case Pong():
+                liveness.answered()
             case Asked(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
@@ -139,3 +159,9 @@ class ApiEndpoint:
             logger.error("the process that serves the endpoint takes no answers any more")
             self._link.abort()
             self._link = None
+
+
+async def _end_if_silent(link: Link, liveness: Liveness) -> None:
+    """A front that hangs would be waited for by brokers: it is ended with its link."""
+    await liveness.until_silent(lambda: link.send(Ping()))
+    link.abort()

@@ -140,7 +140,6 @@ class Fold:
         if self._procedure is not None:
             with suppress(TermOver):
                 self._procedure.throw(TermOver())
-            self.controller.follower.breaks_off()
             self._procedure = self._wait = None
             self.controller.triggers.appendleft(cast(Trigger, self._trigger))
         hand_back = [one for one in self.controller.triggers if isinstance(one, HandBack)]

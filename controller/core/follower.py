@@ -19,10 +19,7 @@ class Follower:
         """A procedure begins."""
 
     def ends(self) -> None:
-        """It is over."""
-
-    def breaks_off(self) -> None:
-        """It is over because its term is (TermOver)."""
+        """It is over. Not told of one that the end of its term broke off (TermOver)."""
 
     def issues(self, issued: Issued) -> None:
         """A command goes out."""

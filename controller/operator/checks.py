@@ -103,8 +103,10 @@ def check_racks(settings: Settings, facts: Facts) -> Iterator[Finding]:
 
 
 def check_listeners(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """The daemon listens under the brokers' listener names, and not where one of them does."""
+    """The daemon can listen, under the brokers' listener names, and not where one of them does."""
     brokers = _registered(facts)
+    if facts.listening_fault:
+        yield Finding("listeners", "error", facts.listening_fault, "refold run refuses to start")
     own = {one.listener for one in settings.advertised_listeners}
     theirs = {one.listener for broker in brokers for one in broker.endpoints}
     control_plane = {settings.control_plane_listener}
@@ -123,7 +125,7 @@ def check_listeners(settings: Settings, facts: Facts) -> Iterator[Finding]:
                 advice = "give the daemon addresses of its own with --listeners"
                 yield Finding("listeners", "warning", text, advice)
     if brokers and not lacking:
-        yield Finding("listeners", "ok", f"the same names as the brokers: {', '.join(sorted(own))}")
+        yield Finding("listeners", "ok", f"all names of the brokers: {', '.join(sorted(theirs))}")
 
 
 def check_clock(settings: Settings, facts: Facts) -> Iterator[Finding]:

@@ -68,11 +68,12 @@ class ZooKeeperFacts(Struct, frozen=True, kw_only=True):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """Everything that `refold check` looks at. `clock_ahead_ms`: our clock against ZooKeeper's,
-    None where it could not be read."""
+    """Everything that `refold check` looks at. `listening_fault`: why the daemon could not listen,
+    or empty. `clock_ahead_ms`: our clock against ZooKeeper's, None where it could not be read."""
 
     zookeeper: ZooKeeperFacts
     servers: tuple[ServerFacts, ...]
     brokers: tuple[BrokerFacts, ...]
     disk: DiskFacts
+    listening_fault: str = ""
     clock_ahead_ms: int | None = None

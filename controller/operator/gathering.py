@@ -4,7 +4,13 @@ from anyio.to_thread import run_sync
 
 from controller.operator.cluster import read_zookeeper
 from controller.operator.facts import Facts
-from controller.operator.probes import probe_brokers, probe_clock, probe_disk, probe_servers
+from controller.operator.probes import (
+    probe_brokers,
+    probe_clock,
+    probe_disk,
+    probe_listeners,
+    probe_servers,
+)
 from controller.settings.settings import Settings
 
 
@@ -22,5 +28,6 @@ async def gather(settings: Settings) -> Facts:
         servers=servers,
         brokers=await probe_brokers(settings, cluster.brokers if cluster else ()),
         disk=await run_sync(probe_disk, settings.log_dir),
+        listening_fault=await run_sync(probe_listeners, settings.listeners),
         clock_ahead_ms=await probe_clock(settings.zookeeper) if can_read_clock else None,
     )

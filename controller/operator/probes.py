@@ -15,9 +15,11 @@ import anyio
 from aiozk import ZKClient
 from aiozk.exc import ZKError
 
+from controller.api.errors import CannotListen
+from controller.api.listening import listen
 from controller.brokers.connection import BrokerConnection
 from controller.brokers.errors import ChannelError
-from controller.core.values import Broker
+from controller.core.values import Broker, Endpoint
 from controller.operator.facts import BrokerFacts, DiskFacts, ServerFacts
 from controller.settings.settings import Settings
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
@@ -101,6 +103,17 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerFacts:
     except ChannelError as error:
         return BrokerFacts(broker=broker.id, fault=str(error))
     return BrokerFacts(broker=broker.id, versions=tuple(versions))
+
+
+def probe_listeners(listeners: Sequence[Endpoint]) -> str:
+    """Why the daemon could not listen there now, empty if it could."""
+    try:
+        bound = listen(listeners)
+    except CannotListen as fault:
+        return str(fault)
+    for one in bound:
+        one.socket.close()
+    return ""
 
 
 async def probe_clock(connect: ConnectString) -> int | None:

@@ -53,7 +53,8 @@ def check_broker_id(settings: Settings, cluster: ClusterFacts) -> Iterator[Findi
         yield Finding("broker id", "error", text, advice)
     elif _is_held_by_own_id(settings, cluster):
         text = f"the id {own} is in use: another daemon holds /controller with it"
-        yield Finding("broker id", "error", text, f"end that one, or {advice}")
+        end = "end that one (the session of one that was killed ends by itself)"
+        yield Finding("broker id", "error", text, f"{end}, or {advice}")
     else:
         yield Finding("broker id", "ok", f"nobody has the id {own}")
 

@@ -27,6 +27,7 @@ from controller.settings.table import (
 )
 from controller.zookeeper.servers import ConnectString
 
+_EVERY_INTERFACE: Final = ("0.0.0.0", "::")
 _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
@@ -190,8 +191,14 @@ def _endpoints(
             problem = f"listener.security.protocol.map says nothing of the listener {one.listener}"
             if problem not in problems:
                 problems.append(problem)
-    if values["advertised.listeners"] and any(one.host == "0.0.0.0" for one in advertised):
-        problems.append("advertised.listeners: nobody can connect to 0.0.0.0, give a host name")
+    for one in advertised:
+        if one.host in _EVERY_INTERFACE:
+            problems.append(
+                f"nobody can connect to {one.host}: leave the host of listeners out for every "
+                "interface, or give advertised.listeners a host name"
+            )
+        if not one.port:
+            problems.append(f"the port of the listener {one.listener} is 0: nobody can be told it")
     listening, told = (
         tuple(
             Endpoint(one.listener, protocols.get(one.listener, ""), one.host, one.port)

@@ -1,14 +1,18 @@
-"""The topics of an AlterPartition request, read by hand.
+"""The topics of an AlterPartition request and of its answer, read and written by hand.
 
 A broker asks for all that it leads at once, which may be tens of thousands of partitions: a general
-decoder takes twenty microseconds for each where this takes one.
+decoder takes twenty microseconds for each, a general encoder ten, where these take one.
 """
 
+from collections.abc import Iterable
+from itertools import groupby
 from struct import Struct
 from typing import Final
 
+from controller.core.commands import AlteredPartition
 from controller.core.events import ProposedState
 from controller.core.values import RECOVERED
+from controller.wire.primitives import FLEXIBLE, NO_TOPIC_ID, Int32Arrays
 from controller.wire.reading import after_tags, array_length, string_length
 
 _FIRST_WITH_RECOVERY_STATE: Final = 1
@@ -23,6 +27,9 @@ _PLAIN_MEMBERS_MAX: Final = 15
 _int8 = Struct(">b").unpack_from
 _int32 = Struct(">i").unpack_from
 _two_int32 = Struct(">ii").unpack_from
+_before_isr = Struct(">ihii").pack
+_with_recovery = Struct(">biB").pack
+_without_recovery = Struct(">iB").pack
 
 
 def read_topics(version: int, data: bytes, at: int) -> tuple[list[ProposedState], int]:
@@ -80,17 +87,13 @@ class _Partitions:
             states.append(state)
         return at
 
-    def _read_plain(
-        self, shape: Struct, data: bytes, at: int, topic: str
-    ) -> ProposedState | None:
+    def _read_plain(self, shape: Struct, data: bytes, at: int, topic: str) -> ProposedState | None:
         """A partition of that shape; None where it has tagged fields."""
         fields = shape.unpack_from(data, at)
         if fields[-1] or any(fields[self._tags]):
             return None
         recovery = fields[-3] if self._has_recovery else RECOVERED
-        return ProposedState(
-            topic, fields[0], fields[1], fields[self._isr], recovery, fields[-2]
-        )
+        return ProposedState(topic, fields[0], fields[1], fields[self._isr], recovery, fields[-2])
 
     def _read_any(self, data: bytes, at: int, topic: str) -> tuple[ProposedState, int]:
         index, leader_epoch = _two_int32(data, at)
@@ -105,9 +108,39 @@ class _Partitions:
             at += 1
         (partition_epoch,) = _int32(data, at)
         at = after_tags(data, at + 4)
-        return ProposedState(
-            topic, index, leader_epoch, tuple(isr), recovery, partition_epoch
-        ), at
+        return ProposedState(topic, index, leader_epoch, tuple(isr), recovery, partition_epoch), at
 
 
 _PARTITIONS: Final = [_Partitions(version) for version in range(_LAST + 1)]
+
+
+def write_topics(version: int, partitions: Iterable[AlteredPartition]) -> bytes:
+    """The array of topics of an answer. Partitions of one topic stand together already."""
+    isrs = Int32Arrays(FLEXIBLE)
+    has_recovery = version >= _FIRST_WITH_RECOVERY_STATE
+    topics = [
+        _written_name(version, name, topic_id)
+        + _written_array([_written(one, isrs, has_recovery=has_recovery) for one in group])
+        + FLEXIBLE.tags
+        for (name, topic_id), group in groupby(partitions, _topic_of)
+    ]
+    return _written_array(topics)
+
+
+def _topic_of(one: AlteredPartition) -> tuple[str, bytes | None]:
+    return one.topic, one.topic_id
+
+
+def _written_name(version: int, name: str, topic_id: bytes | None) -> bytes:
+    return (topic_id or NO_TOPIC_ID) if version >= _FIRST_BY_TOPIC_ID else FLEXIBLE.string(name)
+
+
+def _written(one: AlteredPartition, isrs: Int32Arrays, *, has_recovery: bool) -> bytes:
+    before = _before_isr(one.partition, one.error, one.leader, one.leader_epoch)
+    if has_recovery:
+        return before + isrs[one.isr] + _with_recovery(one.recovery_state, one.partition_epoch, 0)
+    return before + isrs[one.isr] + _without_recovery(one.partition_epoch, 0)
+
+
+def _written_array(elements: list[bytes]) -> bytes:
+    return FLEXIBLE.array_length(len(elements)) + b"".join(elements)

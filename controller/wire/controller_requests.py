@@ -1,17 +1,13 @@
 """What brokers ask of the controller as events, and its answers as frames."""
 
 import sys
-from collections.abc import Callable, Iterable
 from datetime import timedelta
-from itertools import groupby
 from struct import Struct
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from controller.core.commands import (
-    AlteredPartition,
     AnswerAllocateProducerIds,
     AnswerAlterPartition,
     AnswerControlledShutdown,
@@ -25,7 +21,7 @@ from controller.core.events import (
     ProposedState,
 )
 from controller.core.values import UNKNOWN_BROKER_EPOCH
-from controller.wire.alter_partition import read_topics
+from controller.wire.alter_partition import read_topics, write_topics
 from controller.wire.client_requests import (
     HEAD_BYTES,
     MalformedRequest,
@@ -34,7 +30,7 @@ from controller.wire.client_requests import (
     read_header,
     response_schema,
 )
-from controller.wire.primitives import NO_TOPIC_ID
+from controller.wire.primitives import FLEXIBLE
 from controller.wire.reading import UNREADABLE, after_tags
 
 CONTROLLED_SHUTDOWN: Final = 7
@@ -51,11 +47,11 @@ SPOKEN: Final = {
 _FIRST_FLEXIBLE: Final = {CONTROLLED_SHUTDOWN: 3, ALTER_PARTITION: 0, ALLOCATE_PRODUCER_IDS: 0}
 _WITHOUT_CLIENT_ID: Final = (CONTROLLED_SHUTDOWN, 0)
 _FIRST_SHUTDOWN_WITH_EPOCH: Final = 2
-_FIRST_BY_TOPIC_ID: Final = 2
-_FIRST_WITH_RECOVERY_STATE: Final = 1
 _int32 = Struct(">i").unpack_from
 _int32_int64 = Struct(">iq").unpack_from
-_UNTHROTTLED: Final = timedelta(0)
+_BEFORE_TOPICS: Final = Struct(">iBih")
+"""Of an AlterPartition answer: its correlation id, no tagged fields, throttle time, error."""
+_UNTHROTTLED_MS: Final = 0
 
 
 class Sender(NamedTuple):
@@ -111,7 +107,9 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
 
 def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:
     """The frame that answers the request of that head."""
-    return encode_response(head, _response(head.version, response_schema(head), answer))
+    if isinstance(answer, AnswerAlterPartition):
+        return _alter_partition(head, answer)
+    return encode_response(head, _response(response_schema(head), answer))
 
 
 def _is_flexible(head: RequestHead) -> bool:
@@ -122,10 +120,15 @@ def _what(head: RequestHead) -> str:
     return f"request with api key {head.api_key} version {head.version}"
 
 
-def _response(version: int, response: Any, answer: ApiAnswer) -> Any:
+def _alter_partition(head: RequestHead, answer: AnswerAlterPartition) -> bytes:
+    topics = write_topics(head.version, answer.partitions)
+    size = _BEFORE_TOPICS.size + len(topics) + len(FLEXIBLE.tags)
+    before = _BEFORE_TOPICS.pack(head.correlation_id, 0, _UNTHROTTLED_MS, answer.error)
+    return size.to_bytes(4, "big") + before + topics + FLEXIBLE.tags
+
+
+def _response(response: Any, answer: ApiAnswer) -> Any:
     match answer:
-        case AnswerAlterPartition():
-            return _alter_partition(version, response, answer)
         case AnswerControlledShutdown():
             remaining = sys.modules[response.__module__].RemainingPartition
             return response(
@@ -137,45 +140,8 @@ def _response(version: int, response: Any, answer: ApiAnswer) -> Any:
             )
         case AnswerAllocateProducerIds():
             return response(
-                throttle_time=_UNTHROTTLED,
+                throttle_time=timedelta(milliseconds=_UNTHROTTLED_MS),
                 error_code=ErrorCode(answer.error),
                 producer_id_start=answer.start,
                 producer_id_len=answer.length,
             )
-
-
-def _alter_partition(version: int, response: Any, answer: AnswerAlterPartition) -> Any:
-    schema = sys.modules[response.__module__]
-    by_topic: Iterable[tuple[tuple[str, bytes | None], Iterable[AlteredPartition]]]
-    by_topic = groupby(answer.partitions, key=lambda one: (one.topic, one.topic_id))
-    return response(
-        throttle_time=_UNTHROTTLED,
-        error_code=ErrorCode(answer.error),
-        topics=tuple(
-            schema.TopicData(
-                partitions=tuple(_altered(version, schema.PartitionData, one) for one in group),
-                **_topic_name(version, topic, topic_id),
-            )
-            for (topic, topic_id), group in by_topic
-        ),
-    )
-
-
-def _topic_name(version: int, topic: str, topic_id: bytes | None) -> dict[str, Any]:
-    if version < _FIRST_BY_TOPIC_ID:
-        return {"topic_name": topic}
-    known = topic_id is not None and topic_id != NO_TOPIC_ID
-    return {"topic_id": UUID(bytes=topic_id) if known else None}
-
-
-def _altered(version: int, partition: Callable[..., Any], one: AlteredPartition) -> Any:
-    has_recovery = version >= _FIRST_WITH_RECOVERY_STATE
-    return partition(
-        partition_index=one.partition,
-        error_code=ErrorCode(one.error),
-        leader_id=one.leader,
-        leader_epoch=one.leader_epoch,
-        isr=one.isr,
-        partition_epoch=one.partition_epoch,
-        **({"leader_recovery_state": one.recovery_state} if has_recovery else {}),
-    )

@@ -24,12 +24,10 @@ class Deletions(Teller):
 
     def begins(self, trigger: Trigger) -> None:
         self._is_resuming = False
+        self._waiting = {}
 
     def ends(self) -> None:
         self._tell_waiting()
-
-    def breaks_off(self) -> None:
-        self._waiting = {}
 
     def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match asked.command, outcome:
@@ -67,12 +65,12 @@ class Deletions(Teller):
                 self.log.info(DELETIONS, f"Deletion of topic {name} (re)started")
 
     def _tell_asked(self, topics: list[str]) -> None:
-        known = self.log.context.known_topics()
-        unknown = [one for one in topics if one not in {*known}]
+        known = {*self.log.context.known_topics()}
+        unknown = [one for one in topics if one not in known]
         if unknown:
             text = f"Ignoring request to delete non-existing topics {joined(unknown)}"
             self.log.warn(CONTROLLER, text)
-        asked = [one for one in topics if one not in {*unknown}]
+        asked = [one for one in topics if one in known]
         if not self.log.controller.configuration.delete_topic_enable:
             text = f"Removing {mutable_set(asked)} since delete topic is disabled"
             self.log.info(CONTROLLER, text)

@@ -17,6 +17,7 @@ from controller.core.operations import Create, SetData, WriteOperation
 from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.triggers import Trigger
 from replay.kafka_text.lines import CONTROLLER, DELETIONS, PARTITIONS, REPLICAS
 from replay.kafka_text.spelling import (
     immutable_map,
@@ -64,6 +65,9 @@ class Failover(Teller):
             _Stage.READY: self._tell_ready,
         }
 
+    def begins(self, trigger: Trigger) -> None:
+        self.log.is_failing_over = False
+
     def issues(self, issued: Issued) -> None:
         match issued.command:
             case Notice(code="elected"):
@@ -98,12 +102,6 @@ class Failover(Teller):
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
     ) -> None:
         self._reach(_Stage.PARTITIONS)
-
-    def ends(self) -> None:
-        self.log.is_failing_over = False
-
-    def breaks_off(self) -> None:
-        self.log.is_failing_over = False
 
     def _reach(self, stage: int) -> None:
         """Tell of this stage and of those before it that were not told."""

@@ -93,12 +93,9 @@ class IsrChanges(Teller):
                     f"{ineligible} in the new ISR {collection('List', one.isr)}.",
                 )
             case error_codes.INVALID_REQUEST if one.recovery_state == RECOVERING:
-                is_large = len(one.isr) > 1
-                why = (
-                    "leader is recovering and ISR is greater than 1"
-                    if is_large
-                    else ("the leader recovery state cannot change from RECOVERED to RECOVERING")
-                )
+                why = "the leader recovery state cannot change from RECOVERED to RECOVERING"
+                if len(one.isr) > 1:
+                    why = "leader is recovering and ISR is greater than 1"
                 self.log.info(CONTROLLER, f"Rejecting AlterPartition {who} {why}: {spelt}")
 
     def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:

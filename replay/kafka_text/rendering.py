@@ -102,12 +102,6 @@ class Rendering(Follower):
             one.ends()
         self._log.trigger = None
 
-    def breaks_off(self) -> None:
-        for one in self._tellers:
-            one.breaks_off()
-        self._log.trigger = None
-        self._asked.clear()
-
     def issues(self, issued: Issued) -> None:
         self._asked[issued.id] = issued
         for one in self._tellers:

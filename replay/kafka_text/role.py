@@ -3,11 +3,14 @@
 from typing import Final
 
 from controller.core.commands import CloseChannel, Issued, Notice, Stop
-from controller.core.events import ApiRequest, ZnodesWritten
+from controller.core.events import ZnodesWritten
 from controller.core.operations import FENCED
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
+    BrokerModifications,
+    PartitionModifications,
+    PartitionReassignmentIsrChange,
     Startup,
     TopicUncleanLeaderElectionEnable,
     Trigger,
@@ -15,7 +18,7 @@ from controller.core.triggers import (
 )
 from replay.kafka_text.lines import CONTROLLER, EVENTS, PARTITIONS, REPLICAS
 from replay.kafka_text.state_machines import controller_moved
-from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome, fields
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _API_EVENTS: Final = {
     "AlterPartitionReceived": "AlterPartitionReceived",
@@ -105,11 +108,17 @@ class Role(Teller):
 
 
 def _spell(trigger: Trigger | None) -> str:
-    """A controller event as Kafka names it, without what a request says."""
-    if isinstance(trigger, ApiCall):
-        return _name_of_request(trigger.request)
-    return type(trigger).__name__ + (fields(trigger) if trigger is not None else "")
-
-
-def _name_of_request(request: ApiRequest) -> str:
-    return _API_EVENTS[type(request).__name__]
+    """A controller event as Kafka names it; of one that carries a request or an answer only the
+    name."""
+    name = type(trigger).__name__
+    match trigger:
+        case ApiCall(request=request):
+            return _API_EVENTS[type(request).__name__]
+        case BrokerModifications(broker=broker):
+            return f"{name}({broker})"
+        case PartitionModifications(topic=topic) | TopicUncleanLeaderElectionEnable(topic=topic):
+            return f"{name}({topic})"
+        case PartitionReassignmentIsrChange(topic=topic, partition=number):
+            return f"{name}({topic}-{number})"
+        case _:
+            return name

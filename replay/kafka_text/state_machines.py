@@ -12,6 +12,7 @@ from controller.core.procedures.controlled_shutdown import CONTROLLED_SHUTDOWN
 from controller.core.procedures.leadership import OFFLINE, PREFERRED, REASSIGNMENT, UNCLEAN
 from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.triggers import Trigger
 from controller.core.values import LeaderAndIsr
 from replay.kafka_text.lines import BATCH, PARTITIONS, REPLICAS, STATE_CHANGE, Source
 from replay.kafka_text.spelling import (
@@ -58,6 +59,9 @@ class StateMachines(Teller):
 
     _step: _Election | _ReplicaMove | None = None
 
+    def begins(self, trigger: Trigger) -> None:
+        self._step = None
+
     def moves_partitions(
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
     ) -> None:
@@ -97,12 +101,6 @@ class StateMachines(Teller):
             self._tell_moved(asked.command)
         elif isinstance(self._step, _Election) and BAD_VERSION in outcome.errors:
             self._tell_retry(self._step, asked.command, outcome)
-
-    def ends(self) -> None:
-        self._step = None
-
-    def breaks_off(self) -> None:
-        self._step = None
 
     def _finish(self) -> None:
         match self._step:

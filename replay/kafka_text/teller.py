@@ -1,7 +1,5 @@
 """What the tellers have in common: each follows the fold and tells the lines of one concern."""
 
-from msgspec import Struct
-
 from controller.core.commands import Issued
 from controller.core.controller import Controller
 from controller.core.events import ChildrenRead, Event, ZnodesRead, ZnodesWritten
@@ -64,9 +62,3 @@ class Teller(Follower):
 
     def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         """The outcome of a command of the procedure that runs is about to be folded."""
-
-
-def fields(value: Struct) -> str:
-    """The fields of a value as those of a Scala case class: `(3)`, or nothing without any."""
-    values = [str(getattr(value, name)) for name in value.__struct_fields__]
-    return f"({','.join(values)})" if values else ""

@@ -9,7 +9,7 @@ from controller.core.events import ChildrenRead, ZnodesRead
 from controller.core.operations import OK
 from controller.core.partition_states import PartitionState
 from controller.core.state import Partition
-from controller.core.triggers import PartitionModifications, Trigger
+from controller.core.triggers import HandBack, PartitionModifications, Trigger
 from replay.kafka_text.lines import CONTROLLER
 from replay.kafka_text.spelling import (
     assignment,
@@ -37,9 +37,9 @@ class Topics(Teller):
         match asked.command, outcome:
             case ReadChildren(path=znodes.TOPICS), ChildrenRead(error=0, children=children):
                 if not self.log.is_failing_over:
-                    known = self.log.context.known_topics()
-                    new = [one for one in children if one not in {*known}]
-                    self._changed = (new, [one for one in known if one not in {*children}])
+                    before, now = dict.fromkeys(self.log.context.known_topics()), {*children}
+                    new = [one for one in children if one not in before]
+                    self._changed = (new, [one for one in before if one not in now])
             case ReadZnodes(paths=[_]), ZnodesRead(errors=[error], data=[data]) if error == OK:
                 self._take_refused(data)
 
@@ -82,6 +82,9 @@ class Topics(Teller):
         if self._changed is None:
             return
         (new, deleted), self._changed = self._changed, None
+        if isinstance(self.log.trigger, HandBack) and not new and not deleted:
+            # Kafka has no such look before its end.
+            return
         added = immutable_set(map(self._topic, new))
         self.log.info(
             CONTROLLER,
@@ -105,8 +108,8 @@ class Topics(Teller):
             found = znodes.read_topic(trigger.topic, data).assignments
         except ZnodeError:
             return
-        known = self.log.context.topics[trigger.topic].assigned()
-        self._refused = [one for one in found if one not in {known.number for known in known}]
+        known = {one.number for one in self.log.context.topics[trigger.topic].assigned()}
+        self._refused = [one for one in found if one not in known]
 
     def _is_queued(self, trigger: Trigger | None) -> bool:
         queued = self.log.context.queued_for_deletion

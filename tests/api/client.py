@@ -31,7 +31,7 @@ def allocate_producer_ids(broker: int = 1, broker_epoch: int = 10) -> Any:
     return schema.AllocateProducerIdsRequest(broker_id=broker, broker_epoch=broker_epoch)
 
 
-def alter_partition(partitions: int = 1) -> Any:
+def alter_partition(partitions: int = 1, broker: int = 1) -> Any:
     """A version 1 request for partitions of the topic t."""
     schema = request_schema(ALTER_PARTITION, 1)
     states = tuple(
@@ -41,12 +41,13 @@ def alter_partition(partitions: int = 1) -> Any:
         for number in range(partitions)
     )
     topics = (schema.TopicData(topic_name="t", partitions=states),)
-    return schema.AlterPartitionRequest(broker_id=1, broker_epoch=10, topics=topics)
+    return schema.AlterPartitionRequest(broker_id=broker, broker_epoch=10, topics=topics)
 
 
-def api_versions() -> Any:
-    schema = request_schema(API_VERSIONS, 3)
-    return schema.ApiVersionsRequest(client_software_name="test", client_software_version="1")
+def api_versions(version: int = 3) -> Any:
+    software = {"client_software_name": "test", "client_software_version": "1"}
+    schema = request_schema(API_VERSIONS, version)
+    return schema.ApiVersionsRequest(**(software if version >= 3 else {}))
 
 
 def metadata_request() -> Any:
@@ -55,11 +56,12 @@ def metadata_request() -> Any:
 
 
 class Client:
-    """One connection, from an address of this machine."""
+    """One connection, from an address of this machine. A broker's client id is its broker id."""
 
-    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, address: str = "127.0.0.1", client_id: str = "test") -> None:
         self._port = port
         self._address = address
+        self._client_id = client_id
         self._correlation = 100
 
     async def __aenter__(self) -> Self:
@@ -80,7 +82,7 @@ class Client:
         """Send a request and do not wait."""
         self._correlation += 1
         head = RequestHead(api_key, version, self._correlation)
-        self.writer.write(encode_request(head, "test", request))
+        self.writer.write(encode_request(head, self._client_id, request))
         return head
 
     async def receive(self) -> bytes:

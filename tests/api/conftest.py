@@ -16,6 +16,8 @@ from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab.ports import free_port
 
 OWN_ID = 1000
+KNOWN = Broker(1, 10, ())
+"""The live broker that the requests of `client` are of. It listens nowhere."""
 
 
 async def echo(received: Received) -> bytes | None:
@@ -71,8 +73,14 @@ async def serve() -> AsyncIterator[Serve]:
     """Start an endpoint that works until the test ends; keywords are its limits."""
     running: list[asyncio.Task[None]] = []
 
-    async def started(*, names: Sequence[str] = ("PLAINTEXT",), **limits: int) -> Served:
+    async def started(
+        *,
+        names: Sequence[str] = ("PLAINTEXT",),
+        brokers: Sequence[Broker] = (KNOWN,),
+        **limits: int,
+    ) -> Served:
         served = Served(names, Limits(**limits))
+        served.endpoint.set_brokers(brokers)
         running.append(asyncio.create_task(served.endpoint.run()))
         return served
 
@@ -98,7 +106,6 @@ async def broker() -> AsyncIterator[ScriptedBroker]:
 
 @pytest.fixture
 async def with_broker(served: Served, broker: ScriptedBroker) -> Served:
-    """An endpoint that passes on to that broker; the daemon itself is a live broker, too."""
-    own = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", served.port)
-    served.endpoint.set_brokers([Broker(OWN_ID, 1, (own,)), broker.registered()])
+    """An endpoint that passes on to that broker."""
+    served.endpoint.set_brokers([broker.registered()])
     return served

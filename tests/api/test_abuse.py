@@ -24,25 +24,41 @@ from tests.api.client import (
     connected,
     metadata_request,
 )
-from tests.api.conftest import Serve, Served
+from tests.api.conftest import KNOWN, Serve, Served
 from tests.scripted_broker import Received, ScriptedBroker
 
 ANSWERED_IN_S = 0.1
 """What an AlterPartition beside an abuse may take, by its median: the machine is shared."""
+LARGE_ANSWERED_IN_S = 0.5
+"""The same of one with thousands of partitions."""
 
 HEAD = pack(">hhi", ALTER_PARTITION, 1, 5)
+ASKED = RequestHead(ALTER_PARTITION, 1, 5)
+STRANGER = 99
+MIB = 1024 * 1024
+PACE = 128 * 1024
+"""Bytes a second that others than brokers may ask of the controller, once they have asked 1 MiB."""
+
+
+def alter_partition_frame(partitions: int, broker: int = KNOWN.id) -> bytes:
+    return encode_request(ASKED, "test", alter_partition(partitions, broker))
 
 
 @asynccontextmanager
-async def answered_in_time(served: Served) -> AsyncIterator[None]:
-    """Ask AlterPartition again and again beside the block, on a connection that stands."""
+async def answered_in_time(
+    served: Served, partitions: int = 1, seconds: float = ANSWERED_IN_S
+) -> AsyncIterator[None]:
+    """A broker asks AlterPartition again and again beside the block, on a connection that
+    stands."""
     taken: list[float] = []
     stop = anyio.Event()
+    frame = alter_partition_frame(partitions)
 
     async def ask(broker: Client) -> None:
         while not stop.is_set() or len(taken) < 10:
             began = time.perf_counter()
-            await broker.ask(ALTER_PARTITION, 1, alter_partition())
+            broker.writer.write(frame)
+            await broker.receive()
             taken.append(time.perf_counter() - began)
             await asyncio.sleep(0.01)
 
@@ -51,7 +67,7 @@ async def answered_in_time(served: Served) -> AsyncIterator[None]:
         tasks.start_soon(ask, broker)
         yield
         stop.set()
-    assert statistics.median(taken) < ANSWERED_IN_S, sorted(taken)[-5:]
+    assert statistics.median(taken) < seconds, sorted(taken)[-5:]
 
 
 NO_REQUESTS = {
@@ -138,26 +154,98 @@ async def test_clients_that_go_in_the_middle(served: Served) -> None:
                 client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
 
 
-async def test_a_large_request_of_the_controllers_own_holds_nobody_up(served: Served) -> None:
-    """6 MB, 200,000 partitions; only the front decodes it, beside its event loop."""
-    head = RequestHead(ALTER_PARTITION, 1, 5)
-    frame = encode_request(head, "test", alter_partition(200_000))
+async def test_a_large_request_of_a_broker_holds_nobody_up(served: Served) -> None:
+    """5 MB, 200,000 partitions; only the front decodes it, beside its event loop."""
     async with answered_in_time(served), Client(served.port) as client:
-        client.writer.write(frame)
-        assert decode_response(head, await client.receive()).error_code == 0
+        client.writer.write(alter_partition_frame(200_000))
+        assert decode_response(ASKED, await client.receive()).error_code == 0
     large = [one for one in served.events if isinstance(one, AlterPartitionReceived)]
     assert max(len(one.partitions) for one in large) == 200_000
 
 
-async def test_large_requests_that_never_become_whole_keep_no_broker_out(served: Served) -> None:
-    """40 MB where 32 MB may be held: those that stopped the longest ago go."""
-    beginning = pack(">i", 2 * 1024 * 1024) + HEAD + bytes(1024 * 1024)
-    async with connected(40, served.port) as clients, Client(served.port) as broker:
-        for client in clients:
-            client.writer.write(beginning)
-        assert await clients[0].closed()
-        with anyio.fail_after(5):
-            await broker.ask(ALTER_PARTITION, 1, alter_partition(5000))
+@pytest.mark.parametrize("partitions", [1000, 3000])
+async def test_large_requests_that_never_become_whole_keep_no_broker_out(
+    served: Served, partitions: int
+) -> None:
+    """Those of others than brokers are closed for their size, or share little room."""
+    async with (
+        connected(6, served.port) as largest,
+        connected(6, served.port) as large,
+        answered_in_time(served, partitions, LARGE_ANSWERED_IN_S),
+    ):
+        for client in largest:
+            client.writer.write(pack(">i", 8 * MIB) + HEAD + bytes(8 * MIB - 1000))
+        for client in large:
+            client.writer.write(pack(">i", MIB) + HEAD + bytes(MIB - 1000))
+        for client in largest:
+            assert await client.closed()
+        await anyio.sleep(1)
+
+
+async def test_a_large_request_that_stands_still_gives_its_room_to_the_next(
+    served: Served,
+) -> None:
+    """Of others than brokers there is one at a time, for 5 s."""
+    async with connected(2, served.port) as (holder, client):
+        holder.writer.write(pack(">i", MIB) + HEAD + bytes(MIB - 1000))
+        await holder.writer.drain()
+        await anyio.sleep(0.2)
+        client.writer.write(alter_partition_frame(5000, STRANGER))
+        with anyio.move_on_after(1):
+            await client.receive()
+            raise AssertionError("answered beside the other one")
+        with anyio.fail_after(10):
+            await client.receive()
+        assert await holder.closed()
+
+
+@pytest.mark.parametrize("partitions", [1000, 3000])
+async def test_whole_requests_of_others_go_one_after_the_other(
+    served: Served, partitions: int
+) -> None:
+    """1 MB each, 35,000 partitions, again and again, of a broker that there is not."""
+    frame = alter_partition_frame(35_000, STRANGER)
+    began = time.perf_counter()
+
+    async def ask() -> None:
+        async with Client(served.port) as client:
+            while True:
+                client.writer.write(frame)
+                await client.receive()
+
+    async with asyncio.TaskGroup() as tasks:
+        others = [tasks.create_task(ask()) for _ in range(6)]
+        async with answered_in_time(served, partitions, LARGE_ANSWERED_IN_S):
+            await anyio.sleep(2)
+        for one in others:
+            one.cancel()
+    of_others = [
+        one
+        for one in served.events
+        if isinstance(one, AlterPartitionReceived) and one.broker == STRANGER
+    ]
+    assert 0 < len(of_others) <= 2 + (time.perf_counter() - began) * PACE / len(frame)
+
+
+async def test_small_requests_of_others_come_at_a_pace(served: Served) -> None:
+    """The event log holds them all."""
+    frame = alter_partition_frame(600, STRANGER)
+    began = time.perf_counter()
+
+    async def ask() -> None:
+        async with Client(served.port) as client:
+            while True:
+                client.writer.write(frame)
+                await client.receive()
+
+    async with asyncio.TaskGroup() as tasks:
+        others = [tasks.create_task(ask()) for _ in range(50)]
+        async with answered_in_time(served):
+            await anyio.sleep(3)
+        for one in others:
+            one.cancel()
+    of_others = [one for one in served.events if one.broker == STRANGER]
+    assert len(of_others) <= (MIB + (time.perf_counter() - began) * PACE) / len(frame) + 1
 
 
 async def test_clients_that_take_no_answers_while_much_is_passed_on(

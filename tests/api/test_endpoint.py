@@ -5,15 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from struct import pack
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import pytest
 
 from controller.api.errors import CannotListen
 from controller.api.listening import listen
+from controller.api.liveness import Liveness
 from controller.core.commands import (
     AlteredPartition,
     AnswerAllocateProducerIds,
@@ -21,12 +23,11 @@ from controller.core.commands import (
     AnswerControlledShutdown,
 )
 from controller.core.events import (
-    AllocateProducerIdsReceived,
     AlterPartitionReceived,
     ControlledShutdownReceived,
     ProposedState,
 )
-from controller.core.values import Endpoint
+from controller.core.values import Broker, Endpoint
 from tests.api.client import (
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
@@ -40,10 +41,11 @@ from tests.api.client import (
     metadata_request,
     request_schema,
 )
-from tests.api.conftest import Serve, Served
+from tests.api.conftest import KNOWN, Serve, Served
 from tools.lab.ports import free_port
 
 NOT_CONTROLLER = 41
+INVALID_REQUEST = 42
 
 
 async def test_a_request_is_an_event_and_its_answer_goes_back(served: Served) -> None:
@@ -103,49 +105,92 @@ async def test_the_answer_to_a_client_that_has_gone_is_dropped(serve: Serve) -> 
     served = await serve(waiting_requests_max=1)
     served.answers_itself = False
     async with Client(served.port) as gone:
-        gone.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(broker=1))
+        gone.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         await served.has_events(1)
     async with Client(served.port) as broker:
-        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(broker=2))
+        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         with anyio.move_on_after(0.3):
             await served.has_events(2)
         assert len(served.events) == 1, "the place of the first one is not free yet"
         served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
         _, second = await served.has_events(2)
-        assert isinstance(second, AllocateProducerIdsReceived)
-        assert second.broker == 2
         served.endpoint.answer(AnswerAllocateProducerIds(second.request, 0, 5, 1000))
         assert (await broker.answer_to(head)).producer_id_start == 5
 
 
-async def test_without_a_live_broker_only_the_controllers_own_apis_are_offered(
-    served: Served,
+OWN_APIS = {7: (0, 3), 18: (0, 4), 56: (0, 3), 67: (0, 0)}
+
+
+@pytest.mark.parametrize("brokers", [(), (KNOWN,)])
+async def test_a_broker_is_offered_the_controllers_own_apis_when_nothing_can_be_passed_on(
+    serve: Serve, brokers: tuple[Broker, ...]
 ) -> None:
+    served = await serve(brokers=brokers)
+    async with Client(served.port, client_id="7") as broker:
+        answer = await broker.ask(API_VERSIONS, 3, api_versions())
+        assert spans_of(answer) == OWN_APIS
+        answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        assert answer.producer_id_len == 1000
+
+
+@pytest.mark.parametrize("brokers", [(), (KNOWN,)])
+@pytest.mark.parametrize(
+    ("api_key", "version", "asked"),
+    [(API_VERSIONS, 3, api_versions()), (METADATA, 12, metadata_request())],
+)
+async def test_a_client_is_sent_elsewhere_when_nothing_can_be_passed_on(
+    serve: Serve, brokers: tuple[Broker, ...], api_key: int, version: int, asked: Any
+) -> None:
+    """An answer without its APIs would end it, though its next address may be a broker's."""
+    served = await serve(brokers=brokers)
     async with Client(served.port) as client:
-        answer = await client.ask(API_VERSIONS, 3, api_versions())
-        spans = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-        assert spans == {7: (0, 3), 18: (0, 4), 56: (0, 3), 67: (0, 0)}
-        client.send(METADATA, 12, metadata_request())
+        client.send(api_key, version, asked)
         assert await client.closed()
 
 
-async def test_api_versions_is_answered_in_every_version(served: Served) -> None:
-    software = {"client_software_name": "x", "client_software_version": "1"}
+async def test_no_operator_is_told_that_a_standby_passes_nothing_on(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = await serve(brokers=())
     async with Client(served.port) as client:
+        client.send(API_VERSIONS, 3, api_versions())
+        assert await client.closed()
+    async with Client(served.port) as broker:  # What is told on the link comes in order.
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+    assert not caplog.text
+
+
+async def test_api_versions_is_answered_in_every_version(with_broker: Served) -> None:
+    async with Client(with_broker.port) as client:
         for version in range(5):
-            schema = request_schema(API_VERSIONS, version)
-            request = schema.ApiVersionsRequest(**(software if version >= 3 else {}))
-            answer = await client.ask(API_VERSIONS, version, request)
+            answer = await client.ask(API_VERSIONS, version, api_versions(version))
             assert answer.error_code == 0
-            assert {56, 67} <= {one.api_key for one in answer.api_keys}
+            assert {56, 67} <= spans_of(answer).keys()
 
 
-async def test_an_unknown_version_of_api_versions_is_told_which_are_known(served: Served) -> None:
-    async with Client(served.port) as client:
-        client.writer.write(pack(">ihhih", 10, API_VERSIONS, 99, 5, -1))
+async def test_an_unknown_version_of_api_versions_is_told_which_are_known(
+    with_broker: Served,
+) -> None:
+    async with Client(with_broker.port) as client:
+        client.writer.write(pack(">ihhihB", 11, API_VERSIONS, 99, 5, -1, 0))
         expected = pack(">ihi", 5, 35, 1) + pack(">hhh", API_VERSIONS, 0, 4)
         assert await client.receive() == expected
         assert (await client.ask(API_VERSIONS, 3, api_versions())).error_code == 0
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "a b", "ä"])
+async def test_software_without_a_proper_name_is_told(with_broker: Served, name: str) -> None:
+    schema = request_schema(API_VERSIONS, 3)
+    named = {"client_software_name": name, "client_software_version": "1.0-a"}
+    async with Client(with_broker.port) as client:
+        answer = await client.ask(API_VERSIONS, 3, schema.ApiVersionsRequest(**named))
+        assert (answer.error_code, answer.api_keys) == (INVALID_REQUEST, ())
+        assert (await client.ask(API_VERSIONS, 3, api_versions())).error_code == 0
+
+
+def spans_of(answer: Any) -> dict[int, tuple[int, int]]:
+    """The versions that are offered, by API key."""
+    return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
 
 async def test_all_listeners_are_served(serve: Serve) -> None:
@@ -176,12 +221,46 @@ async def test_a_front_that_ends_is_replaced(served: Served) -> None:
     assert served.channels[0] != served.channels[1]
 
 
+async def test_a_front_that_hangs_is_replaced(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(served.port) as broker:
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        (front,) = children()
+        os.kill(front, signal.SIGSTOP)
+        broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await broker.receive()
+    async with Client(served.port) as broker:
+        answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        assert answer.producer_id_len == 1000
+    assert "serves the endpoint did not answer for 5 s and was killed; it is started" in caplog.text
+
+
+async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was answered meanwhile is read afterwards."""
+    monkeypatch.setattr("controller.api.liveness._ASKED_EVERY_S", 0.01)
+    monkeypatch.setattr("controller.api.liveness._SILENT_S_MAX", 0.05)
+    watched = Liveness()
+    watched.answered()
+
+    def ask() -> None:
+        time.sleep(0.1)
+        asyncio.get_running_loop().call_soon(watched.answered)
+
+    with anyio.move_on_after(0.5) as waiting:
+        await watched.until_silent(ask)
+    assert waiting.cancelled_caught
+
+
 DAEMON = """
 import asyncio, sys
 from controller.api.endpoint import ApiEndpoint
 from controller.api.limits import Limits
 from controller.api.listening import listen
-from controller.core.values import Endpoint
+from controller.core.values import Broker, Endpoint
 listeners = listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", int(sys.argv[1]))])
 endpoint = ApiEndpoint(lambda event, channel: None, listeners, broker_id=1, limits=Limits())
 asyncio.run(endpoint.run())
@@ -192,7 +271,7 @@ async def test_the_front_ends_with_a_killed_daemon() -> None:
     port = free_port()
     daemon = subprocess.Popen([sys.executable, "-c", DAEMON, str(port)])
     try:
-        async with PatientClient(port) as client:
+        async with PatientClient(port, client_id="7") as client:
             await client.ask(API_VERSIONS, 3, api_versions())
             daemon.kill()
             assert await client.closed()

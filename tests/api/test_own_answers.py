@@ -16,6 +16,7 @@ from controller.api.front.routing import (
     LIST_TRANSACTIONS,
 )
 from controller.api.front.versions import VersionTable
+from controller.wire.api_versions import ApiVersionsRequest
 from controller.wire.client_requests import RequestHead, decode_response
 from tests.api.client import request_schema
 from tests.scripted_broker import OFFERED, versions_answer
@@ -85,7 +86,9 @@ def test_what_does_not_name_it_is_not_its_own(head: RequestHead) -> None:
 @pytest.mark.parametrize("version", range(3, 5))
 def test_features_of_the_broker_are_told(version: int) -> None:
     head = RequestHead(API_VERSIONS, version, 5)
-    frame = VersionTable(versions_answer(OFFERED)).answer(head)
+    frame = VersionTable(versions_answer(OFFERED)).answer(
+        head, ApiVersionsRequest("test", True, True)
+    )
     answer = decode_response(head, frame[4:])
     (supported,), (finalized,) = answer.supported_features, answer.finalized_features
     assert (supported.name, supported.max_version) == ("x", 2)

@@ -98,6 +98,17 @@ def test_a_request_in_zookeeper_ends_with_the_deletion_and_keeps_what_is_not_of_
     assert set(listed(cluster)) == {("u", 0)}
 
 
+def test_a_failover_drops_the_request_of_a_topic_that_is_marked() -> None:
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.put(znodes.REASSIGN_PARTITIONS, MISSING)
+    mark_quietly(cluster, "t")
+    cluster.expire()
+    assert cluster.data(znodes.REASSIGN_PARTITIONS) is None
+    cluster.start_broker(99)
+    assert left_of(cluster, "t") == []
+
+
 # deletion-mark-ends -----------------------------------------------------------------------------
 
 

@@ -164,6 +164,7 @@ def test_a_failure_in_a_topic_that_is_not_queued_is_none_of_deletions_business()
     driven.run(fail_deletion(driven.controller, {2: driven.of("bar")}))
     assert driven.states("bar") == dict.fromkeys((1, 2, 3), ONLINE)
     assert driven.sets() == (["foo"], ["foo"], [])
+    assert driven.notices() == ["topic_deletion_started"]
 
 
 def test_an_answer_about_a_topic_that_is_gone_changes_nothing() -> None:

@@ -8,6 +8,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.events import ElectLeadersReceived
 from controller.core.operations import Create, SetData
+from controller.core.partition_states import PartitionState
 from controller.core.procedures.rebalance import rebalance_timer
 from tests.core.cluster import Cluster
 from tests.core.deleting import cluster_with_topic, left_of, logs, mark_quietly
@@ -43,6 +44,7 @@ def test_a_queued_topic_gets_no_new_leader() -> None:
     cluster = waiting_from_failover()
     cluster.stop_broker(1)
     assert cluster.state("t", 0) == "leader 1 e 1 isr [1,2] v 1 ce 1"
+    assert cluster.partition("t", 0).state is PartitionState.ONLINE
     assert cluster.state("u", 0) == "leader 2 e 2 isr [2] v 2 ce 2"
     cluster.start_broker(1)
     cluster.start_broker(3)

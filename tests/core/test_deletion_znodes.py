@@ -5,7 +5,7 @@ from controller.core.commands import Issued, WriteZnodes
 from controller.core.operations import Create
 from controller.core.replica_states import ReplicaState
 from replay.world.requests import GetChildren
-from tests.core.cluster import Assignments, Cluster, by_rule
+from tests.core.cluster import DAEMON, Assignments, Cluster, by_rule
 from tests.core.deleting import (
     cluster_with_topic,
     deletes_znode,
@@ -46,6 +46,19 @@ def test_SU_17_partitions_added_after_the_marker_never_are() -> None:
     assert seen.told("partitions_refused") == ["it is being deleted: partitions [1] are not added"]
     cluster.answer_slow()
     assert left_of(cluster, "t") == []
+
+
+def test_partitions_that_wait_for_the_daemons_place_are_not_made_any_more() -> None:
+    """Nobody lived that could hold t-0; a broker that could comes before the one with t-1."""
+    cluster = Cluster().start()
+    cluster.create_topic("t", {0: [DAEMON], 1: [9]})
+    mark(cluster, "t")
+    cluster.start_broker(1)
+    assert cluster.state("t", 0) is None
+    cluster.start_broker(9)
+    assert left_of(cluster, "t") == []
+    cluster.create_topic("t", {0: [1], 1: [9]})
+    assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
 def test_a_change_that_adds_nothing_to_a_topic_being_deleted_is_left_alone() -> None:

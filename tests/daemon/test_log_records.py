@@ -1,8 +1,10 @@
 """What of an event and a command stands in the log."""
 
+from typing import get_args
+
 import msgspec
 
-from controller.core.canonical import digest, encode_command
+from controller.core.canonical import EVENT_SCHEMAS, digest, encode_command, kind_of
 from controller.core.commands import (
     Command,
     CommandId,
@@ -22,6 +24,10 @@ def recorded(event: Event) -> Recorded:
 
 def issued(command: Command) -> Issued:
     return Issued(CommandId(7, 2), 5, command, Reason("the rule"))
+
+
+def test_every_kind_of_event_can_be_stored() -> None:
+    assert set(EVENT_SCHEMAS) == {kind_of(one) for one in get_args(Event)}
 
 
 def test_an_event_from_outside() -> None:

@@ -53,8 +53,35 @@ from tools.lab import Lab
 PAGE = Path(__file__).parents[2] / "docs" / "endpoint.md"
 BEGIN = "<!-- The table is written by python -m tests.default_clusters.comparison -->\n"
 END = "<!-- end of the table -->\n"
-EXPLAINED: Mapping[tuple[str, str], str] = {}
-"""The deviation that explains a difference, by request and case."""
+FLATTENED = "the event has no topic without partitions"
+EXPLAINED: Mapping[tuple[str, str], str] = {
+    ("AlterPartition", "an unknown topic without partitions"): FLATTENED
+}
+"""Why an answer differs on purpose, by request and case."""
+
+_REFUSED_ISR = ISR_BY_LEADER.name
+_AFTER_REFUSED_ISR = f"earlier rows changed other partitions ({ISR_BY_LEADER.name})"
+EXPLAINED_BY_RULES: Mapping[tuple[str, str], str] = {
+    **{
+        ("AlterPartition", case): _REFUSED_ISR
+        for case in (
+            "a member that does not live",
+            "a live member that is no replica",
+            "an ISR without the leader",
+            "an empty ISR",
+            "a member twice",
+            "sent by a follower",
+            "sent by a broker without a replica",
+        )
+    },
+    **{
+        ("ControlledShutdown", case.what): _AFTER_REFUSED_ISR for case in LAST_SHUTDOWN_CASES
+    },
+}
+"""The same for what refold's own rules change."""
+
+SECONDS_MAX = 10.0
+CLOSED = "the connection is closed"
 
 Answers = dict["Asked", Any]
 

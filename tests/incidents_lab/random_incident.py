@@ -48,6 +48,7 @@ REFOLD_SETTINGS: dict[str, str | int] = {
 }
 IN_SYNC_MIN = 2
 SPARE_SECONDS_MAX = 60.0
+ROLE_SECONDS_MAX = 30.0
 SETTLED_SECONDS_MAX = 120.0
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
@@ -91,7 +92,7 @@ class RandomIncident:
         """
         for broker in self._scene.lab.brokers:
             await self._bring_back(broker)
-        if self._refold is None:
+        if self._gave_up() or self._refold is None:
             await self._take_over()
         await self._say("all brokers are up, refold is controller")
         await self._until_right("everything is online and in sync")
@@ -108,10 +109,12 @@ class RandomIncident:
             status, output = await run("log", "verify", str(log))
             assert status == 0, output
         await self._scene.check_logs()
-        told = Counter(
-            one.get("code") for daemon in self._scene.daemons for one in daemon.messages()
-        )
-        await self._say(f"refold told: {dict(told.most_common())}")
+        messages = [one for daemon in self._scene.daemons for one in daemon.messages()]
+        told = Counter(one["code"] for one in messages if "code" in one)
+        self._write(f"refold told: {dict(told.most_common())}")
+        for one in messages:
+            if one["level"] == "error":
+                self._write(f"{one['time']}  {one['message']}")
         assert not told.keys() & NEVER_TOLD
 
     # Acts ---------------------------------------------------------------------------------------
@@ -220,9 +223,9 @@ class RandomIncident:
         try:
             await until(spare, SPARE_SECONDS_MAX, f"broker {broker} can be spared")
         except TimeoutError:
-            if self._refold is not None:
-                raise
-            return False
+            if self._refold is None or self._gave_up():
+                return False
+            raise
         return True
 
     async def _bring_back(self, broker: KafkaBroker) -> str:
@@ -239,6 +242,8 @@ class RandomIncident:
 
     async def _leave(self, how: Leave) -> str:
         assert self._refold is not None
+        if self._gave_up():
+            return "refold gave up before"
         match how:
             case "hands the role back":
                 status = await self._refold.stop()
@@ -252,14 +257,29 @@ class RandomIncident:
         return f"refold {how}"
 
     async def _take_over(self) -> str:
-        """The one that is paused takes the role with its next session."""
         if self._paused is None:
             self._refold = await self._scene.controlling(settings=REFOLD_SETTINGS)
             return "refold takes the role"
         self._refold, self._paused = self._paused, None
         self._refold.resume()
-        await self._scene.until_controller(OWN_ID, self._refold)
-        return "refold goes on and takes the role"
+        gave_up = False
+
+        async def decided() -> bool:
+            nonlocal gave_up
+            gave_up = self._gave_up()
+            return gave_up or await self._scene.view.controller() == OWN_ID
+
+        await until(decided, ROLE_SECONDS_MAX, "refold takes the role with a new session")
+        return await self._take_over() if gave_up else "refold goes on and takes the role"
+
+    def _gave_up(self) -> bool:
+        """Whether refold ended by itself, as it does when it was paused in the middle of an append
+        to its log (DESIGN.md, Terms)."""
+        if self._refold is None or self._refold.running:
+            return False
+        assert "for one append" in self._refold.last_words(), self._refold.last_words()
+        self._refold = None
+        return True
 
     # What came of it ------------------------------------------------------------------------------
 

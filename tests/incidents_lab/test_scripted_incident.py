@@ -42,17 +42,25 @@ EXPLAINED: Explained = dict.fromkeys(
 )
 
 
+@pytest.fixture(scope="module", params=["3.9", "2.6"], ids="at-{}".format)
+def protocol(request: pytest.FixtureRequest) -> str:
+    """inter.broker.protocol.version of the brokers."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tree]:
+def stock(protocol: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tree]:
     """The tree after each step, with a stock controller from start to end."""
-    return anyio.run(under_stock, tmp_path_factory.mktemp("stock"))
+    return anyio.run(under_stock, tmp_path_factory.mktemp("stock"), protocol)
 
 
-@pytest.mark.parametrize(("rules", "explained"), [("refold", EXPLAINED), ("kafka", {})])
+@pytest.mark.parametrize(
+    ("rules", "explained"), [("refold", EXPLAINED), ("kafka", {})], ids=["refold", "kafka"]
+)
 async def test_end_states_are_equal(
-    stock: dict[str, Tree], tmp_path: Path, rules: str, explained: Explained
+    stock: dict[str, Tree], protocol: str, tmp_path: Path, rules: str, explained: Explained
 ) -> None:
-    refold = await under_refold(tmp_path, rules)
+    refold = await under_refold(tmp_path, protocol, rules)
     assert stock.keys() == refold.keys()
     found = {step: differences(tree, refold[step]) for step, tree in stock.items()}
     say(told(found, explained))
@@ -78,9 +86,9 @@ def place_of(difference: Difference) -> str:
     return "/".join(parts[:4]) if parts[1:3] == ["brokers", "topics"] else path
 
 
-async def under_stock(folder: Path) -> dict[str, Tree]:
+async def under_stock(folder: Path, protocol: str) -> dict[str, Tree]:
     """With broker 1 as controller all the time."""
-    async with cluster(folder) as (scene, tree):
+    async with cluster(folder, protocol) as (scene, tree):
         incident = ScriptedIncident(scene.lab, tree, narrator("stock"), moves_leaders_first=False)
         await incident.play()
         assert await scene.view.controller() == STOCK
@@ -88,9 +96,9 @@ async def under_stock(folder: Path) -> dict[str, Tree]:
         return incident.steps
 
 
-async def under_refold(folder: Path, rules: str) -> dict[str, Tree]:
+async def under_refold(folder: Path, protocol: str, rules: str) -> dict[str, Tree]:
     """With refold as controller all the time; its log must agree in a replay."""
-    async with cluster(folder) as (scene, tree):
+    async with cluster(folder, protocol) as (scene, tree):
         daemon = await scene.controlling(settings={**REFOLD_SETTINGS, "refold.rules": rules})
         incident = ScriptedIncident(
             scene.lab, tree, narrator(f"{rules} rules"), moves_leaders_first=rules == "refold"
@@ -103,14 +111,18 @@ async def under_refold(folder: Path, rules: str) -> dict[str, Tree]:
 
 
 @asynccontextmanager
-async def cluster(folder: Path) -> AsyncIterator[tuple[DefaultScene, ZooKeeperTree]]:
+async def cluster(folder: Path, protocol: str) -> AsyncIterator[tuple[DefaultScene, ZooKeeperTree]]:
     """Five brokers, the first of them controller."""
     async with Lab(folder / "cluster") as lab:
         zookeeper = await lab.start_zookeeper()
-        await lab.start_brokers(1, config=BROKER_CONFIG)
-        async with DefaultScene(lab, folder) as scene, ZooKeeperTree(zookeeper.connect) as tree:
+        await lab.start_brokers(1, inter_broker_protocol=protocol, config=BROKER_CONFIG)
+        async with (
+            DefaultScene(lab, folder, protocol=protocol) as scene,
+            ZooKeeperTree(zookeeper.connect) as tree,
+        ):
             await scene.until_controller(STOCK)
-            await lab.start_brokers(BROKERS - 1, config=BROKER_CONFIG)
+            others = BROKERS - 1
+            await lab.start_brokers(others, inter_broker_protocol=protocol, config=BROKER_CONFIG)
             yield scene, tree
 
 

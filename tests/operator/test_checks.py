@@ -72,6 +72,7 @@ def test_all_is_well() -> None:
             "without multiRead and persistent watches",
         ),
         (changed(brokers=(BrokerFacts(broker=1, fault="no answer"),)), "error", "broker 1: no"),
+        (changed(listening_fault="cannot listen on SSL://h:1"), "error", "cannot listen on SSL"),
         (changed(zookeeper=cluster(), brokers=()), "warning", "no broker is registered"),
         (
             changed(zookeeper=cluster(broker(1), unreadable=("/brokers/ids/3: bad",))),

@@ -1,8 +1,10 @@
+import socket
 from pathlib import Path
 
 import pytest
 
-from controller.operator.probes import probe_disk, probe_servers
+from controller.core.values import Endpoint
+from controller.operator.probes import probe_disk, probe_listeners, probe_servers
 from controller.zookeeper.servers import Server
 
 
@@ -31,3 +33,11 @@ def test_a_log_directory_that_is_a_link_to_nothing(tmp_path: Path) -> None:
 async def test_a_server_whose_name_cannot_be() -> None:
     (found,) = await probe_servers([Server("zk ☃", 2181)])
     assert "not allowed" in found.fault
+
+
+@pytest.mark.parametrize("listener", ["SSL", "PLAINTEXT"])
+def test_an_address_that_cannot_be_listened_on(listener: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = Endpoint(listener, listener, "127.0.0.1", taken.getsockname()[1])
+        assert "cannot listen on" in probe_listeners([endpoint])
+    assert bool(probe_listeners([endpoint])) is (listener == "SSL")

@@ -14,13 +14,13 @@ from replay.world.simulation import Simulation
 CONFIGURATION = Configuration(broker_id=1000, inter_broker_protocol_version="2.8", take_over=True)
 
 
-def header(fingerprint: str | None = None) -> Header:
+def header(fingerprint: str | None = None, configuration: Configuration = CONFIGURATION) -> Header:
     """The header of such a log."""
     return Header(
         kind="recorded",
         core_fingerprint=fingerprint or core_fingerprint(),
         code_version=code_version(),
-        configuration=msgspec.to_builtins(CONFIGURATION),
+        configuration=msgspec.to_builtins(configuration),
         cluster_id="simulated",
         created_ns=0,
     )
@@ -50,7 +50,8 @@ def write_log(
     commands_until: int | None = None,
 ) -> Path:
     """Store the history. Commands of events after `commands_until` are left out: a crash."""
-    writer = LogWriter.create(folder, header(fingerprint))
+    configuration = simulation.fold.controller.configuration
+    writer = LogWriter.create(folder, header(fingerprint, configuration))
     for recorded, issued in simulation.history:
         stored = issued if commands_until is None or recorded.seq <= commands_until else []
         writer.append([event_record(recorded)], [command_record(one) for one in stored])

@@ -202,6 +202,9 @@ def test_an_authorizer_is_told_of(tmp_path: Path) -> None:
         ("control.plane.listener.name=PLAINTEXT", "must not be the listener between brokers"),
         ("listeners=INTERNAL://h:1", "says nothing of the listener INTERNAL"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
+        ("listeners=PLAINTEXT://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
+        ("listeners=PLAINTEXT://[::]:1", "nobody can connect to ::"),
+        ("listeners=PLAINTEXT://h:0", "the port of the listener PLAINTEXT is 0"),
     ],
 )
 def test_settings_that_do_not_go_together(tmp_path: Path, content: str, told: str) -> None:

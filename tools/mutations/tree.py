@@ -9,7 +9,7 @@ from py_compile import PycInvalidationMode
 
 from tools.mutations.listing import Mutation, mutated
 
-_COPIED = ("controller", "eventstore", "replay", "tests", "tools")
+_COPIED = ("controller", "docs", "eventstore", "replay", "tests", "tools")
 
 
 def copy_tree(source: Path, target: Path) -> None:

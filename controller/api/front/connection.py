@@ -4,7 +4,7 @@ import asyncio
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from controller.api.errors import NoUpstream, Refused, StandsBy
 from controller.api.front.admission import Admission, Worth
@@ -48,6 +48,16 @@ class Shared:
     lanes: Lanes
     desk: Desk
     brokers: LiveBrokers
+
+
+class Begun(NamedTuple):
+    """A request of which at least the head has come. By the deadline, in the event loop's time, it
+    has to be a whole one."""
+
+    head: RequestHead
+    size: int
+    beginning: bytes
+    deadline: float
 
 
 class ClientConnection:
@@ -96,112 +106,113 @@ class ClientConnection:
             return b""
 
     async def _handle(self, start: bytes) -> None:
-        deadline = asyncio.get_running_loop().time() + self._transfer_seconds_max
-        async with until(deadline, _NOT_WHOLE):
-            size = await self._size(start)
-            beginning = await self._reader.readexactly(HEAD_BYTES)
-        head = read_head(beginning)
-        way = route(head.api_key)
+        request = await self._begun(start)
+        way = route(request.head.api_key)
         if way is Route.NOBODY:
-            raise Refused(f"requests with api key {head.api_key} are not offered")
+            raise Refused(f"requests with api key {request.head.api_key} are not offered")
         if way is Route.BROKER:
-            await self._pass_on(head, beginning, size - HEAD_BYTES, deadline)
+            await self._pass_on(request)
             return
         with ExitStack() as held:
-            lane, frame = await self._whole(way, head, beginning, size, held, deadline)
+            lane, request = await self._whole(way, request, held)
             self._shared.admission.asked(self._number, lane.worth)
             if way is Route.CONTROLLER:
-                await self._ask_controller(head, frame, lane, held, deadline)
+                await self._ask_controller(request, lane, held)
             elif way is Route.VERSIONS:
-                await self._reply(await self._versions(head, frame))
+                await self._reply(await self._versions(request))
             else:
-                await self._answer_or_pass_on(way, head, frame, lane, deadline)
+                await self._answer_or_pass_on(way, request, lane)
 
-    async def _size(self, start: bytes) -> int:
-        """The size of a request; most are refused by nothing but that."""
-        data = start + await self._reader.readexactly(_SIZE_BYTES - len(start))
-        size = int.from_bytes(data, "big", signed=True)
-        if not HEAD_BYTES <= size <= self._limits.request_bytes_max:
-            raise Refused(
-                f"a request of {size} bytes where {HEAD_BYTES} to {self._limits.request_bytes_max} "
-                "may be (socket.request.max.bytes); does it speak Kafka's protocol in plain text?"
-            )
-        return size
-
-    async def _whole(
-        self,
-        way: Route,
-        head: RequestHead,
-        beginning: bytes,
-        size: int,
-        held: ExitStack,
-        deadline: float,
-    ) -> tuple[Lane, bytes]:
-        """The lane that a request takes, and the whole of it."""
+    async def _begun(self, start: bytes) -> Begun:
+        deadline = asyncio.get_running_loop().time() + self._transfer_seconds_max
+        bytes_max = self._limits.request_bytes_max
         async with until(deadline, _NOT_WHOLE):
-            beginning += await self._reader.readexactly(min(size, SMALL_BYTES) - HEAD_BYTES)
-        lane = self._shared.lanes.of_others
-        if way is Route.CONTROLLER and self._shared.brokers.has(read_sender(head, beginning)[0]):
-            lane = self._shared.lanes.of_brokers
-        if size == len(beginning):
-            return lane, beginning
-        await lane.find_room(size, held, deadline)
-        async with within(lane.read_seconds_max, _NOT_WHOLE):
-            return lane, beginning + await self._reader.readexactly(size - len(beginning))
+            data = start + await self._reader.readexactly(_SIZE_BYTES - len(start))
+            size = int.from_bytes(data, "big", signed=True)
+            if not HEAD_BYTES <= size <= bytes_max:
+                raise Refused(
+                    f"a request of {size} bytes where {HEAD_BYTES} to {bytes_max} may be "
+                    "(socket.request.max.bytes); does it speak Kafka's protocol in plain text?"
+                )
+            beginning = await self._reader.readexactly(HEAD_BYTES)
+        return Begun(read_head(beginning), size, beginning, deadline)
 
-    async def _ask_controller(
-        self, head: RequestHead, frame: bytes, lane: Lane, held: ExitStack, deadline: float
-    ) -> None:
-        await lane.find_place(len(frame), held, deadline)
-        desk = self._shared.desk
-        decode = partial(decode_controller_request, head, frame, desk.number())
-        event = await lane.coded(decode, is_large=len(frame) > SMALL_BYTES)
+    async def _whole(self, way: Route, request: Begun, held: ExitStack) -> tuple[Lane, Begun]:
+        """The lane that a request takes, and the whole of it."""
+        lanes = self._shared.lanes
+        lane = lanes.of_brokers if way is Route.CONTROLLER else lanes.of_others
+        lane.check_size(request.size)
+        async with until(request.deadline, _NOT_WHOLE):
+            request = await self._read_on(request, SMALL_BYTES)
+        if way is Route.CONTROLLER and not self._is_of_broker(request):
+            lane = lanes.of_others
+            lane.check_size(request.size)
+        if request.size > SMALL_BYTES:
+            await lane.find_room(request.size, held, request.deadline)
+            async with within(lane.read_seconds_max, _NOT_WHOLE):
+                request = await self._read_on(request, request.size)
+        return lane, request
+
+    def _is_of_broker(self, request: Begun) -> bool:
+        sender, _ = read_sender(request.head, request.beginning)
+        return self._shared.brokers.has(sender)
+
+    async def _read_on(self, request: Begun, bytes_max: int) -> Begun:
+        """The same request with more of it, so many bytes if it has them."""
+        missing = min(request.size, bytes_max) - len(request.beginning)
+        more = await self._reader.readexactly(missing)
+        return request._replace(beginning=request.beginning + more)
+
+    async def _ask_controller(self, request: Begun, lane: Lane, held: ExitStack) -> None:
+        await lane.find_place(request.size, held, request.deadline)
+        head, desk = request.head, self._shared.desk
+        decode = partial(decode_controller_request, head, request.beginning, desk.number())
+        event = await lane.coded(decode, is_large=request.size > SMALL_BYTES)
         answer = await desk.ask(self._number, event, held.pop_all())
         encode = partial(encode_answer, head, answer)
         await self._reply(await lane.coded(encode, is_large=_is_large(answer)))
 
-    async def _versions(self, head: RequestHead, frame: bytes) -> bytes:
-        asked = read_api_versions(head, frame)
+    async def _versions(self, request: Begun) -> bytes:
+        asked = read_api_versions(request.head, request.beginning)
         try:
             table = (await self._relay.broker()).table
         except (NoUpstream, StandsBy):
-            # The client id of a broker is its broker id: it needs none but the controller's own.
+            # The client id of a broker is its broker id: the controller's own are all it needs.
             if not asked.client_id.isdecimal():
                 raise
             table = VersionTable(None)
-        return table.answer(head, asked)
+        return table.answer(request.head, asked)
 
-    async def _answer_or_pass_on(
-        self, way: Route, head: RequestHead, frame: bytes, lane: Lane, deadline: float
-    ) -> None:
-        request = await self._decoded(head, frame, lane)
+    async def _answer_or_pass_on(self, way: Route, request: Begun, lane: Lane) -> None:
+        body = await self._decoded(request, lane)
+        answer: bytes | None = None
         if way is Route.HERE:
-            await self._reply(answer_here(head))
-            return
-        answer = None
-        if request is not None:
-            answer = answer_about_own_id(head, request, self._shared.broker_id)
+            answer = answer_here(request.head)
+        elif body is not None:
+            answer = answer_about_own_id(request.head, body, self._shared.broker_id)
         if answer is None:
-            await self._pass_on(head, frame, 0, deadline)
+            await self._pass_on(request)
         else:
             await self._reply(answer)
 
-    async def _decoded(self, head: RequestHead, frame: bytes, lane: Lane) -> Any | None:
-        """The request; None if it is one of a later time, which a broker can judge."""
-        decode = partial(decode_request, head, frame)
+    async def _decoded(self, request: Begun, lane: Lane) -> Any | None:
+        """The body of a request; None where it is of a later time, which a broker may know."""
+        decode = partial(decode_request, request.head, request.beginning)
         try:
-            return await lane.coded(decode, is_large=len(frame) > SMALL_BYTES)
+            return await lane.coded(decode, is_large=request.size > SMALL_BYTES)
         except UnknownTaggedField:
             return None
 
-    async def _pass_on(
-        self, head: RequestHead, beginning: bytes, count: int, deadline: float
-    ) -> None:
-        """Pass on a request of which `count` bytes still come, and its answer back."""
-        upstream = await self._relay.send(head, beginning, self._reader, count, deadline)
+    async def _pass_on(self, request: Begun) -> None:
+        """Pass a request on, whatever of it has come yet, and its answer back."""
+        missing = request.size - len(request.beginning)
+        async with until(request.deadline, "a request did not come, or no broker took it,"):
+            upstream = await self._relay.send(
+                request.head, request.beginning, self._reader, missing
+            )
         self._shared.admission.asked(self._number, Worth.CLIENT)
         if upstream is not None:
-            await upstream.answer(head.correlation_id, self._writer)
+            await upstream.answer(request.head.correlation_id, self._writer)
 
     async def _reply(self, frame: bytes) -> None:
         async with within(self._transfer_seconds_max, "an answer was not taken"):

@@ -55,10 +55,13 @@ class Lane:
     coder: Executor = field(default_factory=_one_thread)
     """For bodies so large that the event loop had to wait for them."""
 
-    async def find_room(self, size: int, held: ExitStack, deadline: float) -> None:
-        """Wait until a large request may come. Raises `Refused`."""
+    def check_size(self, size: int) -> None:
+        """Raises `Refused` for a request that is too large."""
         if size > self.bytes_max:
             raise Refused(f"a request of {size} bytes where {self.bytes_max} are the most")
+
+    async def find_room(self, size: int, held: ExitStack, deadline: float) -> None:
+        """Wait until a large request may come. Raises `Refused`."""
         async with until(deadline, "a large request found no room"):
             held.callback(await self.room.take(size))
 

@@ -36,8 +36,8 @@ class LiveBroker:
 
 
 class LiveBrokers:
-    """All live brokers. Each broker is asked once in its epoch what it offers, again until it answers; only one
-    that did is passed anything. `tell` takes what the operator ought to know."""
+    """All live brokers. Each is asked once in its epoch what it offers, again until it answers;
+    only one that did is passed anything. `tell` takes what the operator ought to know."""
 
     def __init__(self, listeners: Sequence[Endpoint], tell: Callable[[str], None]) -> None:
         self._listeners = listeners

@@ -5,7 +5,6 @@ from typing import Final
 
 from controller.api.errors import NoUpstream, Refused, StandsBy
 from controller.api.front.live_brokers import LiveBroker, LiveBrokers, way_out
-from controller.api.front.streams import until
 from controller.api.front.upstream import Upstream
 from controller.api.limits import Limits
 from controller.core.values import Endpoint
@@ -39,27 +38,21 @@ class Relay:
         return self._broker
 
     async def send(
-        self,
-        head: RequestHead,
-        beginning: bytes,
-        rest: asyncio.StreamReader,
-        count: int,
-        deadline: float,
+        self, head: RequestHead, beginning: bytes, rest: asyncio.StreamReader, count: int
     ) -> Upstream | None:
         """Pass a request on of which `count` bytes still come; gives what its answer comes from,
-        None where none comes.
+        None where it is not answered.
 
         Raises `NoUpstream`, `StandsBy`, `Refused`, MalformedRequest, IncompleteReadError,
         ConnectionError.
         """
-        async with until(deadline, "a request did not come as a whole, or no broker took it,"):
-            upstream = await self._upstream_for(head)
-            is_answered = True
-            if head.api_key == PRODUCE:
-                more = await rest.readexactly(min(count, _PRODUCE_HEAD_BYTES))
-                beginning, count = beginning + more, count - len(more)
-                is_answered = wants_answer(head.version, beginning)
-            await upstream.send(beginning, rest, count)
+        upstream = await self._upstream_for(head)
+        is_answered = True
+        if head.api_key == PRODUCE:
+            more = await rest.readexactly(min(count, _PRODUCE_HEAD_BYTES))
+            beginning, count = beginning + more, count - len(more)
+            is_answered = wants_answer(head.version, beginning)
+        await upstream.send(beginning, rest, count)
         return upstream if is_answered else None
 
     def close(self) -> None:

@@ -48,10 +48,10 @@ async def process_topic_deletion(controller: Controller) -> None:
     _halt(controller, [one for one in topics if _is_being_reassigned(context, one)], _REASSIGNED)
     _queue(context, topics)
     ended = {one.key for one in _end_reassignments(controller)}
-    if ended:
-        await remove_entries(controller, lambda name, target: name in ended)
     if topics:
         await resume_deletions(controller)
+    if ended:
+        await remove_entries(controller, lambda name, target: name in ended)
 
 
 async def queue_deletions(controller: Controller) -> None:

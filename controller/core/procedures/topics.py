@@ -117,9 +117,12 @@ def _assign(
 
 
 async def create_awaiting_partitions(controller: Controller) -> None:
-    """A broker started: it may take the daemon's place where nobody could before."""
+    """A broker started: it may take the daemon's place where nobody could before.
+
+    A topic that is being deleted gains no partitions in this way either (KB 3.6.2).
+    """
     context = controller.context
-    names = list(context.awaiting_brokers)
+    names = [one for one in context.awaiting_brokers if one not in context.queued_for_deletion]
     context.awaiting_brokers.clear()
     for name in names:
         added = await read_added_partitions(controller, name, "a broker for the daemon's place")

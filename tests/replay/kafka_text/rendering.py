@@ -13,6 +13,7 @@ from tests.core.cluster import Cluster
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/kafka_logs.md"
 
+_LINE = re.compile(r"\[[^]]*\] (?P<level>[A-Z]+) +(?P<message>.*) \((?P<logger>[\w.$]+)\)")
 _SECTION = re.compile(r"### `(?P<logger>[^`]+)`, (?:`(?P<identity>[^`]+)`|without a prefix)")
 _ROW = re.compile(r"\| (?P<level>INFO|WARN|ERROR) \| `(?P<message>[^`]+)` \|")
 
@@ -27,6 +28,13 @@ def lines_of(cluster: Cluster, after: int = 0) -> list[Line]:
 def messages(cluster: Cluster, after: int = 0) -> list[str]:
     """The same without time, level, logger and who logs."""
     return [re.sub(r"^\[[^]]*\] ", "", line.message) for line in lines_of(cluster, after)]
+
+
+def parsed(text: str) -> Line:
+    """A line of Kafka's files, without its time."""
+    found = _LINE.fullmatch(text)
+    assert found is not None, text
+    return Line(0, 0, found["level"], found["message"], found["logger"])
 
 
 class Row(NamedTuple):

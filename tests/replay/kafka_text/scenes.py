@@ -369,10 +369,11 @@ def reassignment_that_fails() -> Cluster:
 
 
 def reassigned_topic_is_deleted() -> Cluster:
-    """It waits; the marker is seen twice."""
+    """It waits for a broker, too; the marker is seen twice."""
     cluster = three_brokers(rules="kafka")
     cluster.start_broker(4)
     ask_to_reassign(cluster, ("t", 0, [4, 2, 3]))
+    cluster.stop_broker(3)
     cluster.put(znodes.delete_topic_path("t"), b"")
     cluster.put(znodes.delete_topic_path("no-such-topic"), b"")
     return cluster

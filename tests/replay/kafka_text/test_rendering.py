@@ -1,0 +1,152 @@
+"""What page and recordings do not show: prefixes, other logs, what breaks off or is retried."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import ReadZnodes
+from controller.core.fold import Fold
+from controller.core.procedures.reassignment import RAISE
+from eventstore.folders import segments_of
+from eventstore.reader import LogReader
+from replay.errors import OtherCoreError, ReplayError
+from replay.kafka_text.lines import Line
+from replay.kafka_text.rendering import Rendering, kafka_lines
+from replay.recorded import UPCASTERS
+from replay.snapshots import make_snapshots
+from replay.world.simulation import Fate
+from tests.core.cluster import Cluster, by_rule, reads, writes_state
+from tests.replay.kafka_text import scenes
+from tests.replay.kafka_text.rendering import lines_of, messages
+from tests.replay.recorded_log import incident, write_log
+from tests.replay.test_snapshots import rolled_log
+
+
+def lines_in(log: Path) -> list[Line]:
+    with LogReader.open(log, UPCASTERS) as reader:
+        return list(kafka_lines(reader))
+
+
+def test_a_line_reads_as_log4j_writes_it() -> None:
+    message = "[Controller id=1000] Resigned"
+    line = Line(7, 1_767_225_600_123_999_999, "INFO", message, "kafka.controller.KafkaController")
+    assert line.text == (
+        "[2026-01-01 00:00:00,123] INFO [Controller id=1000] Resigned "
+        "(kafka.controller.KafkaController)"
+    )
+    bad = line._replace(level="ERROR", exception="java.io.IOException: refused")
+    assert bad.text.splitlines()[1] == "java.io.IOException: refused"
+
+
+def test_a_line_stands_at_its_event() -> None:
+    cluster = scenes.broker_dies_and_returns()
+    clocks = {event.seq: event.wall_ns for event, _ in cluster.history}
+    lines = lines_of(cluster)
+    assert [line.seq for line in lines] == sorted(line.seq for line in lines)
+    assert all(clocks[line.seq] == line.wall_ns for line in lines)
+
+
+@pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda one: one.__name__)
+def test_who_follows_the_fold_changes_nothing(scene: Callable[[], Cluster]) -> None:
+    cluster = scene()
+    fold = Fold(cluster.fold.controller.configuration)
+    Rendering(fold)
+    for recorded, issued in cluster.history:
+        assert [one for part in fold.apply(recorded) for one in part] == issued
+
+
+# Which logs ---------------------------------------------------------------------------------------
+
+
+def test_a_log_without_its_first_segments(tmp_path: Path) -> None:
+    """What is left is folded from a snapshot, and reads as before."""
+    folder = tmp_path / "log"
+    rolled_log(folder)
+    whole = lines_in(folder)
+    make_snapshots(folder)
+    for segment in segments_of(folder)[:-2]:
+        segment.unlink()
+    rest = lines_in(folder)
+    assert rest == [line for line in whole if line.seq >= rest[0].seq]
+    assert any("New broker startup callback for 1" in line.message for line in rest)
+
+
+def test_a_log_of_another_core_is_refused(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident(), fingerprint="another")
+    with pytest.raises(OtherCoreError, match="recorded by core another"):
+        lines_in(log)
+
+
+def test_a_log_without_outcomes_is_refused(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident())
+    with LogReader.open(log, UPCASTERS) as reader:
+        reader.header = msgspec.structs.replace(reader.header, kind="world-backed")
+        with pytest.raises(ReplayError, match="world-backed"):
+            next(kafka_lines(reader))
+
+
+# What breaks off or is retried --------------------------------------------------------------------
+
+
+def test_a_session_that_ends_in_the_middle_of_a_step() -> None:
+    cluster = scenes.three_brokers()
+    before = len(cluster.history)
+    cluster.lose(writes_state("t", 0), Fate.SESSION_OVER)
+    cluster.stop_broker(1)
+    told = messages(cluster, before)
+    over = told.index("Stopped partition state machine")
+    assert not any("t-0" in one for one in told[:over])
+    assert any(re.match("Changed partition t-0 from OfflinePartition", one) for one in told[over:])
+    assert not any("failed to change state for partition t-0" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    "lost", [reads(znodes.BROKER_IDS), reads(znodes.broker_path(2))], ids=["list", "registrations"]
+)
+def test_a_broker_change_that_is_read_again_is_told_once(lost: Callable[..., bool]) -> None:
+    cluster = scenes.three_brokers()
+    before = len(cluster.history)
+    cluster.lose(lost, Fate.REQUEST_LOST)
+    cluster.stop_broker(1)
+    told = [one for one in messages(cluster, before) if one.startswith("Newly added brokers")]
+    assert told == [
+        "Newly added brokers: , deleted brokers: 1, bounced brokers: , all live brokers: 2,3"
+    ]
+
+
+def reassigned(lose: Callable[[Cluster], None]) -> list[str]:
+    """A replica is added to t-0 while a part of it has to be done again."""
+    cluster = scenes.three_brokers(inter_broker_protocol_version=scenes.OLD)
+    cluster.start_broker(4)
+    scenes.ask_to_reassign(cluster, ("t", 0, [1, 2, 4]))
+    before = len(cluster.history)
+    cluster.set_isr("t", 0, [1, 2, 3, 4])
+    lose(cluster)
+    cluster.run()
+    return messages(cluster, before)
+
+
+def test_targets_that_caught_up_are_told_once() -> None:
+    def lose(cluster: Cluster) -> None:
+        cluster.lose(reads(znodes.state_path("t", 0)), Fate.REQUEST_LOST)
+
+    told = [one for one in reassigned(lose) if one.startswith("Target replicas")]
+    assert told == [
+        "Target replicas ArrayBuffer(1, 2, 4) have all caught up with the leader for "
+        "reassigning partition t-0"
+    ]
+
+
+def test_a_leader_that_stays_is_told_once() -> None:
+    def lose(cluster: Cluster) -> None:
+        cluster.lose(by_rule(ReadZnodes, RAISE), Fate.REQUEST_LOST)
+
+    told = [one for one in reassigned(lose) if one.startswith("Leader 1 for partition t-0")]
+    assert told == [
+        "Leader 1 for partition t-0 being reassigned, is already in the new list of replicas "
+        "1,2,4 and is alive"
+    ]

@@ -1,0 +1,194 @@
+"""How the world's brokers answer (KB 12.4)."""
+
+import pytest
+
+from controller.core import error_codes as codes
+from controller.core.commands import (
+    BrokerRequest,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from controller.core.values import Assignment, LeaderAndIsr
+from replay.world.brokers import Answer, WorldBroker
+
+ID, OTHER_ID = b"1" * 16, b"2" * 16
+RUN = 10
+"""The broker epoch under which broker 1 runs."""
+T0 = ("t", 0)
+
+
+def running() -> WorldBroker:
+    broker = WorldBroker(1)
+    broker.run(RUN)
+    return broker
+
+
+def leader_and_isr(
+    epoch: int,
+    *,
+    topic_id: bytes | None = ID,
+    replicas: tuple[int, ...] = (1, 2),
+    controller_epoch: int = 5,
+    broker_epoch: int = RUN,
+) -> LeaderAndIsrRequest:
+    leadership = LeaderAndIsr(1, epoch, (1,), 0, 5)
+    partition = LeaderAndIsrPartition("t", topic_id, 0, leadership, Assignment(replicas), False)
+    return LeaderAndIsrRequest(1, broker_epoch, 7, 1000, controller_epoch, (partition,), ())
+
+
+def stop_replica(
+    epoch: int, *, delete: bool = False, version: int = 4, controller_epoch: int = 5
+) -> StopReplicaRequest:
+    partition = StopReplicaPartition("t", 0, epoch, delete)
+    return StopReplicaRequest(1, RUN, version, 1000, controller_epoch, (partition,))
+
+
+def update_metadata(leader: int, controller_epoch: int = 5) -> UpdateMetadataRequest:
+    leadership = LeaderAndIsr(leader, 0, (1,), 0, 5)
+    partition = UpdateMetadataPartition("t", ID, 0, leadership, (1,), ())
+    return UpdateMetadataRequest(1, RUN, 8, 1000, controller_epoch, (partition,), ())
+
+
+def code(broker: WorldBroker, request: BrokerRequest) -> int:
+    """The code that the one partition gets; the request as such is taken."""
+    error, errors = broker.answer(request, ())
+    assert error == codes.NONE
+    return errors[0][2] if errors else codes.NONE
+
+
+def test_a_partition_is_taken_with_a_higher_leader_epoch_only() -> None:
+    broker = running()
+    told = [code(broker, leader_and_isr(epoch)) for epoch in (3, 3, 2, 4)]
+    stale = codes.STALE_CONTROLLER_EPOCH
+    assert told == [codes.NONE, stale, stale, codes.NONE]
+    assert broker.logs == {T0: ID}
+
+
+def test_errors_of_leader_and_isr_name_the_topic_by_its_id() -> None:
+    broker = running()
+    broker.answer(leader_and_isr(3), ())
+    again = broker.answer(leader_and_isr(3), ())
+    assert again == Answer(codes.NONE, [(ID.hex(), 0, codes.STALE_CONTROLLER_EPOCH)])
+
+
+def test_a_broker_that_is_no_replica_takes_nothing() -> None:
+    broker = running()
+    assert code(broker, leader_and_isr(0, replicas=(2,))) == codes.UNKNOWN_TOPIC_OR_PARTITION
+    assert broker.logs == {}
+
+
+def test_a_log_of_another_topic_of_that_name_is_in_the_way() -> None:
+    broker = running()
+    broker.answer(leader_and_isr(3), ())
+    broker.run(RUN + 1)
+    request = leader_and_isr(9, topic_id=OTHER_ID, broker_epoch=RUN + 1)
+    assert code(broker, request) == 103
+    assert broker.logs == {T0: ID}
+
+
+def test_a_log_without_id_gets_one_at_the_same_epoch() -> None:
+    broker = running()
+    broker.answer(leader_and_isr(3, topic_id=None), ())
+    assert broker.logs == {T0: None}
+    assert code(broker, leader_and_isr(3)) == codes.NONE
+    assert broker.logs == {T0: ID}
+
+
+def test_a_restart_keeps_the_logs_and_nothing_else() -> None:
+    broker = running()
+    broker.answer(leader_and_isr(3, controller_epoch=9), ())
+    broker.answer(update_metadata(1, controller_epoch=9), ())
+    broker.run(RUN)
+    assert broker.metadata == {T0: 1}
+    broker.run(RUN + 1)
+    assert (broker.logs, broker.metadata) == ({T0: ID}, {})
+    assert code(broker, leader_and_isr(3, broker_epoch=RUN + 1)) == codes.NONE
+
+
+@pytest.mark.parametrize(
+    ("epoch", "version", "expected"),
+    [
+        (-2, 4, codes.NONE),
+        (-1, 4, codes.NONE),
+        (2, 4, codes.FENCED_LEADER_EPOCH),
+        (3, 4, codes.NONE),
+        (2, 2, codes.NONE),
+    ],
+)
+def test_a_replica_is_deleted_unless_its_leader_epoch_is_higher(
+    epoch: int, version: int, expected: int
+) -> None:
+    broker = running()
+    broker.answer(leader_and_isr(3), ())
+    assert code(broker, stop_replica(epoch, delete=True, version=version)) == expected
+    assert broker.logs == ({T0: ID} if expected else {})
+
+
+def test_a_replica_that_is_only_stopped_stays_on_disk_at_its_epoch() -> None:
+    broker = running()
+    broker.answer(leader_and_isr(3), ())
+    assert code(broker, stop_replica(3)) == codes.NONE
+    assert broker.logs == {T0: ID}
+    assert code(broker, leader_and_isr(3)) == codes.STALE_CONTROLLER_EPOCH
+
+
+def test_a_partition_that_it_does_not_know_is_deleted_without_an_error() -> None:
+    broker = running()
+    assert code(broker, stop_replica(-2, delete=True)) == codes.NONE
+    broker.answer(leader_and_isr(0), ())
+    broker.run(RUN + 1)
+    assert broker.logs == {T0: ID}
+    after = StopReplicaRequest(1, RUN + 1, 4, 1000, 5, stop_replica(-2, delete=True).partitions)
+    assert code(broker, after) == codes.NONE
+    assert broker.logs == {}
+
+
+def test_a_partition_that_fails_is_left_as_it_is() -> None:
+    broker = running()
+    failing = [(ID.hex(), 0, codes.KAFKA_STORAGE_ERROR)]
+    assert broker.answer(leader_and_isr(3), failing) == Answer(codes.NONE, failing)
+    assert broker.logs == {}
+    broker.answer(leader_and_isr(3), ())
+    named = [("t", 0, codes.KAFKA_STORAGE_ERROR)]
+    assert broker.answer(stop_replica(-2, delete=True), named) == Answer(codes.NONE, named)
+    assert broker.logs == {T0: ID}
+
+
+def test_leader_minus_two_takes_a_partition_out_of_the_metadata() -> None:
+    broker = running()
+    broker.answer(update_metadata(1), ())
+    assert broker.metadata == {T0: 1}
+    broker.answer(update_metadata(-1), ())
+    assert broker.metadata == {T0: -1}
+    broker.answer(update_metadata(-2), ())
+    assert broker.metadata == {}
+
+
+def test_an_older_controller_is_refused() -> None:
+    broker = running()
+    broker.answer(leader_and_isr(3, controller_epoch=6), ())
+    stale = codes.STALE_CONTROLLER_EPOCH
+    refused = broker.answer(leader_and_isr(4, controller_epoch=5), ())
+    assert refused == Answer(stale, [(ID.hex(), 0, stale)])
+    assert broker.answer(stop_replica(-2, delete=True), ()) == Answer(stale, [])
+    assert broker.answer(update_metadata(1), ()) == Answer(stale, [])
+    assert (broker.logs, broker.metadata) == ({T0: ID}, {})
+
+
+def test_a_request_for_an_earlier_run_is_refused() -> None:
+    broker = running()
+    broker.answer(leader_and_isr(3), ())
+    broker.run(RUN + 1)
+    stale = codes.STALE_BROKER_EPOCH
+    refused = broker.answer(leader_and_isr(4, controller_epoch=9), ())
+    assert refused == Answer(stale, [(ID.hex(), 0, stale)])
+    assert broker.answer(stop_replica(-2, delete=True), ()) == Answer(stale, [])
+    assert broker.answer(update_metadata(1), ()) == Answer(stale, [])
+    assert broker.logs == {T0: ID}
+    # The controller epoch of a request that was refused is not adopted.
+    request = leader_and_isr(4, controller_epoch=5, broker_epoch=RUN + 1)
+    assert code(broker, request) == codes.NONE
