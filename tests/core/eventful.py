@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, Notice
-from controller.core.values import NO_LEADER
+from controller.core.values import NO_LEADER, Assignment
 from replay.world.simulation import Fate
 from tests.core.cluster import Assignments, Cluster
 from tests.core.deleting import deletes, left_of, mark, mark_quietly, marked
@@ -117,7 +117,7 @@ class Eventful(Cluster):
         content = self.topic(topic)
         new = {number: content.assignments.get(number) for number in known}
         partitions = {
-            number: znodes.Assignment(tuple(known[number])) if one is None else one
+            number: Assignment(tuple(known[number])) if one is None else one
             for number, one in new.items()
         }
         data = znodes.write_topic(znodes.TopicContent(partitions, content.topic_id))

@@ -13,23 +13,27 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from struct import pack
+from struct import pack, unpack_from
 from typing import Any, NamedTuple
 
 from aiozk import ZKClient
+from kio.schema.errors import ErrorCode
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
+from controller.core.deviations import ISR_BY_LEADER
 from controller.core.operations import OK
-from controller.wire.client_requests import RequestHead
+from controller.wire.client_requests import RequestHead, decode_response, read_head
 from tests.api.client import (
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
+    API_VERSIONS,
     CONTROLLED_SHUTDOWN,
     Client,
     allocate_producer_ids,
 )
 from tests.default_clusters.cluster import DefaultScene
+from tests.default_clusters.crafted_frames import FRAME_CASES
 from tests.default_clusters.crafted_requests import (
     ALTER_CASES,
     ALTER_PARTITION_VERSIONS,
@@ -53,35 +57,32 @@ from tools.lab import Lab
 PAGE = Path(__file__).parents[2] / "docs" / "endpoint.md"
 BEGIN = "<!-- The table is written by python -m tests.default_clusters.comparison -->\n"
 END = "<!-- end of the table -->\n"
-FLATTENED = "the event has no topic without partitions"
-EXPLAINED: Mapping[tuple[str, str], str] = {
-    ("AlterPartition", "an unknown topic without partitions"): FLATTENED
+_BY_ANY_RULES = {
+    ("AlterPartition", "an unknown topic without partitions"): "its event holds partitions only"
 }
-"""Why an answer differs on purpose, by request and case."""
-
-_REFUSED_ISR = ISR_BY_LEADER.name
-_AFTER_REFUSED_ISR = f"earlier rows changed other partitions ({ISR_BY_LEADER.name})"
-EXPLAINED_BY_RULES: Mapping[tuple[str, str], str] = {
-    **{
-        ("AlterPartition", case): _REFUSED_ISR
-        for case in (
-            "a member that does not live",
-            "a live member that is no replica",
-            "an ISR without the leader",
-            "an empty ISR",
-            "a member twice",
-            "sent by a follower",
-            "sent by a broker without a replica",
-        )
-    },
-    **{
-        ("ControlledShutdown", case.what): _AFTER_REFUSED_ISR for case in LAST_SHUTDOWN_CASES
-    },
+_BY_OWN_RULES = {
+    ("AlterPartition", case): ISR_BY_LEADER.name
+    for case in (
+        "a member that does not live",
+        "a live member that is no replica",
+        "an ISR without the leader",
+        "an empty ISR",
+        "a member twice",
+        "sent by a follower",
+        "sent by a broker without a replica",
+    )
+} | {
+    ("ControlledShutdown", case.what): "of what earlier rows have changed"
+    for case in LAST_SHUTDOWN_CASES
 }
-"""The same for what refold's own rules change."""
+EXPLAINED: Mapping[str, Mapping[tuple[str, str], str]] = {
+    "kafka": _BY_ANY_RULES,
+    "refold": {**_BY_ANY_RULES, **_BY_OWN_RULES},
+}
+"""Why an answer differs on purpose, by refold.rules, and then by request and case."""
 
-SECONDS_MAX = 10.0
 CLOSED = "the connection is closed"
+CLOSED_SECONDS_MAX = 10.0
 
 Answers = dict["Asked", Any]
 
@@ -101,11 +102,6 @@ class Difference(NamedTuple):
     stock: Any
     refold: Any
 
-    @property
-    def deviation(self) -> str | None:
-        """The deviation that explains it, if one does."""
-        return EXPLAINED.get((self.asked.request, self.asked.case))
-
 
 async def answers_of_stock(folder: Path) -> Answers:
     """What a stock controller answers."""
@@ -113,11 +109,11 @@ async def answers_of_stock(folder: Path) -> Answers:
         return await _ask_everything(lab.brokers[0].port, epochs)
 
 
-async def answers_of_refold(folder: Path) -> Answers:
+async def answers_of_refold(folder: Path, rules: str) -> Answers:
     """What refold answers; its log must agree in a replay."""
     async with _cluster(folder) as (lab, epochs):
         async with DefaultScene(lab, folder) as scene:
-            daemon = await scene.controlling()
+            daemon = await scene.controlling(settings={"refold.rules": rules})
             answers = await _ask_everything(int(scene.own_address.partition(":")[2]), epochs)
             assert daemon.running, daemon.last_words()
         await scene.check_logs()
@@ -131,6 +127,16 @@ def differences(stock: Answers, refold: Answers) -> list[Difference]:
         Difference(asked, stock[asked], refold[asked])
         for asked in stock
         if stock[asked] != refold[asked]
+    ]
+
+
+def unexplained(stock: Answers, refold: Answers, rules: str) -> list[Difference]:
+    """Those that should not be."""
+    explained = EXPLAINED[rules]
+    return [
+        one
+        for one in differences(stock, refold)
+        if (one.asked.request, one.asked.case) not in explained
     ]
 
 
@@ -171,6 +177,11 @@ async def _ask_everything(port: int, epochs: Mapping[int, int]) -> Answers:
     answers: Answers = {}
     async with Client(port) as client:
         await _until_loaded(client, epochs)
+        # They change nothing, and want all leaders as they were.
+        of_frames = {
+            Asked(case.request, case.what, case.version): await _sent(port, case.frame(epochs))
+            for case in FRAME_CASES
+        }
         for case in ALTER_CASES:
             await _alter(client, case, epochs, answers)
         await _allocate(client, epochs, answers)
@@ -179,7 +190,7 @@ async def _ask_everything(port: int, epochs: Mapping[int, int]) -> Answers:
         await _alter(client, SHUTTING_DOWN_CASE, epochs, answers)
         for one in LAST_SHUTDOWN_CASES:
             await _shut_down(client, one, epochs, answers)
-    return answers
+    return answers | of_frames
 
 
 async def _until_loaded(client: Client, epochs: Mapping[int, int]) -> None:
@@ -191,6 +202,30 @@ async def _until_loaded(client: Client, epochs: Mapping[int, int]) -> None:
             if answer.topics:
                 return
             await asyncio.sleep(0.1)
+
+
+async def _sent(port: int, frame: bytes) -> Any:
+    """What comes of these bytes on a connection of their own."""
+    async with Client(port) as client, asyncio.timeout(CLOSED_SECONDS_MAX):
+        client.writer.write(frame)
+        try:
+            answer = await client.receive()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return CLOSED
+    head = read_head(frame[4:])
+    if head.api_key == API_VERSIONS:
+        return _error_of_api_versions(answer)
+    return plain(decode_response(head, answer))
+
+
+def _error_of_api_versions(answer: bytes) -> Any:
+    """All of an answer with an error; of another one that it is one, for what is offered differs.
+
+    The header and the error have the same form in every version.
+    """
+    (error,) = unpack_from(">h", answer, 4)
+    name = ErrorCode(error).name
+    return {"error_code": name, "answer": answer.hex()} if error else {"error_code": name}
 
 
 async def _alter(
@@ -239,11 +274,16 @@ def plain(value: Any) -> Any:
     return value
 
 
-def table(answers: Answers) -> str:
+def table(stock: Answers, refold: Answers) -> str:
     """The answers as a Markdown table, versions that are answered alike in one row."""
+    explained = EXPLAINED["refold"]
     rows: dict[tuple[str, str, str], list[int]] = {}
-    for asked, answer in answers.items():
-        rows.setdefault((asked.request, asked.case, brief(answer)), []).append(asked.version)
+    for asked, answer in refold.items():
+        text = brief(answer)
+        if answer != stock[asked]:
+            why = explained[asked.request, asked.case]
+            text = f"{text}. Kafka: {brief(stock[asked])} ({why})"
+        rows.setdefault((asked.request, asked.case, text), []).append(asked.version)
     lines = ["| request | case | versions | answer |", "|---|---|---|---|"]
     for (request, case, text), versions in rows.items():
         spelt = ", ".join(map(str, versions))
@@ -251,15 +291,21 @@ def table(answers: Answers) -> str:
     return "\n".join(lines) + "\n"
 
 
-def brief(answer: Mapping[str, Any]) -> str:
+def brief(answer: Any) -> str:
     """One answer in a few words."""
+    if answer == CLOSED:
+        return CLOSED
     if answer["error_code"] != "none":
         return f"{answer['error_code'].upper()} for all of it"
     if "producer_id_start" in answer:
         return f"{answer['producer_id_len']} ids from {answer['producer_id_start']}"
     if "remaining_partitions" in answer:
         return f"{len(answer['remaining_partitions'])} partitions remain"
-    states = (one for topic in answer["topics"] for one in topic["partitions"])
+    if "topics" not in answer:
+        return "answered"
+    states = [one for topic in answer["topics"] for one in topic["partitions"]]
+    if answer["topics"] and not states:
+        return "the topic, without partitions"
     return "; ".join(map(_brief_state, states)) or "nothing"
 
 
@@ -285,18 +331,19 @@ def report(found: Iterable[Difference]) -> str:
     return "\n\n".join(f"{one.asked}\nstock:  {one.stock}\nrefold: {one.refold}" for one in found)
 
 
-async def _both() -> tuple[Answers, Answers]:
+async def _write_page() -> str:
+    """Write the page; gives what it does not explain."""
     with tempfile.TemporaryDirectory() as name:
-        for one in ("stock", "refold"):
-            (Path(name) / one).mkdir()
-        stock = await answers_of_stock(Path(name) / "stock")
-        return stock, await answers_of_refold(Path(name) / "refold")
+        stock_folder, refold_folder = Path(name) / "stock", Path(name) / "refold"
+        for one in (stock_folder, refold_folder):
+            one.mkdir()
+        stock = await answers_of_stock(stock_folder)
+        refold = await answers_of_refold(refold_folder, "refold")
+    found = unexplained(stock, refold, "refold")
+    if not found:
+        PAGE.write_text(with_table(PAGE.read_text(), table(stock, refold)))
+    return report(found)
 
 
 if __name__ == "__main__":
-    stock_answers, refold_answers = asyncio.run(_both())
-    PAGE.write_text(with_table(PAGE.read_text(), table(refold_answers)))
-    unexplained = [
-        one for one in differences(stock_answers, refold_answers) if one.deviation is None
-    ]
-    sys.exit(report(unexplained) or None)
+    sys.exit(asyncio.run(_write_page()) or None)
