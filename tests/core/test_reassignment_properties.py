@@ -49,6 +49,7 @@ steps = st.lists(
         st.tuples(st.just("almost"), names, st.booleans()),
         st.tuples(st.just("almost"), names, st.booleans()),
         st.tuples(st.just("toggle"), brokers),
+        st.tuples(st.just("desert"), names),
         st.tuples(st.just("bounce"), brokers),
         st.tuples(st.just("lose"), st.integers(0, 9), fates),
         st.tuples(st.just("expire")),
@@ -88,6 +89,8 @@ class Moving(Cluster):
                     elect_preferred(self, name)
             case ("toggle", broker):
                 self._toggle(broker)
+            case ("desert", name):
+                self._desert(name)
             case ("bounce", broker) if self._alive[broker]:
                 self.bounce(broker)
             case ("lose", number, fate):
@@ -124,6 +127,12 @@ class Moving(Cluster):
     def _catch_up_almost(self, name: Name) -> None:
         """All replicas but the last of the target come into the ISR."""
         self._change_isr(name, set(BROKERS) - {self.partition(*name).assignment.target[-1]})
+
+    def _desert(self, name: Name) -> None:
+        """Everybody dies whose replica is to be removed."""
+        for broker in self.partition(*name).assignment.removing:
+            if self._alive[broker]:
+                self._toggle(broker)
 
     def check(self) -> None:
         """Look at every partition; nothing is under way."""
