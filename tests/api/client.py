@@ -31,7 +31,7 @@ def allocate_producer_ids(broker: int = 1, broker_epoch: int = 10) -> Any:
     return schema.AllocateProducerIdsRequest(broker_id=broker, broker_epoch=broker_epoch)
 
 
-def alter_partition(partitions: int = 1, broker: int = 1) -> Any:
+def alter_partition(partitions: int = 1, broker: int = 1, broker_epoch: int = 10) -> Any:
     """A version 1 request for partitions of the topic t."""
     schema = request_schema(ALTER_PARTITION, 1)
     states = tuple(
@@ -41,7 +41,7 @@ def alter_partition(partitions: int = 1, broker: int = 1) -> Any:
         for number in range(partitions)
     )
     topics = (schema.TopicData(topic_name="t", partitions=states),)
-    return schema.AlterPartitionRequest(broker_id=broker, broker_epoch=10, topics=topics)
+    return schema.AlterPartitionRequest(broker_id=broker, broker_epoch=broker_epoch, topics=topics)
 
 
 def api_versions(version: int = 3) -> Any:

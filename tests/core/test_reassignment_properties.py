@@ -129,7 +129,8 @@ class Moving(Cluster):
         self._change_isr(name, set(BROKERS) - {self.partition(*name).assignment.target[-1]})
 
     def _desert(self, name: Name) -> None:
-        """Everybody dies whose replica is to be removed."""
+        """Everybody dies whose replica is to be removed, when some of the target have caught up."""
+        self._catch_up_almost(name)
         for broker in self.partition(*name).assignment.removing:
             if self._alive[broker]:
                 self._toggle(broker)
@@ -203,13 +204,13 @@ def assert_folds_again(cluster: Cluster) -> None:
         assert [one for commands in again for one in commands] == issued, recorded
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps)
 def test_what_is_moved_arrives_and_is_led_all_the_way(steps: list[Step]) -> None:
     play("3.9", steps)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps)
 def test_the_same_where_leaders_write_their_isr_themselves(steps: list[Step]) -> None:
     play("2.7-IV1", steps)

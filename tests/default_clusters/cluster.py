@@ -26,7 +26,8 @@ BROKER_CONFIG = {
     "min.insync.replicas": "2",
     # Not the defaults: a follower is out of sync soon, and long before its session ends.
     "replica.lag.time.max.ms": "2000",
-    "zookeeper.session.timeout.ms": "9000",
+    # Longer than a test waits: a broker that is paused keeps its session on a busy machine, too.
+    "zookeeper.session.timeout.ms": "30000",
 }
 
 SHUTDOWN_SECONDS_MAX = 5.0

@@ -16,10 +16,8 @@ from pathlib import Path
 from struct import pack, unpack_from
 from typing import Any, NamedTuple
 
-from aiozk import ZKClient
 from kio.schema.errors import ErrorCode
 
-from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.deviations import ISR_BY_LEADER
 from controller.core.operations import OK
@@ -157,20 +155,11 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Lab, dict[int, int]]]:
                 await lab.start_brokers(1, inter_broker_protocol="3.9")
                 async with DefaultScene(lab, folder) as scene:
                     await scene.until_stock_controller()
-                yield lab, await _epochs(zookeeper.connect)
+                    ids = (STOCK, *STUBS)
+                    epochs = {one: await scene.view.broker_epoch(one) for one in ids}
+                yield lab, epochs
             finally:
                 await stubs.close()
-
-
-async def _epochs(connect: str) -> dict[int, int]:
-    """Each broker's epoch: the czxid of its registration."""
-    client = ZKClient(connect)
-    await client.start()
-    try:
-        found = {one: await client.get(znodes.broker_path(one)) for one in (STOCK, *STUBS)}
-    finally:
-        await client.close()
-    return {broker: stat.created_zxid for broker, (_, stat) in found.items()}
 
 
 async def _ask_everything(port: int, epochs: Mapping[int, int]) -> Answers:

@@ -80,3 +80,20 @@ async def test_kafkas_own_tools(scene: DefaultScene, daemon: Refold) -> None:
     assert "PartitionCount: 2" in described
     assert re.findall(r"Leader: (\d)", described) == ["1", "2"]
     assert await daemon.stop() == 0
+
+
+async def test_a_standby_in_the_bootstrap_list_sends_clients_on(scene: DefaultScene) -> None:
+    """It knows no broker to pass anything on to before its first take-over. An answer without the
+    APIs that a client needs would end it there."""
+    standby = scene.daemon()
+    await standby.start()
+    await scene.until_told(standby, "standing_by")
+    addresses = [scene.own_address, scene.lab.brokers[0].connect]
+    topics = "org.apache.kafka.tools.TopicCommand"
+    asked = ("--bootstrap-server", ",".join(addresses), "--list")
+    for _ in range(3):  # Which address comes first is a draw.
+        await tool(scene.lab, topics, *asked)
+        async with AIOKafkaProducer(bootstrap_servers=addresses) as producer:
+            await producer.send_and_wait("of-a-standby", b"one")
+    assert not [one for one in standby.messages() if one["level"] != "info"]
+    assert await standby.stop() == 0

@@ -5,12 +5,13 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from controller.core.znodes import PREFERRED_ELECTION, REASSIGN_PARTITIONS
 from tests.incidents_lab.zookeeper_tree import Tree
 from tools.lab import KafkaBroker
 from tools.lab.broker_view import PartitionView, topics
 
 _TOPICS = "/brokers/topics"
-_REQUESTS = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
+_REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_ELECTION)
 
 
 def wrong_in_zookeeper(whole: Tree, expected: Iterable[str]) -> list[str]:

@@ -3,11 +3,11 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import anyio
 from aiozk.exc import BadVersion, NodeExists, NoNode
 
+from controller.core.znodes import PREFERRED_ELECTION, REASSIGN_PARTITIONS, delete_topic_path
 from tests.daemon.scene import OWN_ID
 from tests.default_clusters.cluster import DefaultScene
 from tests.incidents_lab.final_state import wrong_in_zookeeper, wrong_on_brokers
@@ -21,11 +21,17 @@ from tests.incidents_lab.random_plan import (
     ElectPreferred,
     Leave,
     LeaveToStock,
-    Name,
     RandomPlan,
     Reassign,
     TakeDown,
     TakeOver,
+)
+from tests.incidents_lab.requests import (
+    Name,
+    Targets,
+    election_request,
+    reassignment_request,
+    targets_of,
 )
 from tests.incidents_lab.zookeeper_tree import ZooKeeperTree
 from tools.lab import KafkaBroker
@@ -50,8 +56,6 @@ IN_SYNC_MIN = 2
 SPARE_SECONDS_MAX = 60.0
 ROLE_SECONDS_MAX = 30.0
 SETTLED_SECONDS_MAX = 120.0
-REASSIGN_PARTITIONS = "/admin/reassign_partitions"
-PREFERRED_ELECTION = "/admin/preferred_replica_election"
 NEVER_TOLD = {"procedure_failed", "failover_failed"}
 """What the daemon tells its operator of its own faults."""
 
@@ -78,9 +82,10 @@ class RandomIncident:
 
     async def play(self, plan: RandomPlan, seconds: float) -> None:
         """Act after act for so long, beginning with refold as controller."""
-        await self._take_over()
+        await self._say(await self._take_over())
+        end = time.monotonic() + seconds
         for act, pause in plan.acts():
-            if time.monotonic() - self._began > seconds:
+            if time.monotonic() > end:
                 return
             await self._say(await self._do(act))
             await anyio.sleep(pause)
@@ -126,7 +131,7 @@ class RandomIncident:
                 self._topics[topic] = None
                 return f"topic {topic} is created: {assignment}"
             case DeleteTopic(topic):
-                await self._tree.create(f"/admin/delete_topics/{topic}")
+                await self._tree.create(delete_topic_path(topic))
                 del self._topics[topic]
                 return f"topic {topic} is to be deleted"
             case Reassign(targets):
@@ -144,19 +149,19 @@ class RandomIncident:
             case TakeOver():
                 return await self._take_over()
 
-    async def _reassign(self, targets: dict[Name, list[int]]) -> str:
+    async def _reassign(self, targets: Targets) -> str:
         """Add to the request that stands there, if the controller is one that sees it."""
         while True:
             znode = await self._tree.read(REASSIGN_PARTITIONS)
             if znode is not None and await self._scene.view.controller() != OWN_ID:
                 return "no reassignment: a request is there, which stock controllers do not reread"
-            entries = _entries(znode.content if znode else None) | targets
+            entries = (targets_of(znode.content) if znode else {}) | targets
+            request = reassignment_request(entries)
             try:
                 if znode is None:
-                    await self._tree.create(REASSIGN_PARTITIONS, _reassignments(entries))
+                    await self._tree.create(REASSIGN_PARTITIONS, request)
                 else:
-                    content = _reassignments(entries)
-                    await self._tree.set(REASSIGN_PARTITIONS, content, znode.version)
+                    await self._tree.set(REASSIGN_PARTITIONS, request, znode.version)
             except (NodeExists, BadVersion, NoNode):
                 continue
             added = "" if znode is None else f", added to {len(entries) - len(targets)} others"
@@ -169,7 +174,7 @@ class RandomIncident:
         name = sorted(under_way)[which % len(under_way)]
         return f"cancelled: {await self._reassign({name: under_way[name]})}"
 
-    async def _under_way(self) -> dict[Name, list[int]]:
+    async def _under_way(self) -> Targets:
         """The partitions that are being reassigned, with their origins."""
         found = {}
         for topic in await self._tree.children("/brokers/topics"):
@@ -186,9 +191,8 @@ class RandomIncident:
         """Of those that have a state: without one Kafka's controller fails at the request, and at
         every failover as long as it stands there (KB 3.9 step 5)."""
         led = [one for one in names if one[1] in await self._scene.view.states(one[0])]
-        listed = [{"topic": topic, "partition": number} for topic, number in led]
         try:
-            await self._tree.create(PREFERRED_ELECTION, {"version": 1, "partitions": listed})
+            await self._tree.create(PREFERRED_ELECTION, election_request(led))
         except NodeExists:
             return "no preferred election: a request is there"
         return f"preferred election of {', '.join(f'{topic}-{number}' for topic, number in led)}"
@@ -311,18 +315,5 @@ class RandomIncident:
         self._write(f"{seconds:6.1f} s  {controller or '-':>4}  {written:>13}  {text}")
 
 
-def _entries(content: Any) -> dict[Name, list[int]]:
-    listed = content["partitions"] if content else []
-    return {(one["topic"], one["partition"]): one["replicas"] for one in listed}
-
-
-def _reassignments(entries: dict[Name, list[int]]) -> dict[str, Any]:
-    listed = [
-        {"topic": topic, "partition": number, "replicas": target}
-        for (topic, number), target in entries.items()
-    ]
-    return {"version": 1, "partitions": listed}
-
-
-def _spelt(targets: dict[Name, list[int]]) -> str:
+def _spelt(targets: Targets) -> str:
     return ", ".join(f"{topic}-{one} -> {to}" for (topic, one), to in targets.items())

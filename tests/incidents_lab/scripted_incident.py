@@ -6,10 +6,12 @@ stock controller runs there.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.core.znodes import PREFERRED_ELECTION, REASSIGN_PARTITIONS
+from tests.incidents_lab.requests import Name, Targets, election_request, reassignment_request
 from tests.incidents_lab.zookeeper_tree import Tree, ZooKeeperTree
 from tools.lab import KafkaBroker, Lab
 from tools.lab.cluster_view import until
@@ -22,8 +24,6 @@ BROKER_CONFIG = {
     "zookeeper.session.timeout.ms": "9000",
     "replica.lag.time.max.ms": "60000",
 }
-REASSIGN_PARTITIONS = "/admin/reassign_partitions"
-PREFERRED_ELECTION = "/admin/preferred_replica_election"
 STEP_SECONDS_MAX = 60.0
 NO_LEADER = -1
 
@@ -38,7 +38,6 @@ TOPICS: dict[str, list[list[int]]] = {
     "left-alone": [[3, 2]],
 }
 
-Name = tuple[str, int]
 Say = Callable[[str], None]
 
 
@@ -112,7 +111,7 @@ class ScriptedIncident:
 
     async def _elect_preferred(self, *names: Name) -> None:
         names = names or tuple(self._pictures)
-        await self._request(PREFERRED_ELECTION, _partitions(names))
+        await self._request(PREFERRED_ELECTION, election_request(names))
         await self._until_gone(PREFERRED_ELECTION)
         for name in names:
             self._pictures[name].leader = self._pictures[name].replicas[0]
@@ -129,14 +128,14 @@ class ScriptedIncident:
         await until(deleted, STEP_SECONDS_MAX, "brokers 2 and 3 have deleted their replicas")
 
     async def _reassign(self) -> None:
-        targets: dict[Name, list[int]] = {
+        targets: Targets = {
             ("moved", 0): [3, 5],
             ("cancelled", 0): [3, 4],
             ("replaced", 0): [5, 4],
             ("led-by-new", 0): [5, 4],
             ("left-alone", 0): [5, 4],
         }
-        await self._request(REASSIGN_PARTITIONS, _reassignments(targets))
+        await self._request(REASSIGN_PARTITIONS, reassignment_request(targets))
         for name, target in targets.items():
             picture = self._pictures[name]
             origin = picture.replicas
@@ -156,13 +155,13 @@ class ScriptedIncident:
 
     async def _cancel_and_replace(self) -> None:
         """In ZooKeeper a cancellation is a request back to the origin."""
-        targets: dict[Name, list[int]] = {
+        targets: Targets = {
             ("cancelled", 0): [2, 3],
             ("led-by-new", 0): [2, 3],
             ("replaced", 0): [3, 5],
             ("left-alone", 0): [3, 4],
         }
-        await self._request(REASSIGN_PARTITIONS, _reassignments(targets))
+        await self._request(REASSIGN_PARTITIONS, reassignment_request(targets))
         self._pictures["cancelled", 0] = Picture([2, 3], 2, {2, 3})
         self._pictures["led-by-new", 0] = Picture([2, 3], 2, {2, 3})
         self._pictures["replaced", 0] = Picture([3, 5], 3, {3, 5})
@@ -285,16 +284,3 @@ def _picture(assignment: Any, number: int, state: Any) -> Picture:
         adding=assignment.get("adding_replicas", {}).get(key, []),
         removing=assignment.get("removing_replicas", {}).get(key, []),
     )
-
-
-def _partitions(names: Iterable[Name]) -> dict[str, Any]:
-    listed = [{"topic": topic, "partition": number} for topic, number in names]
-    return {"version": 1, "partitions": listed}
-
-
-def _reassignments(targets: dict[Name, list[int]]) -> dict[str, Any]:
-    listed = [
-        {"topic": topic, "partition": number, "replicas": target}
-        for (topic, number), target in targets.items()
-    ]
-    return {"version": 1, "partitions": listed}

@@ -39,6 +39,11 @@ class ClusterView:
         """The controller epoch."""
         return int(await self._read("/controller_epoch") or 0)
 
+    async def broker_epoch(self, broker: int) -> int:
+        """The broker epoch of a registered broker: the czxid of its registration."""
+        _, stat = await self._client.get(f"{self._root}/brokers/ids/{broker}")
+        return int(stat.created_zxid)
+
     async def states(self, topic: str) -> dict[int, dict[str, Any]]:
         """The state znode of every partition of a topic that has one."""
         znode = await self._read(f"/brokers/topics/{topic}")

@@ -83,6 +83,14 @@ class Refold:
             await self.ended()
 
     @property
+    def front(self) -> int:
+        """The process id of the front, which serves its endpoint."""
+        assert self._process is not None
+        pid = self._process.pid
+        (front,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(front)
+
+    @property
     def running(self) -> bool:
         """Whether the process is there."""
         return self._process is not None and self._process.returncode is None
