@@ -30,6 +30,7 @@ from eventstore.errors import (
 )
 from eventstore.filters import EventFilter
 from eventstore.records import FORMAT, Closing, CommandRecord, EventRecord, Header
+from eventstore.write_ahead import check_write_ahead
 
 PAGE_ROWS = 1000
 PAGE_BYTES = 4 << 20
@@ -175,6 +176,8 @@ class Segment:
         wal = self.path.with_name(self.path.name + "-wal")
         if not living and not (wal.exists() and wal.stat().st_size):
             return self._open(self.path, "mode=ro&immutable=1")
+        if not living:
+            check_write_ahead(wal)
         try:
             return self._open(self.path, "mode=ro")
         except sqlite3.OperationalError as error:

@@ -27,11 +27,17 @@ class Limits(Struct, frozen=True, kw_only=True):
     controller_request_bytes_max: int = 8 * 1024 * 1024
     """For what a live broker asks of the controller; an AlterPartition of 150,000 partitions is
     smaller. Decoded it takes many times its size."""
-    other_request_bytes_max: int = 1024 * 1024
-    """For all else that is held as a whole: what the front itself has to read, and what goes to
-    the controller and is of no live broker. Of the latter no AlterPartition can succeed."""
     whole_bytes_max: int | None = 32 * 1024 * 1024
-    """queued.max.request.bytes: for all requests of brokers together that are held as a whole and
-    are not answered yet; None: no limit."""
+    """queued.max.request.bytes: for all large ones of these together, until they are answered;
+    None: no limit."""
     waiting_requests_max: int = 500
-    """queued.max.requests: requests of brokers that the controller has not answered yet."""
+    """queued.max.requests: those of them that the controller has not answered yet; of others a
+    tenth of that."""
+    other_request_bytes_max: int = 1024 * 1024
+    """For all else that is held as a whole, one and all large ones together: what the front itself
+    has to read, and what is of no live broker and goes to the controller. Of the latter no
+    AlterPartition can succeed, whatever is in it."""
+    other_transfer_ms: int = 5_000
+    """For a large one of these to come, which keeps the others waiting."""
+    other_bytes_per_second: int = 128 * 1024
+    """At which these go to the controller: the event log grows by them."""

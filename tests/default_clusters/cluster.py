@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,6 +75,12 @@ class DefaultScene(Scene):
         for topic in topics:
             await self.until_in_sync(topic, 3)
 
+    def asked_by_none(self) -> KafkaBroker:
+        """A broker that no other one would ask to change an ISR: for 30 s they wait for one that is
+        held up, were it controller only when they looked last."""
+        asked = {_asked_by(broker) for broker in self.lab.brokers}
+        return next(one for one in self.lab.brokers if one.broker_id not in asked)
+
     async def stop_in_order(self, broker: KafkaBroker) -> float:
         """Stop a broker by SIGTERM; the seconds that it took.
 
@@ -95,6 +102,13 @@ class DefaultScene(Scene):
 
 def _orderly_ends(broker: KafkaBroker) -> int:
     return (broker.folder / "server.log").read_text().count(_SHUT_DOWN_IN_ORDER)
+
+
+def _asked_by(broker: KafkaBroker) -> int | None:
+    """Who was controller when the broker looked last; None before its first look."""
+    log = (broker.folder / "server.log").read_text()
+    looks = re.findall(r"alter.*: Recorded new .*\(id: (\d+)", log, re.IGNORECASE)
+    return int(looks[-1]) if looks else None
 
 
 async def until_more(traffic: Traffic, records: int = 50) -> None:

@@ -28,9 +28,7 @@ SESSION_MS = 2000
 async def test_brokers_find_each_new_controller(scene: DefaultScene) -> None:
     """A follower is held up while the role changes, so that it cannot get it and its leaders have
     something to ask."""
-    stock = await scene.view.controller()
-    # A controller that is held up is asked all the same: Kafka waits for its answer for 30 s.
-    follower = next(one for one in scene.lab.brokers if one.broker_id != stock)
+    follower = scene.asked_by_none()
     daemon = await take_role(scene)
     await scene.create_topic(TOPIC, ASSIGNMENT)
     await scene.until_in_sync(TOPIC, 3)

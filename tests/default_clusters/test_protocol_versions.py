@@ -30,9 +30,7 @@ ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 
 async def test_an_isr_shrinks_and_grows(scene: DefaultScene) -> None:
     """At 2.6 the leader writes it and tells the controller; later it asks the controller."""
-    stock = await scene.view.controller()
-    # A controller that is held up is asked all the same: Kafka waits for its answer for 30 s.
-    held_up = next(one for one in scene.lab.brokers if one.broker_id != stock)
+    held_up = scene.asked_by_none()
     sizes = {number: 3 if by == held_up.broker_id else 2 for number, (by, *_) in ASSIGNMENT.items()}
     daemon = await scene.controlling()
     await scene.create_topic("lagging", ASSIGNMENT)

@@ -23,10 +23,6 @@ T = TypeVar("T")
 SMALL_BYTES: Final = 64 * 1024
 """A request up to this size needs no room, and is decoded at once."""
 
-_OTHERS_READ_SECONDS_MAX: Final = 5.0
-_OTHERS_PART: Final = 10
-"""Of the requests that wait for the controller one of so many may be of others than brokers."""
-_OTHERS_BYTES_A_SECOND: Final = 128 * 1024
 _RECORD_BYTES: Final = 256
 """What the smallest request costs the event log."""
 
@@ -91,12 +87,12 @@ class Lanes:
             read_seconds_max=limits.transfer_ms / 1000,
             places=asyncio.Semaphore(limits.waiting_requests_max),
         )
-        # Of large ones there is one at a time: it may take all the room.
+        other_max = limits.other_request_bytes_max
         self.of_others = Lane(
             worth=Worth.CLIENT,
-            bytes_max=limits.other_request_bytes_max,
-            room=Budget(limits.other_request_bytes_max),
-            read_seconds_max=_OTHERS_READ_SECONDS_MAX,
-            places=asyncio.Semaphore(max(limits.waiting_requests_max // _OTHERS_PART, 1)),
-            pace=Pace(_OTHERS_BYTES_A_SECOND, burst=limits.other_request_bytes_max),
+            bytes_max=other_max,
+            room=Budget(other_max),
+            read_seconds_max=limits.other_transfer_ms / 1000,
+            places=asyncio.Semaphore(max(limits.waiting_requests_max // 10, 1)),
+            pace=Pace(limits.other_bytes_per_second, burst=other_max),
         )
