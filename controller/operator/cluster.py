@@ -60,7 +60,7 @@ async def _cluster(reader: ZooKeeperReader) -> ClusterFacts:
         unreadable=tuple(unreadable),
         registration_versions=versions,
         controller=_controller(found),
-        migrating=_migrating(found.data[1]),
+        migrating="" if found.errors[1] else _migrating(found.data[1]),
     )
 
 
@@ -82,10 +82,10 @@ def _cluster_id(data: bytes | None) -> str | None:
         return None
 
 
-def _migrating(data: bytes | None) -> int | None:
-    """The KRaft controller that has begun a migration; -1 stands for none (MigrationZNode)."""
+def _migrating(data: bytes | None) -> str:
+    """What /migration says of a migration; its controller -1 stands for none (MigrationZNode)."""
     try:
         controller = msgspec.json.decode(data or b"", type=_Migration).kraft_controller_id
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return controller if controller >= 0 else None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"it cannot be read, a migration may be under way: {error}"
+    return f"KRaft controller {controller} migrates this cluster" if controller >= 0 else ""

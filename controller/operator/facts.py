@@ -27,8 +27,8 @@ class ControllerFacts(Struct, frozen=True, kw_only=True):
 class ClusterFacts(Struct, frozen=True, kw_only=True):
     """What stands below the chroot. `registered`: the ids in /brokers/ids; `unreadable`:
     registrations that cannot be read, and why; `registration_versions`: of those that can, the
-    version of their JSON by broker id. `migrating`: the KRaft controller that /migration names,
-    if any."""
+    version of their JSON by broker id. `migrating`: what /migration says of a migration,
+    empty for none."""
 
     chroot_exists: bool
     is_kafka: bool = False
@@ -38,7 +38,7 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     unreadable: tuple[str, ...] = ()
     registration_versions: dict[int, int] = {}
     controller: ControllerFacts | None = None
-    migrating: int | None = None
+    migrating: str = ""
 
 
 class BrokerFacts(Struct, frozen=True, kw_only=True):

@@ -82,10 +82,10 @@ def check_controller(settings: Settings, cluster: ClusterFacts) -> Iterator[Find
 
 def check_migration(settings: Settings, cluster: ClusterFacts) -> Iterator[Finding]:
     """No migration to KRaft is under way."""
-    if cluster.migrating is None:
+    if not cluster.migrating:
         yield Finding("migration", "ok", "no migration to KRaft")
         return
-    text = f"/migration says that KRaft controller {cluster.migrating} migrates this cluster"
+    text = f"/migration: {cluster.migrating}"
     advice = "refold must not run in it; if the migration was reverted, delete /migration"
     yield Finding("migration", "error", text, advice)
 

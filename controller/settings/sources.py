@@ -27,7 +27,8 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
 
 
 def from_file(file: Path) -> list[Given]:
-    """What a file gives: TOML if its name ends so, else Java properties. Raises SettingsError."""
+    """What a file gives: TOML if its name ends so, else Java properties, which are in ISO-8859-1
+    for Kafka (java.util.Properties.load). Raises SettingsError."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -35,7 +36,7 @@ def from_file(file: Path) -> list[Given]:
     try:
         if is_toml(file):
             return list(_flattened(tomllib.loads(content.decode()), "", str(file)))
-        return list(_properties(content.decode(), file))
+        return list(_properties(content.decode("iso-8859-1"), file))
     except UnicodeDecodeError:
         raise SettingsError([f"--config {file}: is not text in UTF-8"]) from None
     except (tomllib.TOMLDecodeError, ValueError) as error:

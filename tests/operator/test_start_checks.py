@@ -12,7 +12,7 @@ def facts(
     cluster_id: str | None = "c1",
     registered: tuple[int, ...] = (),
     controller: ControllerFacts | None = None,
-    migrating: int | None = None,
+    migrating: str = "",
     registration_versions: dict[int, int] | None = None,
 ) -> ZooKeeperFacts:
     return ZooKeeperFacts(
@@ -56,7 +56,7 @@ def test_nothing_stands_in_the_way() -> None:
             facts(controller=ControllerFacts(broker_id=1, kraft_epoch=5, is_ephemeral=False)),
             "kraftControllerEpoch 5",
         ),
-        (facts(migrating=3000), "KRaft controller 3000 migrates"),
+        (facts(migrating="KRaft controller 3000 migrates"), "KRaft controller 3000 migrates"),
     ],
 )
 def test_what_refuses_a_start(found: ZooKeeperFacts, told: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Loaded, load
-from controller.settings.sources import Given
+from controller.settings.sources import Given, from_file
 from controller.zookeeper.servers import Server
 
 NEEDED = {
@@ -228,3 +228,10 @@ def test_an_unreadable_file(tmp_path: Path, name: str, content: str, told: str) 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"absent\.toml: cannot be read"):
         load([], NEEDED, tmp_path / "absent.toml")
+
+
+def test_a_brokers_file_is_in_the_encoding_that_kafka_reads(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes("# Größe\nzookeeper.connect=zk1:2181\nbroker.rack=süd\n".encode("latin-1"))
+    given = {one.key: one.value for one in from_file(file)}
+    assert given == {"zookeeper.connect": "zk1:2181", "broker.rack": "süd"}
