@@ -233,5 +233,5 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_brokers_file_is_in_the_encoding_that_kafka_reads(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes("# Größe\nzookeeper.connect=zk1:2181\nbroker.rack=süd\n".encode("latin-1"))
-    given = {one.key: one.value for one in from_file(file)}
+    given = {one.key: one.text for one in from_file(file)}
     assert given == {"zookeeper.connect": "zk1:2181", "broker.rack": "süd"}
