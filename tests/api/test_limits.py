@@ -4,6 +4,7 @@ import resource
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from struct import pack
+from typing import Any
 
 import anyio
 import pytest
@@ -31,6 +32,8 @@ NEEDED = [
     Given("broker.id", "1000", "test"),
     Given("refold.log.dir", "/logs", "test"),
 ]
+STRANGER = 99
+"""A broker that does not live."""
 NOT_WITHIN_S = 0.3
 """What must not happen is waited for so long."""
 
@@ -66,6 +69,19 @@ async def test_max_connections(serve_by: ServeBy, caplog: pytest.LogCaptureFixtu
             await ask(third)
             await ask(first)
     assert "closed the connection of 127.0.0.2: it made room for 127.0.0.1" in caplog.text
+
+
+@pytest.mark.parametrize("liar", [allocate_producer_ids(STRANGER), allocate_producer_ids(1, 9)])
+async def test_no_connection_of_another_is_worth_a_brokers(serve_by: ServeBy, liar: Any) -> None:
+    """A broker is known by its id and its epoch."""
+    served = await serve_by("max.connections=2")
+    async with Client(served.port) as broker, Client(served.port) as other:
+        await ask(broker)
+        await other.ask(ALLOCATE_PRODUCER_IDS, 0, liar)
+        async with Client(served.port) as third:
+            assert await other.closed()
+            await ask(third)
+            await ask(broker)
 
 
 async def test_max_connections_per_ip(serve_by: ServeBy) -> None:
@@ -139,6 +155,19 @@ async def test_queued_max_requests(serve_by: ServeBy) -> None:
         await none_but(served, 2)
         served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
         await none_but(served, 3)
+
+
+async def test_of_queued_max_requests_others_than_brokers_have_a_tenth(serve_by: ServeBy) -> None:
+    served = await serve_by("queued.max.requests=20")
+    served.answers_itself = False
+    async with connected(3, served.port) as others, Client(served.port) as broker:
+        for client in others:
+            client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(STRANGER))
+        await none_but(served, 2)
+        broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        await none_but(served, 3)
+        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        await none_but(served, 4)
 
 
 async def test_queued_max_request_bytes(serve_by: ServeBy) -> None:

@@ -212,6 +212,13 @@ def test_a_request_that_ends_early_is_malformed(
 
 
 @VERSIONS
+def test_a_request_that_ends_within_its_last_tagged_field_is_malformed(version: int) -> None:
+    frame = by_kio(version, Request(3, 99, []))[:-1] + b"\1\xc8\1\5ab"
+    with pytest.raises(MalformedRequest, match="ends early"):
+        decoded(version, frame)
+
+
+@VERSIONS
 @FEWER
 @given(request=REQUESTS, data=st.data())
 def test_what_kio_cannot_read_is_malformed_and_the_rest_is_read_alike(

@@ -34,7 +34,7 @@ from controller.wire.controller_requests import (
 )
 
 _SIZE_BYTES: Final = 4
-_INLINE_PARTITIONS: Final = 500
+_SMALL_PARTITIONS: Final = 2000
 _NOT_WHOLE: Final = "a request did not come as a whole"
 
 
@@ -51,13 +51,13 @@ class Shared:
 
 
 class Begun(NamedTuple):
-    """A request of which at least the head has come. By the deadline, in the event loop's time, it
-    has to be a whole one."""
+    """A request of which at least the head has come."""
 
     head: RequestHead
     size: int
-    beginning: bytes
+    received: bytes
     deadline: float
+    """For all of it, in the event loop's time."""
 
 
 class ClientConnection:
@@ -134,8 +134,8 @@ class ClientConnection:
                     f"a request of {size} bytes where {HEAD_BYTES} to {bytes_max} may be "
                     "(socket.request.max.bytes); does it speak Kafka's protocol in plain text?"
                 )
-            beginning = await self._reader.readexactly(HEAD_BYTES)
-        return Begun(read_head(beginning), size, beginning, deadline)
+            received = await self._reader.readexactly(HEAD_BYTES)
+        return Begun(read_head(received), size, received, deadline)
 
     async def _whole(self, way: Route, request: Begun, held: ExitStack) -> tuple[Lane, Begun]:
         """The lane that a request takes, and the whole of it."""
@@ -154,26 +154,26 @@ class ClientConnection:
         return lane, request
 
     def _is_of_broker(self, request: Begun) -> bool:
-        sender, _ = read_sender(request.head, request.beginning)
+        sender, _ = read_sender(request.head, request.received)
         return self._shared.brokers.has(sender)
 
     async def _read_on(self, request: Begun, bytes_max: int) -> Begun:
         """The same request with more of it, so many bytes if it has them."""
-        missing = min(request.size, bytes_max) - len(request.beginning)
+        missing = min(request.size, bytes_max) - len(request.received)
         more = await self._reader.readexactly(missing)
-        return request._replace(beginning=request.beginning + more)
+        return request._replace(received=request.received + more)
 
     async def _ask_controller(self, request: Begun, lane: Lane, held: ExitStack) -> None:
         await lane.find_place(request.size, held, request.deadline)
         head, desk = request.head, self._shared.desk
-        decode = partial(decode_controller_request, head, request.beginning, desk.number())
-        event = await lane.coded(decode, is_large=request.size > SMALL_BYTES)
+        decode = partial(decode_controller_request, head, request.received, desk.number())
+        event = await lane.beside(decode) if request.size > SMALL_BYTES else decode()
         answer = await desk.ask(self._number, event, held.pop_all())
         encode = partial(encode_answer, head, answer)
-        await self._reply(await lane.coded(encode, is_large=_is_large(answer)))
+        await self._reply(await lane.beside(encode) if _is_large(answer) else encode())
 
     async def _versions(self, request: Begun) -> bytes:
-        asked = read_api_versions(request.head, request.beginning)
+        asked = read_api_versions(request.head, request.received)
         try:
             table = (await self._relay.broker()).table
         except (NoUpstream, StandsBy):
@@ -197,19 +197,16 @@ class ClientConnection:
 
     async def _decoded(self, request: Begun, lane: Lane) -> Any | None:
         """The body of a request; None where it is of a later time, which a broker may know."""
-        decode = partial(decode_request, request.head, request.beginning)
         try:
-            return await lane.coded(decode, is_large=request.size > SMALL_BYTES)
+            return await lane.beside(partial(decode_request, request.head, request.received))
         except UnknownTaggedField:
             return None
 
     async def _pass_on(self, request: Begun) -> None:
         """Pass a request on, whatever of it has come yet, and its answer back."""
-        missing = request.size - len(request.beginning)
+        missing = request.size - len(request.received)
         async with until(request.deadline, "a request did not come, or no broker took it,"):
-            upstream = await self._relay.send(
-                request.head, request.beginning, self._reader, missing
-            )
+            upstream = await self._relay.send(request.head, request.received, self._reader, missing)
         self._shared.admission.asked(self._number, Worth.CLIENT)
         if upstream is not None:
             await upstream.answer(request.head.correlation_id, self._writer)
@@ -221,4 +218,4 @@ class ClientConnection:
 
 
 def _is_large(answer: ApiAnswer) -> bool:
-    return isinstance(answer, AnswerAlterPartition) and len(answer.partitions) > _INLINE_PARTITIONS
+    return isinstance(answer, AnswerAlterPartition) and len(answer.partitions) > _SMALL_PARTITIONS

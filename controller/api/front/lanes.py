@@ -49,7 +49,7 @@ class Lane:
     pace: Pace | None = None
     """At which they go to the controller."""
     coder: Executor = field(default_factory=_one_thread)
-    """For bodies so large that the event loop had to wait for them."""
+    """For bodies that the event loop had to wait for: large ones, and those that kio reads."""
 
     def check_size(self, size: int) -> None:
         """Raises `Refused` for a request that is too large."""
@@ -69,10 +69,8 @@ class Lane:
         await self.places.acquire()
         held.callback(self.places.release)
 
-    async def coded(self, work: Callable[[], T], *, is_large: bool) -> T:
-        """What `work` gives; done beside the event loop if it is large."""
-        if not is_large:
-            return work()
+    async def beside(self, work: Callable[[], T]) -> T:
+        """What `work` gives that is done beside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self.coder, work)
 
 
