@@ -175,14 +175,15 @@ SETTINGS: Final = (
         "queued.max.requests",
         parsing.whole_number(1),
         str(_LIMITS.waiting_requests_max),
-        "How many requests may wait for the controller's answer at a time.",
+        "How many requests of brokers may wait for the controller's answer at a time; of others a "
+        "tenth of that.",
     ),
     Setting(
         "queued.max.request.bytes",
         parsing.limit,
         str(_LIMITS.whole_bytes_max),
-        "How many bytes of requests the endpoint holds at a time, but for those that it passes on. "
-        "-1: no limit, which is Kafka's default.",
+        "How many bytes of large requests of brokers the endpoint holds at a time. -1: no limit, "
+        "which is Kafka's default.",
     ),
     Setting(
         "unclean.leader.election.enable",

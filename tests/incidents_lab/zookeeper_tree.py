@@ -131,8 +131,8 @@ def _fields(path: str, znode: Znode, epoch: int) -> Iterator[tuple[str, Any]]:
         content = _without(content, "brokerid", *_OF_THE_RUN)
     elif path.startswith("/brokers/ids/"):
         content = _without(content, *_OF_THE_RUN)
-    elif path == "/latest_producer_id_block":
-        # Below IBP 3.0 each broker takes a block when it starts.
+    elif path == "/latest_producer_id_block" and content:
+        # Below IBP 3.0 each broker takes a block when it starts, above it is empty.
         content = _without(content, "broker")
     elif path.startswith("/brokers/topics/") and path.endswith("/state"):
         content = _state(content, epoch)

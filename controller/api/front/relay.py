@@ -29,10 +29,10 @@ class Relay:
         """The client's broker, whose version table it is told. Raises `NoUpstream`, `StandsBy`."""
         if self._broker is None:
             self._broker = await self._brokers.pick(self._came_in)
-        if self._broker is None and not self._brokers.are_known:
-            raise StandsBy("no brokers are known before the first take-over")
         if self._broker is None:
-            raise NoUpstream("there is no live broker to pass a request on to")
+            if self._brokers.are_known:
+                raise NoUpstream("there is no live broker to pass a request on to")
+            raise StandsBy("no brokers are known before the first take-over")
         if not self._brokers.is_live(self._broker):
             raise NoUpstream(f"broker {self._broker.broker.id} is gone")
         return self._broker
