@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,8 +15,10 @@ import anyio
 import pytest
 
 from controller.api.errors import CannotListen
+from controller.api.limits import Limits
 from controller.api.listening import listen
 from controller.api.liveness import Liveness
+from controller.api.messages import Asked, Link, Listener, LiveBrokers, Setup
 from controller.core.commands import (
     AlteredPartition,
     AnswerAllocateProducerIds,
@@ -278,6 +281,32 @@ async def test_the_front_ends_with_a_killed_daemon() -> None:
     finally:
         daemon.kill()
         daemon.wait()
+
+
+async def test_a_front_without_a_daemon_ends_without_a_word() -> None:
+    """However many clients it serves."""
+    endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", free_port())
+    (listening,) = listen([endpoint])
+    descriptor = listening.socket.fileno()
+    ours, theirs = socket.socketpair()
+    front = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "controller.api.front", str(theirs.fileno()), str(os.getpid())),
+        pass_fds=[theirs.fileno(), descriptor],
+        stderr=asyncio.subprocess.PIPE,
+    )
+    theirs.close()
+    listening.socket.close()
+    link = await Link.over(ours)
+    link.send(Setup(1, (Listener(descriptor, endpoint),), Limits(), 1))
+    link.send(LiveBrokers((KNOWN,)))
+    async with Client(endpoint.port) as idle, Client(endpoint.port) as waiting:
+        waiting.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        assert isinstance(await link.receive(), Asked)
+        await link.close()
+        assert await idle.closed()
+    _, complaints = await front.communicate()
+    assert (front.returncode, complaints) == (0, b"")
 
 
 class PatientClient(Client):

@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import socket
-from functools import partial
 from itertools import count
+
+import anyio
+from anyio.abc import TaskGroup
 
 from controller.api.errors import NoUpstream, Refused, StandsBy
 from controller.api.front.admission import Admission
@@ -15,7 +17,7 @@ from controller.api.front.lanes import Lanes
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.streams import READ_AHEAD_BYTES, write_through
 from controller.api.listening import BACKLOG
-from controller.api.messages import Answered, Link, Ping, Pong, Setup, Told
+from controller.api.messages import Answered, Link, Listener, Message, Ping, Pong, Setup, Told
 from controller.api.messages import LiveBrokers as LiveBrokersTold
 from controller.core.values import Endpoint
 from controller.wire.client_requests import MalformedRequest
@@ -47,21 +49,33 @@ class Front:
 
     async def run(self) -> None:
         """Serve until the daemon is gone."""
-        for listener in self._setup.listeners:
-            await asyncio.start_server(
-                partial(self._connected, listener.endpoint),
-                sock=socket.socket(fileno=listener.descriptor),
-                limit=READ_AHEAD_BYTES,
-                backlog=BACKLOG,
-            )
-        while (message := await self._link.receive()) is not None:
-            match message:
-                case Answered(answer=answer):
-                    self._desk.answered(answer)
-                case LiveBrokersTold(brokers=brokers):
-                    self._brokers.set(brokers)
-                case Ping():
-                    self._link.send(Pong())
+        async with anyio.create_task_group() as connections:
+            servers = [await self._listen(one, connections) for one in self._setup.listeners]
+            while (message := await self._link.receive()) is not None:
+                self._heard(message)
+            for server in servers:
+                server.close()
+            connections.cancel_scope.cancel()
+
+    async def _listen(self, listener: Listener, connections: TaskGroup) -> asyncio.Server:
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connections.start_soon(self._connected, listener.endpoint, reader, writer)
+
+        return await asyncio.start_server(
+            connected,
+            sock=socket.socket(fileno=listener.descriptor),
+            limit=READ_AHEAD_BYTES,
+            backlog=BACKLOG,
+        )
+
+    def _heard(self, message: Message) -> None:
+        match message:
+            case Answered(answer=answer):
+                self._desk.answered(answer)
+            case LiveBrokersTold(brokers=brokers):
+                self._brokers.set(brokers)
+            case Ping():
+                self._link.send(Pong())
 
     def _tell(self, text: str) -> None:
         self._link.send(Told(text))
