@@ -101,7 +101,7 @@ class Controller:
         self.follower.sends(requests, batch.rule)
         for request in requests:
             id = self.issue(request, reason)
-            if isinstance(request, LeaderAndIsrRequest) or _deletes(request):
+            if request.broker in self.context.channels and _is_waited_for(request):
                 self.context.in_flight[id] = request
             sent.append(id)
         return sent
@@ -118,5 +118,9 @@ class Controller:
         self.issue(Stop(reason), Reason(rule))
 
 
-def _deletes(request: BrokerRequest) -> TypeGuard[StopReplicaRequest]:
-    return isinstance(request, StopReplicaRequest) and any(one.delete for one in request.partitions)
+def _is_waited_for(
+    request: BrokerRequest,
+) -> TypeGuard[LeaderAndIsrRequest | StopReplicaRequest]:
+    if isinstance(request, StopReplicaRequest):
+        return any(one.delete for one in request.partitions)
+    return isinstance(request, LeaderAndIsrRequest)

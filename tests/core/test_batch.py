@@ -44,6 +44,7 @@ class Cluster(Driven):
 
     def __init__(self, protocol: str = "3.9-IV0", *, led: bool = True) -> None:
         super().__init__(1, 2, 3, inter_broker_protocol_version=protocol)
+        self.context.channels |= dict.fromkeys((1, 2, 3), 1)
         self.partitions: list[Partition] = []
         for topic, number in (("foo", 0), ("foo", 1), ("bar", 1)):
             partition = self.partition((1, 2, 3), topic=topic, number=number)
@@ -376,6 +377,16 @@ def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, 
     events = cluster.controller.triggers
     assert all(isinstance(one, TopicDeletionStopReplicaResponseReceived) for one in events)
     return [one.asked for one in events]  # type: ignore[union-attr]
+
+
+def test_no_answer_is_waited_for_where_a_broker_has_no_channel() -> None:
+    """What it is sent is dropped, so that none can come."""
+    cluster = Cluster()
+    del cluster.context.channels[2]
+    cluster.batch.add_leader_and_isr((2, 3), cluster.partitions[0], is_new=False)
+    cluster.batch.add_stop_replica((1, 2), cluster.partitions[1], delete=True)
+    cluster.send()
+    assert sorted(one.broker for one in cluster.context.in_flight.values()) == [1, 3]
 
 
 def test_an_answer_that_refuses_the_whole_request_is_an_event_for_what_it_lists() -> None:
