@@ -45,6 +45,7 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
+from replay.errors import ReplayError
 from replay.world.brokers import PartitionError, WorldBroker
 from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.requests import Exists, GetData, Request, Result
@@ -62,6 +63,8 @@ _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaReque
 
 _SESSION_TIMEOUT_MS: Final = 6000
 _START_MS: Final = 1_700_000_000_000
+_EVENTS_OF_A_RUN_MAX: Final = 20_000
+"""No cluster of this size has so much to do: the controller goes round in circles."""
 PERSISTENT: Final = (
     "/brokers",
     znodes.BROKER_IDS,
@@ -162,9 +165,15 @@ class Simulation:
         self.run()
 
     def run(self) -> None:
-        """Fold what is waiting, carry the commands out, and so on until all is quiet."""
+        """Fold what is waiting, carry the commands out, and so on until all is quiet.
+
+        Raises ReplayError where it never is.
+        """
+        begun = len(self.history)
         self._collect_watches()
         while self._inbox and not self.is_stopped:
+            if len(self.history) - begun > _EVENTS_OF_A_RUN_MAX:
+                raise ReplayError(f"{_EVENTS_OF_A_RUN_MAX} events in a row, and no end")
             channel, event = self._inbox.popleft()
             self.now_ms += 1
             recorded = Recorded(
