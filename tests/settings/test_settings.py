@@ -177,6 +177,8 @@ def test_what_is_missing_is_said_with_the_ways_to_give_it(tmp_path: Path) -> Non
         "create.topic.policy.class.name=org.example.Policy",
         "alter.config.policy.class.name=org.example.Policy",
         "process.roles=broker",
+        "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
+        "client.quota.callback.class=com.example.Quotas",
         "zookeeper.metadata.migration.enable=true",
         "zookeeper.set.acl=TRUE",
         "zookeeper.ssl.client.enable=true",
@@ -188,11 +190,6 @@ def test_plugins_and_kraft_are_refused_by_name(tmp_path: Path, line: str) -> Non
 
 def test_refused_keys_may_be_off(tmp_path: Path) -> None:
     loaded(tmp_path, "zookeeper.metadata.migration.enable=false\ncreate.topic.policy.class.name=")
-
-
-def test_an_authorizer_is_told_of(tmp_path: Path) -> None:
-    _, warnings = loaded(tmp_path, "authorizer.class.name=kafka.security.authorizer.AclAuthorizer")
-    assert "authorizer.class.name" in warnings[0]
 
 
 @pytest.mark.parametrize(
