@@ -155,6 +155,7 @@ def test_a_topic_that_is_overwritten(data: bytes) -> None:
         {"partitions": {"0": [1]}, "adding_replicas": {"0": [HUGE]}},
         {"partitions": {"0": [1]}, "topic_id": "short"},
         {"partitions": {"0": [1]}, "topic_id": "é" * 22},
+        {"partitions": {"0": [1]}, "topic_id": "+/" + "a" * 20},
         {"partitions": {"0": [1]}, "topic_id": 7},
     ],
 )
