@@ -17,6 +17,7 @@ from controller.core.operations import (
     NOT_EMPTY,
 )
 from controller.core.values import ANY_VERSION
+from replay.world.owners import is_session
 from replay.world.paths import ROOT, SPECIAL, has_parent, is_valid, name_of, parent_of
 from replay.world.requests import BAD_ARGUMENTS, Stat
 
@@ -31,7 +32,7 @@ class Refused(Exception):
 
 class Znode(Struct, frozen=True, gc=False):
     """One znode. `creations` counts the children ever created and numbers sequential ones;
-    a Stat's cversion is derived from it. `owner` is a session, 0: not ephemeral."""
+    a Stat's cversion is derived from it. `owner` is the ephemeralOwner (see `owners`)."""
 
     data: bytes
     czxid: int
@@ -42,6 +43,7 @@ class Znode(Struct, frozen=True, gc=False):
     creations: int
     owner: int
     pzxid: int
+    aversion: int = 0
 
 
 class Tree:
@@ -76,6 +78,18 @@ class Tree:
         for path, node in znodes.items():
             self._put(path, node)
 
+    def put(self, path: str, node: Znode) -> None:
+        """Put one znode in as it is, new or in place of the one that is there."""
+        self._put(path, node)
+
+    def remove(self, path: str) -> None:
+        """Take out an existing znode, not the root, and all below it, whatever its version."""
+        doomed = [path]
+        for one in doomed:
+            doomed += [f"{one}/{name}" for name in self.children(one)]
+        for one in reversed(doomed):
+            self._put(one, None)
+
     # Reading
 
     def get(self, path: str) -> Znode:
@@ -105,8 +119,8 @@ class Tree:
             node.mtime,
             node.version,
             node.creations * 2 - count,
-            0,
-            node.owner,
+            node.aversion,
+            node.owner if is_session(node.owner) else 0,
             len(node.data),
             count,
             node.pzxid,
@@ -128,7 +142,7 @@ class Tree:
             raise Refused(BAD_ARGUMENTS, path)
         if path in self._nodes:
             raise Refused(NODE_EXISTS, path)
-        if parent.owner:
+        if is_session(parent.owner):
             raise Refused(NO_CHILDREN_FOR_EPHEMERALS, path)
         self._put(parent_path, _with_children_changed(parent, parent.creations + 1, zxid))
         self._put(path, Znode(data, zxid, zxid, now_ms, now_ms, 0, 0, owner, zxid))
@@ -147,6 +161,7 @@ class Tree:
             old.creations,
             old.owner,
             old.pzxid,
+            old.aversion,
         )
         self._put(path, new)
 
@@ -203,7 +218,7 @@ class Tree:
     def _link(self, path: str, owner: int) -> None:
         if path != ROOT:
             self._siblings(parent_of(path)).add(name_of(path))
-        if owner:
+        if is_session(owner):
             self._ephemerals.setdefault(owner, {})[path] = None
 
     def _unlink(self, path: str, owner: int) -> None:
@@ -212,7 +227,7 @@ class Tree:
         siblings.remove(name_of(path))
         if not siblings:
             del self._children[parent]
-        if owner:
+        if is_session(owner):
             del self._ephemerals[owner][path]
             if not self._ephemerals[owner]:
                 del self._ephemerals[owner]
@@ -238,6 +253,7 @@ def _with_children_changed(parent: Znode, creations: int, zxid: int) -> Znode:
         creations,
         parent.owner,
         zxid,
+        parent.aversion,
     )
 
 

@@ -19,6 +19,7 @@ from controller.core.operations import (
     SetData,
 )
 from controller.core.values import ANY_VERSION
+from replay.world.owners import is_session
 from replay.world.requests import (
     AddWatch,
     CreateSequential,
@@ -58,7 +59,7 @@ class ZooKeeper:
         """A server that holds these znodes after transaction `zxid`; their owners are live."""
         world = cls()
         world._tree.load(znodes)
-        world._inboxes = {node.owner: [] for node in znodes.values() if node.owner}
+        world._inboxes = {node.owner: [] for node in znodes.values() if is_session(node.owner)}
         world.zxid = zxid
         return world
 

@@ -1,0 +1,109 @@
+"""Snapshots that the server compressed (zookeeper.snapshot.compression.method), as plain streams.
+
+gzip is Java's GZIPOutputStream. snappy is snappy-java's SnappyOutputStream: a header of 16 bytes,
+then blocks, each a length (4 bytes) and as many bytes of raw snappy.
+"""
+
+import gzip
+import io
+import struct
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final, cast
+from zlib import error as ZlibError
+
+from replay.errors import ReplayError
+
+BROKEN: Final = (EOFError, gzip.BadGzipFile, ZlibError)
+"""What reading a damaged compressed stream raises, besides what `decompressed` does."""
+
+_SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
+_SNAPPY_HEADER_BYTES: Final = 16
+_BLOCK_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of a block, compressed or not. Servers write blocks of 32 KB; a damaged length is refused."""
+
+_LENGTH: Final = struct.Struct(">i")
+
+
+class UnreadableCompressionError(ReplayError):
+    """Snappy, and the library for it is not installed."""
+
+
+def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
+    """The stream of a snapshot of that name, decompressed as it is read.
+
+    Raises UnreadableCompressionError; reading raises one of BROKEN.
+    """
+    if name.endswith(".gz"):
+        return cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+    if name.endswith(".snappy"):
+        # Only here: aiokafka is slow to import.
+        from aiokafka.codec import has_snappy
+
+        if not has_snappy():
+            raise UnreadableCompressionError(
+                f"{name} is compressed with snappy: install cramjam to read it"
+            )
+        return io.BufferedReader(_Blocks(stream))
+    return stream
+
+
+class _Blocks(io.RawIOBase):
+    """A stream of the blocks' contents, one after the other."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._blocks = _snappy_blocks(stream)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        target = memoryview(buffer)
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._rest = memoryview(block)
+        part = self._rest[: len(target)]
+        target[: len(part)] = part
+        self._rest = self._rest[len(part) :]
+        return len(part)
+
+
+def _snappy_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    from aiokafka.codec import snappy_decode
+
+    header = _exactly(stream, _SNAPPY_HEADER_BYTES)
+    if not header.startswith(_SNAPPY_MAGIC):
+        raise EOFError("it does not begin as snappy does")
+    while length := stream.read(_LENGTH.size):
+        if len(length) < _LENGTH.size:
+            raise EOFError("a block is cut off")
+        (size,) = _LENGTH.unpack(length)
+        if not 0 < size <= _BLOCK_BYTES_MAX:
+            raise EOFError(f"a block of {size} bytes cannot be")
+        block = _exactly(stream, size)
+        if _decoded_size(block) > _BLOCK_BYTES_MAX:
+            raise EOFError(f"a block decodes to {_decoded_size(block)} bytes")
+        try:
+            yield snappy_decode(block)
+        except Exception as error:
+            # The library's own exception, by a name that it does not promise.
+            raise EOFError(f"a block cannot be decoded: {error}") from None
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    read = stream.read(size)
+    if len(read) < size:
+        raise EOFError("a block is cut off")
+    return read
+
+
+def _decoded_size(block: bytes) -> int:
+    """The length that a raw snappy block begins with: 7 bits a byte, the lowest first."""
+    size = 0
+    for place, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            break
+    return size

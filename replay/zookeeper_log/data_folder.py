@@ -1,0 +1,121 @@
+"""Which files are a server's data: by their names, and where they lie.
+
+A server keeps `log.ZXID` and `snapshot.ZXID` in a folder `version-2` (zxids in hex), in two of
+them if it has a dataLogDir.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from msgspec import Struct
+
+VERSIONED: Final = "version-2"
+BROKER_LOGS: Final = (
+    "controller.log",
+    "state-change.log",
+    "control-requests.log",
+    "kafka-request.log",
+)
+
+_LOG: Final = re.compile(r"log\.([0-9a-f]{1,16})")
+_SNAPSHOT: Final = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz|\.snappy)?")
+
+
+class SourceFile(Struct, frozen=True, order=True):
+    """A file of a source: the zxid that its name says, its name in the source and on this disk.
+
+    A log begins at its zxid, a snapshot holds all up to it.
+    """
+
+    zxid: int
+    name: str
+    path: Path
+    size: int
+
+
+class BrokerLog(Struct, frozen=True):
+    """A log of a broker: `kind` is one of BROKER_LOGS; rotated ones have more behind it."""
+
+    kind: str
+    name: str
+    path: Path
+
+
+class DataFolder(Struct, frozen=True):
+    """The data of one server, sorted by zxid. `name` is where its logs lie in the source."""
+
+    name: str
+    logs: tuple[SourceFile, ...]
+    snapshots: tuple[SourceFile, ...]
+
+
+def log_zxid(name: str) -> int | None:
+    """The zxid in the name of a transaction log, None for other files."""
+    return _zxid(_LOG, name)
+
+
+def snapshot_zxid(name: str) -> int | None:
+    """The zxid in the name of a snapshot, None for other files."""
+    return _zxid(_SNAPSHOT, name)
+
+
+def _zxid(pattern: re.Pattern[str], name: str) -> int | None:
+    match = pattern.fullmatch(name)
+    return None if match is None else int(match[1], 16)
+
+
+def broker_log_kind(name: str) -> str | None:
+    """Which of a broker's logs a file of that name is, None if none."""
+    return next((one for one in BROKER_LOGS if name == one or name.startswith(f"{one}.")), None)
+
+
+def is_wanted(name: str) -> bool:
+    """Whether a file of that name can be of use."""
+    return (
+        log_zxid(name) is not None
+        or snapshot_zxid(name) is not None
+        or broker_log_kind(name) is not None
+    )
+
+
+def data_folders(files: Iterable[tuple[str, Path, int]]) -> list[DataFolder]:
+    """The servers whose logs are among the files, each given as name, path and size.
+
+    Where snapshots lie in a folder of their own they go to the logs that are nearest.
+    """
+    logs: dict[PurePosixPath, list[SourceFile]] = {}
+    snapshots: dict[PurePosixPath, list[SourceFile]] = {}
+    for name, path, size in files:
+        where = PurePosixPath(name)
+        if (zxid := log_zxid(where.name)) is not None:
+            logs.setdefault(where.parent, []).append(SourceFile(zxid, name, path, size))
+        elif (zxid := snapshot_zxid(where.name)) is not None:
+            snapshots.setdefault(where.parent, []).append(SourceFile(zxid, name, path, size))
+    apart = [folder for folder in sorted(snapshots) if folder not in logs]
+    return [
+        DataFolder(
+            str(folder),
+            tuple(sorted(logs[folder])),
+            tuple(sorted(snapshots.get(folder) or _nearest(folder, apart, snapshots))),
+        )
+        for folder in sorted(logs)
+    ]
+
+
+def _nearest(
+    folder: PurePosixPath,
+    others: Sequence[PurePosixPath],
+    snapshots: dict[PurePosixPath, list[SourceFile]],
+) -> list[SourceFile]:
+    """The snapshots of the folder that shares most of its path with this one."""
+    nearest = max(others, key=lambda other: _shared(folder, other), default=None)
+    return [] if nearest is None else snapshots[nearest]
+
+
+def _shared(one: PurePosixPath, other: PurePosixPath) -> int:
+    """How many folders two paths have in common from the start."""
+    pairs = enumerate(zip(one.parts, other.parts, strict=False))
+    shortest = min(len(one.parts), len(other.parts))
+    return next((place for place, (a, b) in pairs if a != b), shortest)

@@ -1,0 +1,114 @@
+"""A server's transaction logs as one: in the order of zxids, each transaction once.
+
+A server begins a new file after each snapshot and each start, named after its first zxid. What
+comes twice (copies of files that were taken at different times) is passed over, and a file that
+does not belong to the others keeps nothing of theirs back.
+"""
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush, heapreplace
+
+from msgspec import Struct
+
+from replay.errors import ReplayError
+from replay.zookeeper_log.damage import Damage
+from replay.zookeeper_log.data_folder import SourceFile
+from replay.zookeeper_log.log_file import LogReader, OnBytes
+from replay.zookeeper_log.transactions import Transaction
+
+
+class Gap(Struct, frozen=True):
+    """Transactions that are missing between two that are there, or a snapshot and one.
+
+    Only within an epoch, the upper half of a zxid: how many a leader still wrote before the next
+    one began is not known.
+    """
+
+    after: int
+    before: int
+
+    def __str__(self) -> str:
+        return f"transactions between zxid {self.after:#x} and {self.before:#x} are missing"
+
+
+class MergedLogs:
+    """Iterates over the transactions behind zxid `after`; reads each file once.
+
+    While and after it does: `damages` and `gaps` so far, `read` transactions given, `repeated`
+    ones passed over. Raises ReplayError if a file cannot be read at all.
+    """
+
+    def __init__(
+        self, logs: Sequence[SourceFile], after: int = 0, on_bytes: OnBytes = lambda _: None
+    ) -> None:
+        self.damages: list[Damage] = []
+        self.gaps: list[Gap] = []
+        self.read = 0
+        self.repeated = 0
+        self.zxid = after
+        self._logs = logs_behind(logs, after)
+        self._on_bytes = on_bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes in all that are going to be read."""
+        return sum(log.size for log in self._logs)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        start = self.zxid
+        for transaction in self._in_order():
+            zxid = transaction.zxid
+            if zxid > self.zxid:
+                # Of an empty ZooKeeper, too, the first zxid is known.
+                if not follows(zxid, self.zxid):
+                    self.gaps.append(Gap(self.zxid, zxid))
+                self.zxid = zxid
+                self.read += 1
+                yield transaction
+            elif zxid > start:
+                self.repeated += 1
+
+    def _in_order(self) -> Iterator[Transaction]:
+        """All transactions by zxid. A file is opened when it can have the next: mostly one is."""
+        heads: list[tuple[int, int, Transaction, Iterator[Transaction]]] = []
+        opened = 0
+        while heads or opened < len(self._logs):
+            while opened < len(self._logs) and (
+                not heads or self._logs[opened].zxid <= heads[0][0]
+            ):
+                rest = self._transactions(self._logs[opened])
+                if (first := next(rest, None)) is not None:
+                    heappush(heads, (first.zxid, opened, first, rest))
+                opened += 1
+            if heads:
+                _, place, transaction, rest = heads[0]
+                yield transaction
+                if (following := next(rest, None)) is None:
+                    heappop(heads)
+                else:
+                    heapreplace(heads, (following.zxid, place, following, rest))
+
+    def _transactions(self, log: SourceFile) -> Iterator[Transaction]:
+        try:
+            with log.path.open("rb") as stream:
+                reader = LogReader(stream, log.name, self._on_bytes)
+                yield from reader
+        except OSError as error:
+            raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None
+        if reader.damage is not None:
+            self.damages.append(reader.damage)
+
+
+def follows(zxid: int, last: int) -> bool:
+    """Whether no transaction can be missing between two: the next one, or an epoch's first."""
+    return zxid == last + 1 or (zxid >> 32 > last >> 32 and zxid & 0xFFFFFFFF == 1)
+
+
+def logs_behind(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:
+    """The logs that can hold transactions behind zxid `after`; sorted, as they are given.
+
+    A file that begins before may go on behind it: the last such one (FileTxnLog.getLogFiles).
+    """
+    behind = [place for place, log in enumerate(logs) if log.zxid > after + 1]
+    first = behind[0] - 1 if behind else len(logs) - 1
+    return list(logs[max(first, 0) :])

@@ -1,0 +1,253 @@
+"""Where an incident is read from: a folder or an archive with a ZooKeeper's data somewhere in it.
+
+    with open_source(path) as source:
+        state = source.first_state()
+        logs = source.transactions(after=state.zxid)
+        for transaction in logs: ...
+        print(source.notes, logs.damages, logs.gaps)
+
+What is wanted of an archive is unpacked to a temporary folder that goes when the source is closed.
+"""
+
+import lzma
+import os
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from replay.errors import ReplayError
+from replay.zookeeper_log.data_folder import (
+    VERSIONED,
+    BrokerLog,
+    DataFolder,
+    SourceFile,
+    broker_log_kind,
+    data_folders,
+    is_wanted,
+    log_zxid,
+)
+from replay.zookeeper_log.log_file import MAGIC
+from replay.zookeeper_log.merging import MergedLogs, follows
+from replay.zookeeper_log.restoring import State
+
+ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
+MEMBER_BYTES_MAX: Final = 16 * 1024**3
+"""Of a file in an archive: a sparse one may claim any size."""
+
+_CHUNK_BYTES: Final = 1024 * 1024
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done ("unpacking", "comparing servers", "reading"), and how many bytes are
+done of how many."""
+
+File = tuple[str, Path, int]
+"""Name in the source, with slashes; path on this disk; size in bytes."""
+
+
+class Source:
+    """One server's data, and the brokers' logs.
+
+    `notes` tells what was decided about the source, a sentence each: which server, which
+    snapshot, what could not be used.
+    """
+
+    def __init__(
+        self,
+        server: DataFolder,
+        broker_logs: Sequence[BrokerLog],
+        notes: Sequence[str],
+        progress: Progress,
+    ) -> None:
+        self.server = server
+        self.broker_logs = tuple(broker_logs)
+        self.notes = list(notes)
+        self._progress = progress
+
+    def transactions(self, after: int = 0) -> MergedLogs:
+        """The transactions behind zxid `after`, which a snapshot holds already."""
+        return _reading(self.server, after, "reading", self._progress)
+
+    def load(self, snapshot: SourceFile) -> State:
+        """What a snapshot of `server.snapshots` holds. Raises ReplayError if it is damaged."""
+        try:
+            with snapshot.path.open("rb") as stream:
+                return State.load(stream, snapshot.name, snapshot.zxid)
+        except OSError as error:
+            raise ReplayError(f"{snapshot.name} cannot be read: {error.strerror}") from None
+
+    def first_state(self) -> State:
+        """The earliest state from which every later transaction is there.
+
+        That of the earliest snapshot that can be read and that the logs go on from; else of the
+        latest before them, which leaves a gap; else of an empty ZooKeeper where the logs begin
+        with its first transaction. Raises ReplayError where there is none of these.
+        """
+        begin = self.server.logs[0].zxid
+        snapshots = self.server.snapshots
+        covered = [one for one in snapshots if one.zxid >= begin or follows(begin, one.zxid)]
+        uncovered = [one for one in snapshots if one not in covered]
+        for snapshot in (*covered, *reversed(uncovered)):
+            try:
+                state = self.load(snapshot)
+            except ReplayError as error:
+                self.notes.append(str(error))
+            else:
+                self.notes.append(f"starts from {snapshot.name}")
+                return state
+        if follows(begin, 0):
+            self.notes.append("starts from an empty ZooKeeper: there is no snapshot to use")
+            return State()
+        raise ReplayError(
+            f"{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot before can be"
+            " used; add the snapshot.* files of the same server"
+        )
+
+
+@contextmanager
+def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[Source]:
+    """Find the data of a ZooKeeper server in a folder or an archive.
+
+    Of several servers the one with most transactions is taken. Raises ReplayError if there is
+    none, or if the path cannot be read.
+    """
+    with ExitStack() as stack:
+        notes: list[str] = []
+        try:
+            if path.is_dir():
+                files = list(_walk(path))
+            elif path.name.endswith(ARCHIVES) and path.is_file():
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="refold-import-"))
+                files = _unpack(path, Path(folder), progress, notes)
+            elif path.exists():
+                raise ReplayError(f"{path} is neither a folder nor one of {', '.join(ARCHIVES)}")
+            else:
+                raise ReplayError(f"{path} is not there")
+            source = _source(path, files, notes, progress)
+        except OSError as error:
+            where = error.filename or path
+            raise ReplayError(f"{where} cannot be read: {error.strerror or error}") from None
+        yield source
+
+
+def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: Progress) -> Source:
+    servers = data_folders([file for file in files if _is_data(file)])
+    if not servers:
+        raise ReplayError(
+            f"{path} holds no transaction log of a ZooKeeper: no log.ZXID, mostly in {VERSIONED}"
+        )
+    broker_logs = [
+        BrokerLog(kind, name, where)
+        for name, where, _ in sorted(files)
+        if (kind := broker_log_kind(PurePosixPath(name).name)) is not None
+    ]
+    if len(servers) == 1:
+        return Source(servers[0], broker_logs, notes, progress)
+    server, told = _most_complete(servers, progress)
+    return Source(server, broker_logs, (*notes, *told), progress)
+
+
+def _is_data(file: File) -> bool:
+    """Whether a file is what its name says; one in version-2 is, even if it is damaged."""
+    name, path, _ = file
+    where = PurePosixPath(name)
+    if log_zxid(where.name) is None or where.parent.name == VERSIONED:
+        return True
+    with path.open("rb") as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
+def _most_complete(
+    servers: Sequence[DataFolder], progress: Progress
+) -> tuple[DataFolder, Sequence[str]]:
+    """The server with most transactions, the later ones among equals, and what to tell of it."""
+    found = []
+    for server in servers:
+        logs = _reading(server, 0, "comparing servers", progress)
+        for _ in logs:
+            pass
+        found.append((logs.read, logs.zxid, server))
+    found.sort(key=lambda one: (-one[0], -one[1], one[2].name))
+    told = [f"{one.name}: {read} transactions up to zxid {zxid:#x}" for read, zxid, one in found]
+    return found[0][2], (f"uses {told[0]}", *(f"leaves out {one}" for one in told[1:]))
+
+
+def _reading(server: DataFolder, after: int, what: str, progress: Progress) -> MergedLogs:
+    done = 0
+
+    def on_bytes(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(what, done, logs.size)
+
+    logs = MergedLogs(server.logs, after, on_bytes)
+    return logs
+
+
+def _walk(root: Path) -> Iterator[File]:
+    for folder, _, names in os.walk(root, onerror=_refuse):
+        for name in names:
+            path = Path(folder, name)
+            if is_wanted(name) and path.is_file():
+                yield _shown(path.relative_to(root).as_posix()), path, path.stat().st_size
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def _shown(name: str) -> str:
+    """A name that can be printed, whatever bytes it is made of."""
+    return name.encode(errors="replace").decode()
+
+
+def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -> list[File]:
+    """Unpack what is wanted, under names of our own: an archive may name any path.
+
+    Of a damaged archive that is what lies before the damage, which `notes` then tells.
+    """
+    unpacked: dict[str, Path] = {}
+    try:
+        size = archive.stat().st_size
+        for number, (name, content, position) in enumerate(_members(archive)):
+            path = unpacked[name] = folder / str(number)
+            _copy(content, path, partial(_tell, progress, position, size))
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError) as error:
+        if not unpacked:
+            raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
+        notes.append(f"{archive} is damaged, behind {[*unpacked][-1]} it is not read: {error}")
+    return [(name, path, path.stat().st_size) for name, path in unpacked.items()]
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]]:
+    """The wanted files of an archive, with what tells how far it is read."""
+    with archive.open("rb") as packed, tarfile.open(fileobj=packed, mode="r|*") as tar:
+        for member in tar:
+            name = _shown(member.name)
+            if not member.isreg() or not is_wanted(PurePosixPath(name).name):
+                continue
+            if member.size > MEMBER_BYTES_MAX:
+                raise tarfile.TarError(f"{name} has {member.size} bytes")
+            content = tar.extractfile(member)
+            if content is not None:
+                yield name, content, packed.tell
+
+
+def _tell(progress: Progress, position: Callable[[], int], size: int) -> None:
+    progress("unpacking", position(), size)
+
+
+def _copy(content: IO[bytes], path: Path, on_chunk: Callable[[], None]) -> None:
+    """Copy a file; zeros, of which logs are full, take no room on the disk."""
+    with path.open("wb") as target:
+        while chunk := content.read(_CHUNK_BYTES):
+            if chunk.count(0) == len(chunk):
+                target.seek(len(chunk), os.SEEK_CUR)
+            else:
+                target.write(chunk)
+            target.truncate()
+            on_chunk()

@@ -1,0 +1,133 @@
+"""Many files are one log: in order, nothing twice, and what is missing is told."""
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from replay.errors import ReplayError
+from replay.zookeeper_log.data_folder import SourceFile
+from replay.zookeeper_log.merging import Gap, MergedLogs, logs_behind
+from tests.replay.zookeeper_log.samples import error, log_bytes, log_file
+
+EPOCH = 1 << 32
+
+
+def run(first: int, last: int) -> list:
+    """Transactions of all zxids from one to another."""
+    return [error(zxid) for zxid in range(first, last + 1)]
+
+
+def zxids(logs: MergedLogs) -> list[int]:
+    return [one.zxid for one in logs]
+
+
+def test_files_are_read_one_after_the_other(tmp_path: Path) -> None:
+    logs = MergedLogs([log_file(tmp_path, run(1, 3)), log_file(tmp_path, run(4, 6))])
+    assert zxids(logs) == [1, 2, 3, 4, 5, 6]
+    assert (logs.damages, logs.gaps, logs.read, logs.repeated, logs.zxid) == ([], [], 6, 0, 6)
+
+
+def test_what_comes_twice_is_passed_over(tmp_path: Path) -> None:
+    logs = MergedLogs(
+        [
+            log_file(tmp_path / "1", run(1, 5)),
+            log_file(tmp_path / "2", run(3, 7)),
+            log_file(tmp_path / "3", run(4, 6)),
+        ]
+    )
+    assert zxids(logs) == [1, 2, 3, 4, 5, 6, 7]
+    assert (logs.repeated, logs.gaps) == (6, [])
+
+
+def test_stray_file_does_not_hide_the_others(tmp_path: Path) -> None:
+    stray = log_file(tmp_path, [error(5 * EPOCH + 1)], zxid=2)
+    logs = MergedLogs([log_file(tmp_path, run(1, 3)), stray, log_file(tmp_path, run(4, 6))])
+    assert zxids(logs) == [1, 2, 3, 4, 5, 6, 5 * EPOCH + 1]
+    assert (logs.repeated, logs.gaps) == (0, [])
+
+
+def test_gap_is_told(tmp_path: Path) -> None:
+    logs = MergedLogs([log_file(tmp_path, run(1, 3)), log_file(tmp_path, run(6, 7))])
+    assert zxids(logs) == [1, 2, 3, 6, 7]
+    assert logs.gaps == [Gap(3, 6)]
+    assert str(logs.gaps[0]) == "transactions between zxid 0x3 and 0x6 are missing"
+
+
+def test_gap_behind_the_snapshot_is_told(tmp_path: Path) -> None:
+    logs = MergedLogs([log_file(tmp_path, run(6, 7))], after=4)
+    assert zxids(logs) == [6, 7]
+    assert logs.gaps == [Gap(4, 6)]
+
+
+@pytest.mark.parametrize(
+    ("last", "first", "gaps"),
+    [
+        (EPOCH + 9, 2 * EPOCH + 1, []),
+        (EPOCH + 9, 5 * EPOCH + 1, []),
+        (EPOCH + 9, 2 * EPOCH + 2, [Gap(EPOCH + 9, 2 * EPOCH + 2)]),
+        (0, EPOCH + 1, []),
+    ],
+)
+def test_new_epoch_begins_at_1(tmp_path: Path, last: int, first: int, gaps: list[Gap]) -> None:
+    logs = MergedLogs([log_file(tmp_path, [error(first)])], after=last)
+    assert zxids(logs) == [first]
+    assert logs.gaps == gaps
+
+
+def test_good_part_of_a_damaged_file_is_read_and_the_next_goes_on(tmp_path: Path) -> None:
+    damaged = log_file(tmp_path, run(1, 3))
+    content = bytearray(damaged.path.read_bytes())
+    content[-5] ^= 1
+    damaged.path.write_bytes(content)
+    logs = MergedLogs([damaged, log_file(tmp_path, run(4, 5))])
+    assert zxids(logs) == [1, 2, 4, 5]
+    assert [(one.file, one.zxid, one.is_torn) for one in logs.damages] == [("log.1", 2, False)]
+    assert logs.gaps == [Gap(2, 4)]
+
+
+def test_torn_file_without_a_gap_is_a_server_that_was_killed(tmp_path: Path) -> None:
+    torn = log_file(tmp_path, run(1, 3))
+    torn.path.write_bytes(log_bytes(run(1, 3))[:-9])
+    logs = MergedLogs([torn, log_file(tmp_path, run(3, 5))])
+    assert zxids(logs) == [1, 2, 3, 4, 5]
+    assert [one.is_torn for one in logs.damages] == [True]
+    assert logs.gaps == []
+
+
+@pytest.mark.parametrize(
+    ("after", "begins"),
+    [
+        (0, [1, 10, 20]),
+        (8, [1, 10, 20]),
+        (9, [10, 20]),
+        (10, [10, 20]),
+        (18, [10, 20]),
+        (19, [20]),
+        (500, [20]),
+    ],
+)
+def test_files_that_a_snapshot_covers_are_left_out(after: int, begins: list[int]) -> None:
+    logs = [SourceFile(zxid, f"log.{zxid:x}", Path("none"), 0) for zxid in (1, 10, 20)]
+    assert [one.zxid for one in logs_behind(logs, after)] == begins
+
+
+def test_transactions_that_the_snapshot_has_are_not_given(tmp_path: Path) -> None:
+    logs = MergedLogs([log_file(tmp_path, run(1, 5)), log_file(tmp_path, run(6, 8))], after=3)
+    assert zxids(logs) == [4, 5, 6, 7, 8]
+    assert (logs.repeated, logs.read) == (0, 5)
+
+
+def test_bytes_are_told_of_all_that_is_read(tmp_path: Path) -> None:
+    files = [log_file(tmp_path, run(1, 3)), log_file(tmp_path, run(4, 6))]
+    told: list[int] = []
+    logs = MergedLogs(files, on_bytes=told.append)
+    zxids(logs)
+    assert sum(told) == logs.size == sum(one.size for one in files)
+
+
+def test_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    file = log_file(tmp_path, run(1, 3))
+    file.path.unlink()
+    with pytest.raises(ReplayError, match=r"log\.1 cannot be read: No such file"):
+        list(chain(MergedLogs([file])))

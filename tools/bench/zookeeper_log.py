@@ -1,0 +1,71 @@
+"""How fast ZooKeeper's transaction logs are read: `python -m tools.bench.zookeeper_log`.
+
+The history is made up (tools/zookeeper_log), with three brokers and mostly guarded writes of
+partition states, of which each is a multi. Nothing is folded here. A record is checked, decoded in
+full and, in the second line, applied to the tree. Memory is this process's at its peak, with the
+generator's share in it if it ran in here.
+"""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from replay.zookeeper_log.source import Source, open_source
+from tools.zookeeper_log.__main__ import write_data_folder
+from tools.zookeeper_log.incident import transactions
+
+_PER_FILE = 100_000
+
+
+def main(
+    number: Annotated[int, typer.Option("--transactions", min=1)] = 1_000_000,
+    source: Annotated[
+        Path | None, typer.Option(help="Read this one and make none up: a folder or an archive.")
+    ] = None,
+) -> None:
+    """Print transactions a second for reading, and for reading and restoring; and memory."""
+    with TemporaryDirectory(prefix="refold-bench-") as folder:
+        if source is None:
+            source = Path(folder)
+            write_data_folder(source, transactions(number), _PER_FILE)
+        with open_source(source) as opened:
+            _show("read", lambda: _read(opened))
+            _show("read and restore", lambda: _restore(opened))
+
+
+def _read(source: Source) -> int:
+    logs = source.transactions()
+    for _ in logs:
+        pass
+    return logs.read
+
+
+def _restore(source: Source) -> int:
+    state = source.first_state()
+    logs = source.transactions(state.zxid)
+    for transaction in logs:
+        state.apply(transaction)
+    return logs.read
+
+
+def _show(what: str, measured: Callable[[], int]) -> None:
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    count = measured()
+    wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
+    # Linux counts in KiB, others in bytes.
+    unit = 1024 if sys.platform == "linux" else 1
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    typer.echo(
+        f"{what:>16}: {count:,} transactions in {wall_s:.1f} s, {count / wall_s:,.0f} a second"
+        f" ({count / cpu_s:,.0f} a second of CPU), {megabytes:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
