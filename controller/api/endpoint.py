@@ -141,9 +141,10 @@ class ApiEndpoint:
         return Setup(self._broker_id, listeners, self._limits, self._first_number)
 
     def _take(self, message: object, liveness: Liveness) -> None:
+        liveness.answered()
         match message:
             case Pong():
-                liveness.answered()
+                pass
             case Asked(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
