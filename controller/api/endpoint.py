@@ -134,6 +134,8 @@ class ApiEndpoint:
             *("-m", "controller.api.front", str(link), str(os.getpid())),
             pass_fds=descriptors,
             stdin=asyncio.subprocess.DEVNULL,
+            # Signals to the daemon's whole group are for the daemon, from the front's start on.
+            start_new_session=True,
         )
 
     def _setup(self) -> Setup:

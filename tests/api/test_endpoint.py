@@ -210,6 +210,13 @@ def children() -> set[int]:
     return {int(one) for one in listing.split()}
 
 
+async def test_a_signal_to_the_daemons_group_is_not_for_the_front(served: Served) -> None:
+    """From the front's first moment on: the daemon ends it when its role is handed back."""
+    async with Client(served.port):
+        (front,) = children()
+        assert os.getpgid(front) != os.getpgid(0)
+
+
 async def test_a_front_that_ends_is_replaced(served: Served) -> None:
     async with Client(served.port) as broker:
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
