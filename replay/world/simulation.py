@@ -4,6 +4,7 @@ What the daemon does with sockets is done here with values: commands go to the w
 back as events, the clock is a number that the caller moves. The same steps give the same log.
 """
 
+import struct
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
@@ -259,8 +260,9 @@ class Simulation:
         return stat.czxid if stat else None
 
     def _draw(self) -> bytes:
+        """Another one each time, also by another controller of the same cluster."""
         self._drawn += 1
-        return self._drawn.to_bytes(16, "big")
+        return struct.pack(">QQ", self._admin, self._drawn)
 
     # The rest of the cluster
 

@@ -168,6 +168,42 @@ def test_a_topic_that_makes_no_sense(content: dict[str, object]) -> None:
     assert_works(cluster)
 
 
+@pytest.mark.parametrize(
+    ("content", "lacks"),
+    [({"0": [1], "1": []}, "no_replicas"), ({}, "no_partitions")],
+)
+def test_a_topic_that_lacks_what_it_needs(content: dict[str, list[int]], lacks: str) -> None:
+    path = znodes.topic_path("t")
+    cluster = Cluster(1).start()
+    seen = cluster.seen()
+    cluster.put(path, msgspec.json.encode({"version": 3, "partitions": content}))
+    assert (lacks, path) in seen.notices()
+    assert_works(cluster)
+    seen = cluster.seen()
+    cluster.expire()
+    assert (lacks, path) in seen.notices()
+
+
+@pytest.mark.parametrize(
+    ("content", "lacks"),
+    [
+        ({"0": [1], "1": []}, "no_replicas"),
+        ({}, "partitions_missing"),
+        ({"0": []}, "partitions_missing"),
+    ],
+)
+def test_a_topic_that_loses_what_it_needs(content: dict[str, list[int]], lacks: str) -> None:
+    """What is known goes on."""
+    path = znodes.topic_path("t")
+    cluster = Cluster(1).start()
+    cluster.create_topic("t", {0: [1]})
+    seen = cluster.seen()
+    cluster.put(path, msgspec.json.encode({"version": 3, "partitions": content}))
+    assert seen.notices() == [(lacks, path)]
+    assert cluster.partition("t", 0).replicas == (1,)
+    assert_works(cluster)
+
+
 @corrupt
 @pytest.mark.parametrize("when", ["failover", "election"])
 def test_a_partition_state(data: bytes, when: str) -> None:

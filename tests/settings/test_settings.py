@@ -53,6 +53,13 @@ def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path)
     assert settings.rules == "refold"
 
 
+def test_of_a_key_that_a_file_has_twice_the_last_counts(tmp_path: Path) -> None:
+    settings, _ = loaded(tmp_path, "broker.rack=a\nbroker.rack=b")
+    assert settings.rack == "b"
+    settings, _ = loaded(tmp_path, "broker.rack=a\nbroker.rack=")
+    assert settings.rack is None
+
+
 def test_a_server_properties_is_read_as_it_is(tmp_path: Path) -> None:
     content = """
         # A broker's file.
