@@ -22,7 +22,11 @@ def demand_this_core(header: Header) -> None:
     """Whether this code decides as the log says. Raises ReplayError where outcomes are not
     recorded, OtherCoreError where another core decided."""
     if header.kind != "recorded":
-        raise ReplayError("this log is world-backed: its outcomes are computed, not recorded")
+        raise ReplayError(
+            "this is no recorded log but a world-backed one: what a controller was told is computed"
+            " from it, so that there is nothing to fold again. `refold agree` says whether its own"
+            " controller decided as this core does; `refold log show` shows it"
+        )
     if header.core_fingerprint != core_fingerprint():
         raise OtherCoreError(
             f"recorded by core {header.core_fingerprint} (refold {header.code_version}), this is "

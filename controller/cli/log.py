@@ -24,6 +24,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from eventstore.statistics import KindCount, Statistics, statistics
 from eventstore.verify import VerifyReport, verify
+from replay.world_log.encoding import SCHEMAS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -257,10 +258,11 @@ def _write_record(event: EventRecord, commands: list[CommandRecord], as_json: bo
 
 def _demand_kinds(reader: LogReader, kinds: tuple[str, ...]) -> None:
     """A kind that this version does not know is a slip, unless the log, of another one, has it."""
+    schemas = SCHEMAS if reader.header.kind == "world-backed" else EVENT_SCHEMAS
     for kind in kinds:
-        if kind in EVENT_SCHEMAS or any(reader.events(EventFilter(kinds=(kind,)))):
+        if kind in schemas or any(reader.events(EventFilter(kinds=(kind,)))):
             continue
-        known = ", ".join(sorted(EVENT_SCHEMAS))
+        known = ", ".join(sorted(schemas))
         raise typer.BadParameter(f"no event is a {kind!r}; there are {known}", param_hint="--kind")
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from controller.core.canonical import decode_command, decode_event, decode_reason
 from eventstore.records import CommandRecord, EventRecord
+from replay.world_log import encoding as world
 
 TEXT_CHARACTERS_MAX = 1000
 """A line for people is cut here; JSON never is."""
@@ -26,7 +27,7 @@ def event_object(record: EventRecord) -> dict[str, Any]:
         "channel": record.channel,
         "origin": record.origin,
         "cause": record.cause,
-        "event": _decoded(record.payload, decode_event),
+        "event": _payload(record),
     }
 
 
@@ -51,7 +52,7 @@ def event_line(record: EventRecord) -> str:
         f"{record.seq:>8}  {iso_time(record.wall_ns)}  term {record.term}  "
         f"{record.kind}  {record.channel}{cause}  "
     )
-    return _cut(head + json_text(_decoded(record.payload, decode_event)))
+    return _cut(head + json_text(_payload(record)))
 
 
 def command_line(record: CommandRecord) -> str:
@@ -89,6 +90,11 @@ def plain(value: Any) -> Any:
             return [plain(one) for one in value]
         case _:
             return value
+
+
+def _payload(record: EventRecord) -> Any:
+    is_of_world = record.kind in world.SCHEMAS
+    return _decoded(record.payload, world.decode_event if is_of_world else decode_event)
 
 
 def _decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:

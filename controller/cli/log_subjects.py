@@ -11,6 +11,9 @@ from controller.core.canonical import decode_command, decode_event
 from controller.core.znodes import BROKER_IDS, TOPIC_CONFIGS, TOPICS
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
+from replay.world_log import encoding as world
+from replay.world_log.events import Observed, RequestInferred, RequestServed, WorldBegun
+from replay.zookeeper_log.transactions import Multi, Transaction
 
 _COMMANDS_REMEMBERED: Final = 100_000
 
@@ -30,9 +33,13 @@ class Subjects:
         self._commands: Iterator[CommandRecord] = iter(())
         self._next: CommandRecord | None = None
         self._subjects: dict[tuple[int, int], list[str]] = {}
+        self._chroot: str | None = None
+        self._of_transaction: list[str] = []
 
     def __call__(self, record: EventRecord) -> Iterable[str]:
         """The subjects of an event; none where this version does not know its kind."""
+        if record.kind in world.SCHEMAS:
+            return self._subjects_in_world(record)
         try:
             event = decode_event(record.payload)
         except msgspec.DecodeError:
@@ -51,6 +58,29 @@ class Subjects:
                 return self._subjects_of_command(event.command, record.seq)
             case _:
                 return []
+
+    def _subjects_in_world(self, record: EventRecord) -> Iterable[str]:
+        try:
+            event = world.decode_event(record.payload)
+        except msgspec.DecodeError:
+            return []
+        match event:
+            case Transaction():
+                found = map(self._subjects_of_znode, _paths_of_transaction(event))
+                self._of_transaction = list(dict.fromkeys(chain.from_iterable(found)))
+                return self._of_transaction
+            case Observed() | RequestInferred():
+                return self._of_transaction
+            case RequestServed(broker=broker):
+                return [f"broker {broker}"]
+            case _:
+                return []
+
+    def _subjects_of_znode(self, path: str) -> list[str]:
+        if self._chroot is None:
+            begun = next((world.decode_event(one.payload) for one in self._reader.events()), None)
+            self._chroot = begun.chroot if isinstance(begun, WorldBegun) else ""
+        return _subjects_of_path(path.removeprefix(self._chroot))
 
     def _subjects_of_command(self, command: commands.CommandId, seq: int) -> list[str]:
         if self._first_cause is None or command.cause < self._first_cause:
@@ -89,6 +119,12 @@ def _paths_of_command(record: CommandRecord) -> list[str]:
             return [operation.path for operation in operations]
         case _:
             return []
+
+
+def _paths_of_transaction(transaction: Transaction) -> list[str]:
+    content = transaction.content
+    parts = content.operations if isinstance(content, Multi) else (content,)
+    return [path for one in parts if (path := getattr(one, "path", None)) is not None]
 
 
 def _subjects_of_path(path: str) -> list[str]:

@@ -24,6 +24,9 @@ class SubCommand(NamedTuple):
 SUB_COMMANDS: Final = {
     "run": SubCommand("controller.cli.run:app", "Run the controller of a Kafka cluster."),
     "check": SubCommand("controller.cli.check:app", "Say whether a take-over would go well."),
+    "import": SubCommand(
+        "controller.cli.import_source:app", "Make a log of what a stock cluster left behind."
+    ),
     "log": SubCommand("controller.cli.log:app", "Verify, show, count, follow and copy event logs."),
     "replay": SubCommand(
         "controller.cli.replay:app", "Fold a log again and compare every command."

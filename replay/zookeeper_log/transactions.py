@@ -2,6 +2,9 @@
 
 Names and fields are those of zookeeper.jute. A transaction says what was done, not what was asked
 for: a `SetData` and a `Check` carry the version after them, a `Create` the name it ended up with.
+
+A world-backed log stores them as they are (replay.world_log): a change of a field or a tag is a
+change of every such log and takes an upcaster.
 """
 
 from enum import IntEnum
@@ -29,7 +32,7 @@ class OpCode(IntEnum):
     ERROR = -1
 
 
-class Acl(Struct, frozen=True, gc=False):
+class Acl(Struct, frozen=True, array_like=True, gc=False):
     """Who may do what: `perms` is a set of bits (ZooDefs.Perms)."""
 
     perms: int
@@ -43,7 +46,7 @@ OPEN_ACL: Final[Acls] = (Acl(31, "world", "anyone"),)
 """Everybody may everything: what Kafka sets unless zookeeper.set.acl is true."""
 
 
-class Create(Struct, frozen=True, gc=False):
+class Create(Struct, frozen=True, array_like=True, tag="create", gc=False):
     """A znode of type CREATE or CREATE_2, owned by the session if it is ephemeral.
 
     `parent_cversion` counts the children ever created under the parent; -1 in logs of 3.3, which
@@ -57,7 +60,7 @@ class Create(Struct, frozen=True, gc=False):
     parent_cversion: int
 
 
-class CreateTtl(Struct, frozen=True, gc=False):
+class CreateTtl(Struct, frozen=True, array_like=True, tag="create_ttl", gc=False):
     """A znode that goes when it had no children and no change for `ttl_ms`."""
 
     path: str
@@ -67,7 +70,7 @@ class CreateTtl(Struct, frozen=True, gc=False):
     ttl_ms: int
 
 
-class CreateContainer(Struct, frozen=True, gc=False):
+class CreateContainer(Struct, frozen=True, array_like=True, tag="create_container", gc=False):
     """A znode that goes with its last child."""
 
     path: str
@@ -76,13 +79,13 @@ class CreateContainer(Struct, frozen=True, gc=False):
     parent_cversion: int
 
 
-class Delete(Struct, frozen=True, gc=False):
+class Delete(Struct, frozen=True, array_like=True, tag="delete", gc=False):
     """The end of a znode, by a client (DELETE) or the server (DELETE_CONTAINER: TTLs, too)."""
 
     path: str
 
 
-class SetData(Struct, frozen=True, gc=False):
+class SetData(Struct, frozen=True, array_like=True, tag="set_data", gc=False):
     """New data; RECONFIG writes /zookeeper/config. `version` is the one after the write."""
 
     path: str
@@ -90,7 +93,7 @@ class SetData(Struct, frozen=True, gc=False):
     version: int
 
 
-class SetAcl(Struct, frozen=True, gc=False):
+class SetAcl(Struct, frozen=True, array_like=True, tag="set_acl", gc=False):
     """New ACLs. `version` is the znode's aversion after the write."""
 
     path: str
@@ -98,20 +101,20 @@ class SetAcl(Struct, frozen=True, gc=False):
     version: int
 
 
-class Check(Struct, frozen=True, gc=False):
+class Check(Struct, frozen=True, array_like=True, tag="check", gc=False):
     """A version that was required. `version` is that one plus 1."""
 
     path: str
     version: int
 
 
-class CreateSession(Struct, frozen=True, gc=False):
+class CreateSession(Struct, frozen=True, array_like=True, tag="create_session", gc=False):
     """A session begins."""
 
     timeout_ms: int
 
 
-class CloseSession(Struct, frozen=True, gc=False):
+class CloseSession(Struct, frozen=True, array_like=True, tag="close_session", gc=False):
     """A session ends, closed or expired (then the cxid is 0).
 
     `paths` are the ephemeral znodes that go with it; None before 3.6, which does not list them.
@@ -120,7 +123,7 @@ class CloseSession(Struct, frozen=True, gc=False):
     paths: tuple[str, ...] | None
 
 
-class Error(Struct, frozen=True, gc=False):
+class Error(Struct, frozen=True, array_like=True, tag="error", gc=False):
     """Something was refused, with a code of KeeperException: nothing was done."""
 
     code: int
@@ -131,7 +134,7 @@ Operation: TypeAlias = (
 )
 
 
-class Multi(Struct, frozen=True, gc=False):
+class Multi(Struct, frozen=True, array_like=True, tag="multi", gc=False):
     """Operations of which all were done, or none: `types` has the OpCode of each.
 
     In a refused one those before the refused operation are as they were asked for, the refused
@@ -152,14 +155,16 @@ class Multi(Struct, frozen=True, gc=False):
 Content: TypeAlias = Operation | Multi | CreateSession | CloseSession
 
 
-class TreeDigest(Struct, frozen=True, gc=False):
+class TreeDigest(Struct, frozen=True, array_like=True, gc=False):
     """A sum over all znodes after the transaction (from 3.6 on)."""
 
     version: int
     value: int
 
 
-class Transaction(Struct, frozen=True, gc=False):
+class Transaction(
+    Struct, frozen=True, array_like=True, tag="transaction", tag_field="kind", gc=False
+):
     """One record of a transaction log. `session` is signed, as a Stat's ephemeralOwner is."""
 
     zxid: int

@@ -1,9 +1,10 @@
-"""How fast ZooKeeper's transaction logs are read: `python -m tools.bench.zookeeper_log`.
+"""How fast ZooKeeper's logs are read and imported: `python -m tools.bench.zookeeper_log`.
 
 The history is made up (tools/zookeeper_log), with three brokers and mostly guarded writes of
 partition states, of which each is a multi. Nothing is folded here. A record is checked, decoded in
-full and, in the second line, applied to the tree. Memory is this process's at its peak, with the
-generator's share in it if it ran in here.
+full and, in the second line, applied to the tree; in the third it is classified, too, and stored in
+a log as `refold import` does, with brokers' logs if the source has any. Memory is this process's at
+its peak, with the generator's share in it if it ran in here.
 """
 
 import resource
@@ -16,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from replay.imports.importing import Selection, import_source
 from replay.zookeeper_log.source import Source, open_source
 from tools.zookeeper_log.__main__ import write_data_folder
 from tools.zookeeper_log.incident import transactions
@@ -29,7 +31,7 @@ def main(
         Path | None, typer.Option(help="Read this one and make none up: a folder or an archive.")
     ] = None,
 ) -> None:
-    """Print transactions a second for reading, and for reading and restoring; and memory."""
+    """Print transactions a second for reading, for restoring and for an import; and memory."""
     with TemporaryDirectory(prefix="refold-bench-") as folder:
         if source is None:
             source = Path(folder)
@@ -37,6 +39,8 @@ def main(
         with open_source(source) as opened:
             _show("read", lambda: _read(opened))
             _show("read and restore", lambda: _restore(opened))
+        log = Path(folder) / "log"
+        _show("import", lambda: import_source(source, log, Selection()).transactions)
 
 
 def _read(source: Source) -> int:

@@ -1,0 +1,155 @@
+"""`refold import`: a log of what a stock cluster's ZooKeeper and brokers left behind."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Annotated, Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+from controller.cli.log_rendering import iso_time
+from controller.cli.output import OutputFault
+from eventstore.errors import LogError
+from replay.errors import ReplayError
+from replay.imports.counting import ImportResult
+from replay.imports.importing import Selection, import_source
+from replay.zookeeper_log.source import Progress as OnProgress
+
+_UNUSABLE: Final = 2
+_NS: Final = 1_000_000
+_MS_MAX: Final = 2**62
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(name="import")
+def import_command(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder, .tar.gz or .tar.xz with a ZooKeeper's data (version-2) in it, and the"
+            " brokers' logs if there."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="LOG", help="The folder of the new log.")],
+    chroot: Annotated[
+        str | None, typer.Option(help="Of the Kafka cluster, if the ZooKeeper has several.")
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", help="Time as 2026-11-21T03:59:01Z, or ms since 1970."),
+    ] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Time, as --from.")] = None,
+    zone: Annotated[
+        str, typer.Option(help="The time zone of the brokers' logs, as Europe/Paris.")
+    ] = "UTC",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Make a world-backed log of SOURCE, for why, inspect, diff, report, explore and agree.
+
+    What was before --from goes into the log's first state. Where a file is damaged its good part
+    is imported, and said where that ends.
+
+    Exit status: 0 done, 2 the source cannot be used or the log cannot be written.
+    """
+    from_ms, to_ms = _time_ms(first, "--from"), _time_ms(last, "--to")
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        raise typer.BadParameter(f"{first} is after --to {last}", param_hint="--from")
+    selection = Selection(_chroot(chroot), from_ms, to_ms, _zone(zone))
+    try:
+        with _progress() as on_progress:
+            result = import_source(source, out, selection, on_progress)
+    except (LogError, ReplayError) as error:
+        typer.echo(f"refold import: {error}", err=True)
+        raise typer.Exit(_UNUSABLE) from None
+    with suppress(OutputFault):
+        if as_json:
+            typer.echo(msgspec.json.encode(result).decode())
+        else:
+            _print(result, source)
+
+
+@contextmanager
+def _progress() -> Iterator[OnProgress]:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("opening", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        yield tell
+
+
+def _print(result: ImportResult, source: Path) -> None:
+    for text in (*result.damages, *result.gaps, *result.notes):
+        typer.echo(text)
+    kinds = (
+        ("decisions", result.by_kind),
+        ("warm", result.warm_by_kind),
+        ("inputs", result.inputs_by_kind),
+        ("broker logs", result.broker_events),
+    )
+    for what, by_kind in kinds:
+        if by_kind:
+            listed = ", ".join(f"{kind} {count}" for kind, count in by_kind.items())
+            typer.echo(f"{what}: {listed}")
+    times = ""
+    if result.from_ms is not None and result.to_ms is not None:
+        times = f", {iso_time(result.from_ms * _NS)} to {iso_time(result.to_ms * _NS)}"
+    typer.echo(
+        f"{source}: {result.transactions} transactions behind zxid {result.from_zxid:#x}{times},"
+        f" {result.sessions} sessions, {result.terms} terms, {result.decisions} decisions"
+        f" ({result.warm} more are warm) of the cluster under {result.chroot or '/'}"
+    )
+    typer.echo(f"{result.log}: {result.events} events")
+
+
+def _time_ms(text: str | None, option: str) -> int | None:
+    """The wall clock that an option gives."""
+    if text is None:
+        return None
+    if text.isdecimal():
+        return min(int(text), _MS_MAX)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text} is neither a time such as 2026-11-21T03:59:01Z nor a number of ms",
+            param_hint=option,
+        ) from None
+    if moment.tzinfo is None:
+        raise typer.BadParameter(
+            f"{text} lacks its zone: write {text}Z or {text}+01:00", param_hint=option
+        )
+    return int(moment.timestamp() * 1000)
+
+
+def _chroot(text: str | None) -> str | None:
+    """A chroot as paths begin with it: "" for that of a cluster without one."""
+    if text is None:
+        return None
+    if not text.startswith("/"):
+        raise typer.BadParameter(f"{text} does not begin with /", param_hint="--chroot")
+    return text.rstrip("/")
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise typer.BadParameter(
+            f"{name} is no time zone; write it as Europe/Paris", param_hint="--zone"
+        ) from None

@@ -1,0 +1,94 @@
+"""Lines in the layout of Kafka's log4j.properties: `[%d] %p %m (%c)%n`."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, tzinfo
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, cast
+from zlib import error as ZlibError
+
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of one line: what is longer is cut into several, which fit no layout."""
+
+_LAYOUT: Final = re.compile(
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)"
+    r" \(([\w.$]+)\)\s*",
+    re.DOTALL,
+)
+_STACK_TRACE: Final = re.compile(
+    r"\s+at |\s+\.\.\. \d+ (?:more|common)|\s*(?:Caused by|Suppressed): "
+    r"|[\w.$]+(?:Exception|Error)\b"
+)
+
+
+class Line(NamedTuple):
+    """One line of a log; `time_ms` is the wall clock."""
+
+    time_ms: int
+    message: str
+
+
+class LineCounts:
+    """How many lines of a file were read, and how many of them fit no layout.
+
+    The lines of stack traces fit none, too, and are not counted among these.
+    """
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.unfit = 0
+        self.first_unfit: int | None = None
+        """The number of the first line that does not fit."""
+        self.fault = ""
+        """Why the file cannot be read on, if it cannot."""
+
+
+def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
+    """The lines of a file that fit the layout, whose times are those of a time zone; as far as it
+    can be read."""
+    try:
+        with _opened(path) as stream:
+            while raw := stream.readline(LINE_BYTES_MAX):
+                counts.read += 1
+                text = raw.decode("utf-8", "replace")
+                line = _line(text, zone)
+                if line is not None:
+                    yield line
+                elif not _STACK_TRACE.match(text):
+                    counts.unfit += 1
+                    counts.first_unfit = counts.first_unfit or counts.read
+    except (OSError, EOFError, ZlibError) as error:
+        counts.fault = str(error)
+
+
+def first_time_ms(path: Path, zone: tzinfo) -> int | None:
+    """The time of the first line that has one."""
+    return next((line.time_ms for line in lines_of(path, zone, LineCounts())), None)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    with path.open("rb") as stream:
+        # Rotated files are often compressed; in an archive they have lost their name's end.
+        is_packed = stream.read(2) == b"\x1f\x8b"
+        stream.seek(0)
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if is_packed else stream
+
+
+def _line(text: str, zone: tzinfo) -> Line | None:
+    found = _LAYOUT.fullmatch(text)
+    if found is None:
+        return None
+    seconds = _seconds(found[1], zone)
+    return None if seconds is None else Line(seconds * 1000 + int(found[2]), found[4])
+
+
+@lru_cache(maxsize=1024)
+def _seconds(text: str, zone: tzinfo) -> int | None:
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=zone).timestamp())
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,165 @@
+"""What the brokers' request logs say was asked of the controller, to be looked up by content.
+
+A request is logged when it is done, by the broker that served it. One that a broker did not
+finish before its process ended is in no log: `covers` says where that can be so.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from controller.core.events import ProposedState, ReassignmentTarget
+from replay.world_log.events import STARTED, ControllerLogged, LoggedEvent, RequestServed
+
+_ELECTED: Final = re.compile(r"elected as the controller\. Epoch incremented to (\d+)")
+
+SLACK_MS: Final = 5_000
+"""How far the clocks of ZooKeeper and a broker may differ where a request is known by its time."""
+
+LOGS: Final = ("control-requests.log", "kafka-request.log", "controller.log")
+"""The kinds of brokers' logs that tell of requests, and of the starts of brokers."""
+
+_IsrKey = tuple[int, ProposedState]
+"""The broker that was asked, and a state whose topic is as the request names it: name or id."""
+_TargetKey = tuple[int, ReassignmentTarget]
+
+
+class _WithEpoch(Struct):
+    brokerId: int
+
+
+class _Partition(Struct):
+    partitionIndex: int
+    leaderEpoch: int
+    partitionEpoch: int | None = None
+    currentIsrVersion: int = -1
+    newIsr: list[int] = []
+    newIsrWithEpochs: list[_WithEpoch] = []
+    leaderRecoveryState: int = 0
+
+
+class _Topic(Struct):
+    partitions: list[_Partition]
+    topicId: str = ""
+    topicName: str = ""
+    name: str = ""
+
+
+class _AlterPartition(Struct):
+    topics: list[_Topic]
+
+
+class _Target(Struct):
+    partitionIndex: int
+    replicas: tuple[int, ...] | None = None
+
+
+class _TargetTopic(Struct):
+    name: str
+    partitions: list[_Target]
+
+
+class _Reassignments(Struct):
+    topics: list[_TargetTopic]
+
+
+_alter_decoder: Final = msgspec.json.Decoder(_AlterPartition)
+_reassign_decoder: Final = msgspec.json.Decoder(_Reassignments)
+
+
+class Asked:
+    """All that was asked for, by the broker that was asked."""
+
+    def __init__(self, logged: Iterable[LoggedEvent] = ()) -> None:
+        """`logged` are the events of request logs and controller.logs, in the order of time."""
+        self.allocates_producer_ids = False
+        """Whether a controller was asked for producer ids: older brokers take them themselves."""
+        self.elected_ms: dict[int, int] = {}
+        """When controllers said that they were elected, by epoch."""
+        self._unreadable = 0
+        self._isrs: set[_IsrKey] = set()
+        self._targets: dict[_TargetKey, list[tuple[int, int]]] = {}
+        self._served_ms: dict[int, list[int]] = {}
+        self._started_ms: dict[int, list[int]] = {}
+        for time_ms, _, event in logged:
+            if isinstance(event, RequestServed):
+                self._served_ms.setdefault(event.broker, []).append(time_ms)
+                self._add(time_ms, event)
+            elif isinstance(event, ControllerLogged):
+                if event.event == STARTED:
+                    self._started_ms.setdefault(event.broker, []).append(time_ms)
+                elif (elected := _ELECTED.search(event.text)) is not None:
+                    self.elected_ms[int(elected[1])] = time_ms
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to tell of requests that could not be read."""
+        if not self._unreadable:
+            return []
+        return [f"{self._unreadable} requests in the request logs have unknown fields: left out"]
+
+    def knows(self, broker: int) -> bool:
+        """Whether there is a request log of a broker."""
+        return broker in self._served_ms
+
+    def has_isr(self, broker: int, topic_id: str, state: ProposedState) -> bool:
+        """Whether a leader asked the broker for this state, naming the topic or its id."""
+        by_id = structs.replace(state, topic=topic_id)
+        return (broker, state) in self._isrs or (broker, by_id) in self._isrs
+
+    def has_target(self, broker: int, target: ReassignmentTarget, time_ms: int) -> bool:
+        """Whether the broker was asked for these replicas, and was at it at that time."""
+        return any(
+            received - SLACK_MS <= time_ms <= done + SLACK_MS
+            for received, done in self._targets.get((broker, target), ())
+        )
+
+    def covers(self, broker: int, time_ms: int) -> bool:
+        """Whether a request that the broker was at then must be in its log: it has logged a later
+        one before its process was started anew."""
+        served = _next(self._served_ms.get(broker, []), time_ms)
+        started = _next(self._started_ms.get(broker, []), time_ms)
+        return served is not None and (started is None or served < started)
+
+    def _add(self, time_ms: int, served: RequestServed) -> None:
+        try:
+            if served.api in ("ALTER_PARTITION", "ALTER_ISR"):
+                self._add_isrs(served.broker, _alter_decoder.decode(served.request))
+            elif served.api == "ALLOCATE_PRODUCER_IDS":
+                self.allocates_producer_ids = True
+            elif served.api == "ALTER_PARTITION_REASSIGNMENTS":
+                when = (served.received_ms, time_ms)
+                self._add_targets(served.broker, when, _reassign_decoder.decode(served.request))
+        except msgspec.DecodeError:
+            self._unreadable += 1
+
+    def _add_isrs(self, broker: int, asked: _AlterPartition) -> None:
+        for topic in asked.topics:
+            for one in topic.partitions:
+                isr = one.newIsr or [member.brokerId for member in one.newIsrWithEpochs]
+                epoch = one.partitionEpoch
+                state = ProposedState(
+                    topic.topicId or topic.topicName or topic.name,
+                    one.partitionIndex,
+                    one.leaderEpoch,
+                    tuple(isr),
+                    one.leaderRecoveryState,
+                    one.currentIsrVersion if epoch is None else epoch,
+                )
+                self._isrs.add((broker, state))
+
+    def _add_targets(self, broker: int, when: tuple[int, int], asked: _Reassignments) -> None:
+        for topic in asked.topics:
+            for one in topic.partitions:
+                target = ReassignmentTarget(topic.name, one.partitionIndex, one.replicas)
+                self._targets.setdefault((broker, target), []).append(when)
+
+
+def _next(times: list[int], time_ms: int) -> int | None:
+    """The first time that is not before."""
+    place = bisect_left(times, time_ms)
+    return times[place] if place < len(times) else None

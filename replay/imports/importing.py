@@ -1,0 +1,209 @@
+"""From a source to a world-backed log, in the order of zxids.
+
+The first state is a snapshot with all transactions that it may hold already; those before --from
+go into it, too. Then comes each transaction with what it is found to be (`decisions`), and among
+them, by the clocks, what the brokers logged. Nothing of a source is kept in memory but one state
+of its ZooKeeper and what the request logs say was asked for.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+from heapq import merge
+from itertools import chain
+from operator import attrgetter
+from pathlib import Path
+
+from msgspec import Struct
+
+from controller.fingerprint import code_version, core_fingerprint
+from eventstore.records import Header
+from replay.broker_logs.reading import BrokerLogs
+from replay.errors import ReplayError
+from replay.imports.asked import LOGS, Asked
+from replay.imports.clocks import clock_notes
+from replay.imports.counting import Counts, ImportResult
+from replay.imports.decisions import Decisions
+from replay.imports.kafka_root import KafkaRoot, check_only, find_kafka
+from replay.imports.records import Records, new_log
+from replay.imports.terms import Terms
+from replay.world_log.events import (
+    ImportEnded,
+    LoggedEvent,
+    Observed,
+    TransactionsMissing,
+    WorldBegun,
+)
+from replay.world_log.restored import restored_events
+from replay.zookeeper_log.merging import MergedLogs
+from replay.zookeeper_log.restoring import State
+from replay.zookeeper_log.source import Progress, open_source
+from replay.zookeeper_log.transactions import Create, Transaction
+
+_OWN_CHANNEL = "import"
+
+
+class Selection(Struct, frozen=True):
+    """What of a source is wanted: the cluster under a chroot (None: the only one there is), and
+    the time from `from_ms` to `to_ms`, both included. Brokers log the times of `zone`."""
+
+    chroot: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+    zone: tzinfo = UTC
+
+
+def import_source(
+    path: Path, log: Path, selection: Selection, progress: Progress = lambda *_: None
+) -> ImportResult:
+    """Make the log in the folder `log` from a folder or an archive.
+
+    Raises ReplayError if the source cannot be used, LogError if the log cannot be written; what
+    was written of it is removed then.
+    """
+    with open_source(path, progress) as source:
+        state = source.first_state()
+        root = find_kafka(state.tree, source.transactions(state.zxid), selection.chroot)
+        logs = source.transactions(state.zxid)
+        counts = Counts()
+        transactions = _behind_first_state(state, iter(logs), selection, counts)
+        broker_logs = BrokerLogs(source.broker_logs, selection.zone)
+        header = Header(
+            kind="world-backed",
+            core_fingerprint=core_fingerprint(),
+            code_version=code_version(),
+            configuration={},
+            cluster_id=root.cluster_id,
+            created_ns=time.time_ns(),
+        )
+        begun = WorldBegun(str(path), source.server.name, state.zxid, root.chroot)
+        asked = Asked(broker_logs.events(LOGS))
+        with new_log(log, header) as records:
+            one = _Import(state, root, asked, counts, records)
+            one.begin(begun)
+            one.follow(transactions, logs, _between(broker_logs.events(), selection, counts))
+            clocks = clock_notes(asked.elected_ms, one.elected_ms)
+            notes = [*source.notes, *broker_logs.notes, *asked.notes, *clocks]
+            one.end(ImportEnded(logs.damages, notes))
+    return counts.result(str(log), begun, root.cluster_id, logs, notes)
+
+
+def _behind_first_state(
+    state: State, logs: Iterator[Transaction], selection: Selection, counts: Counts
+) -> Iterator[Transaction]:
+    """Apply what belongs to the first state; the transactions that follow it up to the end that
+    is wanted. Raises ReplayError if all are before the time that is wanted."""
+    from_ms, to_ms = selection.from_ms, selection.to_ms
+    for transaction in logs:
+        is_early = from_ms is not None and transaction.time_ms < from_ms
+        if transaction.zxid > state.exact_from and not is_early:
+            counts.from_ms = transaction.time_ms
+            return _until(to_ms, chain((transaction,), logs))
+        state.apply(transaction)
+        counts.skipped += 1
+    if from_ms is not None:
+        raise ReplayError("no transaction is as late as --from: name an earlier time")
+    return iter(())
+
+
+def _until(to_ms: int | None, transactions: Iterator[Transaction]) -> Iterator[Transaction]:
+    for transaction in transactions:
+        if to_ms is not None and transaction.time_ms > to_ms:
+            return
+        yield transaction
+
+
+def _between(
+    events: Iterator[LoggedEvent], selection: Selection, counts: Counts
+) -> Iterator[LoggedEvent]:
+    """What was logged while the transactions that are wanted were written."""
+    for event in events:
+        is_early = counts.from_ms is None or event.time_ms < counts.from_ms
+        is_late = selection.to_ms is not None and event.time_ms > selection.to_ms
+        if not is_early and not is_late:
+            yield event
+
+
+class _Import:
+    """Writes one log."""
+
+    def __init__(
+        self, state: State, root: KafkaRoot, asked: Asked, counts: Counts, records: Records
+    ) -> None:
+        self._state = state
+        self._root = root
+        self._terms = Terms(root.chroot, state.tree)
+        self._decisions = Decisions(root.chroot, state.tree, self._terms, asked)
+        self._counts = counts
+        self._records = records
+        self.elected_ms: dict[int, int] = {}
+        self._gaps_told = 0
+        self._last_ms = counts.from_ms or 0
+        self._channels: dict[int, str] = {}
+
+    def begin(self, begun: WorldBegun) -> None:
+        """Write the first state."""
+        for event in (begun, *restored_events(self._state)):
+            self._records.add(event, self._last_ms, self._term(), _OWN_CHANNEL)
+        self._counts.restored_sessions = len(self._state.sessions)
+
+    def follow(
+        self,
+        transactions: Iterator[Transaction],
+        logs: MergedLogs,
+        logged: Iterator[LoggedEvent],
+    ) -> None:
+        """Write transactions and what brokers logged, by their times."""
+        self._gaps_told = sum(one.before <= self._state.zxid for one in logs.gaps)
+        merged: Iterator[Transaction | LoggedEvent] = merge(
+            transactions, logged, key=attrgetter("time_ms")
+        )
+        for one in merged:
+            if isinstance(one, Transaction):
+                self._tell_gaps(logs, one)
+                self._transaction(one)
+            else:
+                self._counts.broker_event(one.event)
+                self._records.add(one.event, one.time_ms, self._term(), one.channel)
+
+    def end(self, ended: ImportEnded) -> None:
+        """Write the last record."""
+        self._counts.terms = self._terms.seen
+        self._records.add(ended, self._last_ms, self._term(), _OWN_CHANNEL)
+        self._counts.events = self._records.count
+
+    def _transaction(self, transaction: Transaction) -> None:
+        if self._root.is_only and isinstance(transaction.content, Create):
+            check_only(self._root, transaction.content.path)
+        found = self._decisions.classify(transaction)
+        # Of a controller that gives up, too, the transaction is of its term.
+        before = self._term()
+        self._terms.follow(transaction)
+        term = self._term() or before
+        channel = self._channel(transaction.session)
+        time_ms = self._last_ms = transaction.time_ms
+        seq = self._records.add(transaction, time_ms, term, channel)
+        if isinstance(found, Observed) and found.what == "election" and not found.error:
+            self.elected_ms[found.epoch] = time_ms
+        if found is not None:
+            self._records.add(found, time_ms, term, channel, seq)
+        self._counts.transaction(transaction, found)
+        self._state.apply(transaction)
+
+    def _tell_gaps(self, logs: MergedLogs, following: Transaction) -> None:
+        # The next transaction may have been read already, and a gap before it been found.
+        for gap in logs.gaps[self._gaps_told :]:
+            if gap.before <= following.zxid:
+                self._gaps_told += 1
+                missing = TransactionsMissing(gap.after, gap.before)
+                self._records.add(missing, following.time_ms, self._term(), _OWN_CHANNEL)
+
+    def _term(self) -> int:
+        current = self._terms.current
+        return 0 if current is None else current.epoch
+
+    def _channel(self, session: int) -> str:
+        channel = self._channels.get(session)
+        if channel is None:
+            channel = self._channels[session] = f"session {session & 0xFFFFFFFFFFFFFFFF:#x}"
+        return channel

@@ -1,0 +1,54 @@
+"""Reading a world-backed log.
+
+with LogReader.open(path, UPCASTERS) as reader:
+    world = open_world(reader)
+    for record, event in world.events(): ...
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from eventstore.filters import EventFilter
+from eventstore.reader import LogReader
+from eventstore.records import EventRecord
+from replay.errors import ReplayError
+from replay.world_log.encoding import event_of
+from replay.world_log.events import SessionsRestored, WorldBegun, WorldEvent, ZnodesRestored
+from replay.world_log.restored import restore
+from replay.zookeeper_log.restoring import State
+
+
+class World(Struct, frozen=True):
+    """A world-backed log: how it began, the state that its transactions go on from, and the
+    number of the first record after that. Each call of `events` reads the log anew."""
+
+    begun: WorldBegun
+    state: State
+    first_seq: int
+    reader: LogReader
+
+    def events(self) -> Iterator[tuple[EventRecord, WorldEvent]]:
+        """What comes after the restored state, in order. Raises ReplayError."""
+        for record in self.reader.events(EventFilter(first_seq=self.first_seq)):
+            yield record, event_of(record)
+
+
+def open_world(reader: LogReader) -> World:
+    """Read the start of a log. Raises ReplayError if it is no world-backed one."""
+    if reader.header.kind != "world-backed":
+        raise ReplayError(f"{reader.path} is a recorded log, of refold's own controller")
+    records = reader.events()
+    first = next(records, None)
+    begun = event_of(first) if first else None
+    if first is None or not isinstance(begun, WorldBegun):
+        raise ReplayError(f"{reader.path} does not say how its world began: import it again")
+    state, last = State(), first.seq
+    for record in records:
+        event = event_of(record)
+        if not isinstance(event, SessionsRestored | ZnodesRestored):
+            break
+        restore(state, event)
+        last = record.seq
+    state.zxid = state.exact_from = begun.zxid
+    return World(begun, state, last + 1, reader)

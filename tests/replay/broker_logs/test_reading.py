@@ -1,0 +1,267 @@
+"""Brokers' logs: lines in log4j's layout to typed events, and what of them is told."""
+
+import gzip
+import json
+from collections.abc import Sequence
+from datetime import UTC
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from replay.broker_logs.reading import BrokerLogs
+from replay.world_log.events import (
+    ControllerLogged,
+    LoggedEvent,
+    RequestServed,
+    StateChangeLogged,
+)
+from replay.zookeeper_log.data_folder import BrokerLog, broker_log_kind
+
+CONTROLLER = " (kafka.controller.KafkaController)"
+STATE_CHANGE = " (state.change.logger)"
+REQUEST = " (kafka.request.logger)"
+AT_MS = 1_795_223_005_566
+
+
+def line(text: str, second: float = 25.566, level: str = "INFO") -> str:
+    return f"[2026-11-21 01:03:{second:06.3f}".replace(".", ",") + f"] {level} {text}"
+
+
+def completed(api: str = "ALTER_PARTITION", **changes: object) -> str:
+    header = {
+        "requestApiKey": 56,
+        "requestApiVersion": 3,
+        "correlationId": 80,
+        "clientId": "3",
+        "requestApiKeyName": api,
+    }
+    content = {
+        "isForwarded": False,
+        "requestHeader": header,
+        "request": {"brokerId": 3, "topics": []},
+        "response": {"errorCode": 0},
+        "connection": "127.0.0.1:19401-127.0.0.1:50596-4",
+        "totalTimeMs": 1311.069,
+    }
+    return f"Completed request:{json.dumps(content | changes, separators=(',', ':'))}{REQUEST}"
+
+
+def logs(folder: Path, *files: tuple[str, Sequence[str]]) -> list[BrokerLog]:
+    found = []
+    for name, lines in files:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{one}\n" for one in lines))
+        found.append(BrokerLog(broker_log_kind(path.name) or "", name, path))
+    return found
+
+
+def read(folder: Path, *files: tuple[str, Sequence[str]]) -> tuple[list[LoggedEvent], list[str]]:
+    reader = BrokerLogs(logs(folder, *files), UTC)
+    return list(reader.events()), reader.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        ("1 successfully elected as the controller. Epoch incremented to 3 and ...", "Elected"),
+        ("Broker 3 has been elected as the controller, so stopping ...", "NotElected"),
+        ("Broker 2 was elected as controller instead of broker 1", "NotElected"),
+        ("Resigning", "Resignation"),
+        ("Newly added brokers: 1, deleted brokers: , bounced brokers: , ...", "BrokerChange"),
+        ("New topics: [Set(t)], deleted topics: [HashSet()], ...", "TopicChange"),
+        ("New partitions to be added Map(t-1 -> ...)", "PartitionModifications"),
+        ("Delete topics listener fired for topics t to be deleted", "TopicDeletion"),
+        ("Shutting down broker 2", "ControlledShutdown"),
+        ("Updating ISRs for partitions: Set(t-0).", "AlterPartitionReceived"),
+        ("Sending MetadataRequest to Brokers: List(1) for ...", "IsrChangeNotification"),
+        ("Starting replica leader election (PREFERRED) for ...", "ReplicaLeaderElection"),
+        ("Updated leader epoch for partition t-0 to 3, zkVersion=5", ""),
+    ],
+)
+def test_line_of_the_controller_names_the_event_that_it_takes(
+    tmp_path: Path, text: str, event: str
+) -> None:
+    [found], notes = read(
+        tmp_path, ("controller.log", [line(f"[Controller id=1] {text}{CONTROLLER}")])
+    )
+    assert found.time_ms == AT_MS
+    assert found.channel == "broker 1 controller.log"
+    assert found.event == ControllerLogged(1, event, f"[Controller id=1] {text}")
+    assert notes == []
+
+
+def test_start_of_a_process_is_told_and_other_threads_are_not(tmp_path: Path) -> None:
+    lines = [
+        line("[ControllerEventThread controllerId=2] Starting (kafka.controller.X$Y)"),
+        line("[RequestSendThread controllerId=2] Starting (kafka.controller.RequestSendThread)"),
+        line("[Channel manager on controller 2]: Controller 2 trying ... (kafka.controller.Z)"),
+        line("[Topic Deletion Manager 2] Handling deletion for topics t (kafka.controller.T)"),
+    ]
+    found, _ = read(tmp_path, ("controller.log", lines))
+    assert [one.event.event for one in found if isinstance(one.event, ControllerLogged)] == [
+        "Started",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "brokers"),
+    [
+        (
+            "Sending LeaderAndIsr request to broker 3 with 1 become-leader ...",
+            "leader_and_isr",
+            [3],
+        ),
+        (
+            "Sending become-follower LeaderAndIsr request LeaderAndIsrPartitionState(...) to broker"
+            " 2 for partition t-0",
+            "leader_and_isr_partition",
+            [2],
+        ),
+        (
+            "Sending UpdateMetadata request to brokers HashSet(1, 3, 12) for 2 partitions",
+            "update_metadata",
+            [1, 3, 12],
+        ),
+        (
+            "Sending UpdateMetadata request to brokers HashSet() for 0 partitions",
+            "update_metadata",
+            [],
+        ),
+        ("Sending StopReplica request for 2 replicas to broker 4", "stop_replica", [4]),
+        (
+            "Received response UpdateMetadataResponseData(errorCode=0) for request UPDATE_METADATA"
+            " with correlation id 3 sent to broker 127.0.0.1:19401 (id: 1 rack: null)",
+            "response",
+            [1],
+        ),
+        ("Changed partition t-0 from NewPartition to OnlinePartition ...", "partition_state", []),
+        ("Changed state of replica 2 for partition t-0 from ...", "replica_state", []),
+        ("Controller 1 epoch 2 failed to change state for partition t-0 ...", "other", []),
+    ],
+)
+def test_line_of_a_state_change(tmp_path: Path, text: str, what: str, brokers: list[int]) -> None:
+    said = f"[Controller id=1 epoch=2] {text}"
+    lines = [line(f"[Broker id=1] Handling LeaderAndIsr request ...{STATE_CHANGE}")]
+    [found], _ = read(tmp_path, ("state-change.log", [*lines, line(said + STATE_CHANGE)]))
+    assert found.event == StateChangeLogged(1, 2, what, brokers, said)
+
+
+def test_served_request_has_its_content_and_the_time_that_it_came(tmp_path: Path) -> None:
+    other = line(completed("FETCH"))
+    [found], notes = read(tmp_path, ("broker-7/kafka-request.log", [other, line(completed())]))
+    event = found.event
+    assert isinstance(event, RequestServed)
+    assert (event.broker, event.api, event.version) == (7, "ALTER_PARTITION", 3)
+    assert (event.client, event.correlation) == ("3", 80)
+    assert event.received_ms == AT_MS - 1311
+    assert json.loads(event.request) == {"brokerId": 3, "topics": []}
+    assert json.loads(event.response) == {"errorCode": 0}
+    assert notes == []
+
+
+def test_request_log_belongs_to_the_broker_that_the_folder_names(tmp_path: Path) -> None:
+    said = line(f"[Controller id=5] Resigning{CONTROLLER}")
+    found, _ = read(
+        tmp_path,
+        ("a/1/control-requests.log", [line(completed())]),
+        ("a/1/controller.log", ["a stray line", said]),
+        ("b/control-requests.log", [line(completed())]),
+    )
+    assert sorted(one.channel for one in found) == [
+        "broker 5 control-requests.log",
+        "broker 5 controller.log",
+        "unknown broker control-requests.log",
+    ]
+
+
+def test_folders_of_one_broker_are_told(tmp_path: Path) -> None:
+    said = line(f"[Controller id=5] Resigning{CONTROLLER}")
+    _, notes = read(
+        tmp_path,
+        ("a/controller.log", [said]),
+        ("b/controller.log", [said]),
+        ("c/controller.log", []),
+    )
+    assert notes == [
+        "which broker wrote the logs in c is not known",
+        "the logs of broker 5 lie in a, b: all are read",
+    ]
+
+
+def test_text_form_of_the_request_log_is_refused_by_name(tmp_path: Path) -> None:
+    text = (
+        "Completed request:RequestHeader(apiKey=LEADER_AND_ISR, apiVersion=4, clientId=1,"
+        f" correlationId=3) -- {{controller_id=1}},response:{{error_code=0}}{REQUEST}"
+    )
+    said = line(f"[Controller id=1] Resigning{CONTROLLER}")
+    found, notes = read(
+        tmp_path, ("kafka-request.log", [line(text)] * 3), ("controller.log", [said])
+    )
+    assert [one.channel for one in found] == ["broker 1 controller.log"]
+    assert notes == [
+        "kafka-request.log is left out: it is in the text form that Kafka wrote before 2.8; JSON is"
+        " read"
+    ]
+
+
+def test_lines_that_do_not_fit_are_counted_and_stack_traces_are_not(tmp_path: Path) -> None:
+    lines = [
+        line(f"[Controller id=1] Resigning{CONTROLLER}"),
+        "java.io.IOException: Connection to 127.0.0.1:19401 (id: 1 rack: null) failed.",
+        "\tat org.apache.kafka.clients.NetworkClientUtils.awaitReady(NetworkClientUtils.java:71)",
+        "Caused by: java.net.ConnectException",
+        "\t... 12 more",
+        "kafka.common.StateChangeFailedException: Failed to elect leader",
+        "[2026-13-99 01:03:25,566] INFO [Controller id=1] Resigning (kafka.controller.X)",
+        "garbage",
+    ]
+    found, notes = read(tmp_path, ("controller.log", lines))
+    assert len(found) == 1
+    assert notes == ["controller.log: 2 of 8 lines are not in Kafka's layout, the first is line 7"]
+    bad = [line(completed()), line(f"Completed request:{{{REQUEST}"), line(f"Other{REQUEST}")]
+    found, notes = read(tmp_path, ("x-1/control-requests.log", bad))
+    assert len(found) == 1
+    assert notes == [
+        "x-1/control-requests.log: 2 of 3 lines are not in Kafka's layout, the first is line 2"
+    ]
+
+
+def test_rotated_files_come_by_their_times_and_files_are_merged(tmp_path: Path) -> None:
+    def resigning(second: float, broker: int = 1) -> str:
+        return line(f"[Controller id={broker}] Resigning{CONTROLLER}", second)
+
+    found, _ = read(
+        tmp_path,
+        ("b-1/controller.log", [resigning(30), resigning(32)]),
+        ("b-1/controller.log.2026-11-21-00", [resigning(20), resigning(29)]),
+        ("b-1/controller.log.1", [resigning(10)]),
+        ("b-2/controller.log", [resigning(15, 2), resigning(31, 2)]),
+    )
+    seconds = [one.time_ms % 60_000 // 1000 for one in found]
+    assert seconds == [10, 15, 20, 29, 30, 31, 32]
+
+
+def test_times_are_of_the_zone_that_brokers_log_in(tmp_path: Path) -> None:
+    files = logs(tmp_path, ("controller.log", [line(f"[Controller id=1] Resigning{CONTROLLER}")]))
+    [found] = BrokerLogs(files, ZoneInfo("Europe/Paris")).events()
+    assert found.time_ms == AT_MS - 3_600_000
+
+
+def test_compressed_log_is_read_as_far_as_it_is_whole(tmp_path: Path) -> None:
+    files = logs(tmp_path, ("controller.log.1", []))
+    lines = "".join(
+        line(f"[Controller id=1] Shutting down broker {one}{CONTROLLER}\n") for one in range(9999)
+    )
+    packed = gzip.compress(lines.encode())
+    files[0].path.write_bytes(packed)
+    reader = BrokerLogs(files, UTC)
+    assert len(list(reader.events())) == 9999
+    assert reader.notes == []
+    files[0].path.write_bytes(packed[: len(packed) // 2])
+    reader = BrokerLogs(files, UTC)
+    assert 0 < len(list(reader.events())) < 9999
+    [note] = reader.notes
+    assert note.startswith("controller.log.1 is read up to line")
