@@ -35,10 +35,10 @@ class Topics(Teller):
 
     def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match asked.command, outcome:
-            case ReadChildren(path=znodes.TOPICS), ChildrenRead(error=0, children=children):
+            case ReadChildren(path=znodes.TOPICS, watch=True), ChildrenRead(error=0) as read:
                 if not self.log.is_failing_over:
-                    before, now = dict.fromkeys(self.log.context.known_topics()), {*children}
-                    new = [one for one in children if one not in before]
+                    before, now = dict.fromkeys(self.log.context.known_topics()), {*read.children}
+                    new = [one for one in read.children if one not in before]
                     self._changed = (new, [one for one in before if one not in now])
             case ReadZnodes(paths=[_]), ZnodesRead(errors=[error], data=[data]) if error == OK:
                 self._take_refused(data)

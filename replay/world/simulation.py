@@ -14,6 +14,7 @@ import msgspec
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
+    DrawNumbers,
     DrawTopicIds,
     Issued,
     LeaderAndIsrRequest,
@@ -33,6 +34,7 @@ from controller.core.events import (
     BrokerAnswered,
     ChildrenRead,
     Event,
+    NumbersDrawn,
     Recorded,
     SessionConnected,
     SessionDisconnected,
@@ -199,6 +201,9 @@ class Simulation:
         elif isinstance(command, DrawTopicIds):
             ids = [self._draw() for _ in range(command.count)]
             self._inbox.append(("draw", TopicIdsDrawn(issued.id, ids)))
+        elif isinstance(command, DrawNumbers):
+            numbers = [self._draw_below(bound) for bound in command.bounds]
+            self._inbox.append(("draw", NumbersDrawn(issued.id, numbers)))
         elif isinstance(command, Stop):
             self.is_stopped = True
             if self.zookeeper.is_live(self.session):
@@ -252,6 +257,10 @@ class Simulation:
     def _draw(self) -> bytes:
         self._drawn += 1
         return self._drawn.to_bytes(16, "big")
+
+    def _draw_below(self, bound: int) -> int:
+        self._drawn += 1
+        return self._drawn % bound
 
     # The rest of the cluster
 

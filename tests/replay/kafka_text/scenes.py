@@ -29,6 +29,7 @@ from tests.core.endpoint import (
     controlled_shutdown,
     proposal,
 )
+from tests.core.topic_requests import create, delete, grow, new_topic
 
 OLD = "2.6"
 """Leaders write ISRs themselves."""
@@ -273,6 +274,15 @@ def partition_without_a_leader_is_deleted() -> Cluster:
     return cluster
 
 
+def topics_by_request() -> Cluster:
+    """Tools create a topic, let it grow and delete it; brokers do that in Kafka."""
+    cluster = Cluster(1, 2).start()
+    create(cluster, new_topic("t", given={0: [1, 2]}), new_topic("u", 1, 3))
+    grow(cluster, "t", 2, [2, 1])
+    delete(cluster, "t")
+    return cluster
+
+
 # Elections ----------------------------------------------------------------------------------------
 
 
@@ -445,6 +455,7 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     deletion_waits_for_a_broker,
     replica_cannot_be_deleted,
     partition_without_a_leader_is_deleted,
+    topics_by_request,
     preferred_elections,
     unclean_elections_are_enabled,
     election_meets_another_version,

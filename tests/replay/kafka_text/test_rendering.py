@@ -50,6 +50,17 @@ def test_a_line_stands_at_its_event() -> None:
     assert all(clocks[line.seq] == line.wall_ns for line in lines)
 
 
+def test_what_tools_ask_for_reads_as_what_brokers_write() -> None:
+    """Kafka's controller sees the znodes only."""
+    by_request = scenes.topics_by_request()
+    by_znode = Cluster(1, 2).start()
+    topic_id = znodes.write_topic_id(bytes(15) + b"\x01")
+    by_znode.create_topic("t", {0: [1, 2]}, topic_id=topic_id)
+    by_znode.create_topic("t", {0: [1, 2], 1: [2, 1]}, topic_id=topic_id)
+    by_znode.put(znodes.delete_topic_path("t"), b"")
+    assert messages(by_request) == messages(by_znode)
+
+
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda one: one.__name__)
 def test_who_follows_the_fold_changes_nothing(scene: Callable[[], Cluster]) -> None:
     cluster = scene()
