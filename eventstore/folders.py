@@ -77,6 +77,11 @@ def _no_segments(path: Path) -> NotALog:
     return NotALog(path, "holds no segment (a file named 00000000000000000001.refold)")
 
 
+def write_ahead_log(segment: Path) -> Path:
+    """Where SQLite keeps what is not in the segment's own file yet."""
+    return segment.with_name(segment.name + "-wal")
+
+
 def discard(segment: Path) -> None:
     """Remove a segment that was not finished, with SQLite's files beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):

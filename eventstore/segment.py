@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -173,7 +174,9 @@ class Segment:
     def _connect(self, living: bool) -> Database:
         if not self.path.exists():
             raise LogNotFound(self.path, "no such file")
-        wal = self.path.with_name(self.path.name + "-wal")
+        if not self.path.stat().st_size:
+            raise NotALog(self.path, f"is an empty file: {PUT_A_COPY}")
+        wal = folders.write_ahead_log(self.path)
         if not living and not (wal.exists() and wal.stat().st_size):
             return self._open(self.path, "mode=ro&immutable=1")
         if not living:
@@ -192,6 +195,8 @@ class Segment:
             uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )
         self._resources.callback(connection.close)
+        # Bytes that were changed into text are found by their type, whatever they are.
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         database = Database(connection, execute_plugins=False)
         try:
             database.execute("select count(*) from sqlite_schema").fetchone()

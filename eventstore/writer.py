@@ -3,6 +3,7 @@
 One writer, one transaction a call, on disk when the call returns (synchronous=FULL).
 """
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -63,13 +64,19 @@ class LogWriter:
 
         Raises LogExists (one log is one run of the daemon), LogLocked, LogReadOnly, LogFull.
         """
+        is_new = not folder.exists()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise from_os(error, folder) from None
         if folders.segments_in(folder):
             raise LogExists(folder, "holds a log already: give each run a folder of its own")
-        return cls(folder, header, segment_bytes, busy_ms)
+        try:
+            return cls(folder, header, segment_bytes, busy_ms)
+        except BaseException:
+            if is_new:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     @property
     def tip(self) -> Tip:

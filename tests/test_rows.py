@@ -1,11 +1,15 @@
-"""Every row of the scenario tables (kafka-controller-behaviour.md, section 17) is accounted for."""
+"""Every row of docs/rows is accounted for: shown by tests that notice when a rule is taken out."""
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tools.mutations.listing import read_mutations
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs/rows/scenarios.md", ROOT / "docs/rows/units.md")
@@ -26,23 +30,68 @@ COUNTS = {
 """How many rows each table has."""
 
 ROWS = {f"{table}-{number:02}" for table, count in COUNTS.items() for number in range(1, count + 1)}
-_ROW = re.compile(r"\| *([A-Z]{2}-\d\d) *\| *(.+?) *\|")
-_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)")
+FOLDERS = ("tests/core", "tests/zookeeper")
+"""Where the tests of rows are."""
+
+DOES_NOT_APPLY = "does not apply: "
+REASON_WORDS_MIN = 6
+_ROW = re.compile(r"\| ([A-Z]{2}-\d\d) \| [^|]+ \| ([^|]+) \|")
+_TEST = re.compile(r"`(tests/[^`]+::[^`]+)`")
+_CARRIED = re.compile(r"(?<![A-Z])([A-Z]{2})[_-](\d\d)(?!\d)")
+_CASE = re.compile(r'"[A-Z]{2}-\d\d[^"]*"\)')
+"""A row's id that a parametrized test gives to a case."""
+_ELSEWHERE = re.compile(r"\bissue \d|\bKB \d|\b[\w-]+\.md\b")
+"""What only those understand who have more than this repository, or have to look it up."""
 
 
-def entries(page: Path) -> list[tuple[str, str]]:
-    """The rows of a page and what it says of them."""
-    return [found.groups() for line in page.read_text().splitlines() if (found := _ROW.match(line))]
+def entries() -> list[tuple[str, str]]:
+    """The rows of both pages and what is said of them."""
+    lines = [line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines()]
+    return [found.groups() for line in lines if (found := _ROW.fullmatch(line))]
+
+
+def shown_by(row: str, text: str) -> list[str]:
+    """The tests named there that carry the row's id in their name or in that of their case."""
+    return [name for name in _TEST.findall(text) if row in rows_of(name)]
+
+
+def rows_of(name: str) -> set[str]:
+    """The rows whose ids a test carries."""
+    carried = _CARRIED.findall(name.partition("::")[2])
+    return {f"{table}-{number}" for table, number in carried} & ROWS
+
+
+def is_named(name: str, names: frozenset[str]) -> bool:
+    """Whether a test is among them, or a case of it where it is named without one."""
+    return name in names or any(one.startswith(f"{name}[") for one in names)
 
 
 @cache
-def functions_in(module: str) -> frozenset[str]:
-    path = ROOT / module
-    if not path.is_file():
-        return frozenset()
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    functions = ast.FunctionDef | ast.AsyncFunctionDef
-    return frozenset(node.name for node in nodes if isinstance(node, functions))
+def functions() -> frozenset[str]:
+    """Every test of the folders, without its cases."""
+    return frozenset(
+        f"{module.relative_to(ROOT)}::{node.name}"
+        for folder in FOLDERS
+        for module in (ROOT / folder).glob("test_*.py")
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+    )
+
+
+@cache
+def cases() -> frozenset[str]:
+    """The tests of the modules that give rows to cases, as pytest names them, case by case."""
+    modules = [
+        str(module.relative_to(ROOT))
+        for folder in FOLDERS
+        for module in (ROOT / folder).glob("test_*.py")
+        if _CASE.search(module.read_text(encoding="utf-8"))
+    ]
+    options = ["--collect-only", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, *modules]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return frozenset(line for line in found.stdout.splitlines() if "[" in line)
 
 
 def test_there_are_233_rows() -> None:
@@ -50,23 +99,53 @@ def test_there_are_233_rows() -> None:
 
 
 def test_every_row_is_on_one_page() -> None:
-    listed = [row for page in PAGES for row, _ in entries(page)]
-    assert sorted(listed) == sorted(ROWS)
+    assert sorted(row for row, _ in entries()) == sorted(ROWS)
+
+
+def test_the_tests_that_a_page_names_exist() -> None:
+    named = {name for _, text in entries() for name in _TEST.findall(text)}
+    assert named - functions() - cases() == set()
+
+
+def test_every_row_that_applies_has_a_test_that_carries_its_id() -> None:
+    applying = [entry for entry in entries() if not entry[1].startswith(DOES_NOT_APPLY)]
+    assert [row for row, text in applying if not shown_by(row, text)] == []
+
+
+def test_every_test_that_carries_a_row_is_named_there() -> None:
+    named = {row: shown_by(row, text) for row, text in entries()}
+    unnamed = {
+        (row, name)
+        for name in functions() | cases()
+        for row in rows_of(name)
+        if not {name, name.partition("[")[0]} & set(named.get(row, ()))
+    }
+    assert sorted(unnamed) == []
+
+
+def test_every_test_of_a_row_notices_a_mutation() -> None:
+    """Where the page names a case, a mutation must name that case."""
+    mutated = frozenset(name for one in read_mutations(ROOT) for name in one.tests)
+    tests = [(row, name) for row, text in entries() for name in shown_by(row, text)]
+    assert [(row, name) for row, name in tests if not is_named(name, mutated)] == []
+
+
+def test_the_tests_that_mutations_name_exist() -> None:
+    named = {name for one in read_mutations(ROOT) for name in one.tests if name.startswith(FOLDERS)}
+    assert {name.partition("[")[0] for name in named} - functions() == set()
+    assert {name for name in named if rows_of(f"::{name.partition('[')[2]}")} - cases() == set()
+
+
+def test_a_reason_is_words() -> None:
+    reasons = {
+        row: _TEST.sub("", text.removeprefix(DOES_NOT_APPLY))
+        for row, text in entries()
+        if text.startswith(DOES_NOT_APPLY)
+    }
+    assert [row for row, why in reasons.items() if len(why.split()) < REASON_WORDS_MIN] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_tests_that_a_page_names_exist(page: Path) -> None:
-    named = _TEST.findall(page.read_text(encoding="utf-8"))
-    assert named
-    assert [one for one in named if one[1] not in functions_in(one[0])] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_row_has_a_test_or_a_reason(page: Path) -> None:
-    reasons = ("issue ", "does not apply: ")
-    bare = [
-        row
-        for row, text in entries(page)
-        if not _TEST.search(text) and not text.startswith(reasons)
-    ]
-    assert bare == []
+def test_a_row_is_understood_without_other_papers(page: Path) -> None:
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert [line for line in rows if _ELSEWHERE.search(line)] == []

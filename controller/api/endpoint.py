@@ -136,6 +136,8 @@ class ApiEndpoint:
             *("-m", "controller.api.front", str(link), str(os.getpid())),
             pass_fds=descriptors,
             stdin=asyncio.subprocess.DEVNULL,
+            # Signals to the daemon's whole group are for the daemon, from the front's start on.
+            start_new_session=True,
         )
 
     def _setup(self) -> Setup:
@@ -145,9 +147,10 @@ class ApiEndpoint:
         )
 
     def _take(self, message: object, liveness: Liveness) -> None:
+        liveness.answered()
         match message:
             case Pong():
-                liveness.answered()
+                pass
             case Asked(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")

@@ -40,7 +40,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """For all else that is held as a whole, one and all large ones together: what the front itself
     has to read, and what only a broker asks of the controller and none has sent. Of the latter no
     AlterPartition can succeed, whatever is in it."""
-    other_transfer_ms: int = 5_000
-    """For a large one of either to come, which keeps the others waiting."""
+    large_transfer_ms: int = 5_000
+    """For a large one of any of these to come when it has its room, which keeps others waiting."""
     other_bytes_per_second: int = 128 * 1024
     """At which either go to the controller: the event log grows by them."""

@@ -6,7 +6,7 @@ from typing import Final
 import anyio
 
 _ASKED_EVERY_S: Final = 1.0
-_SILENT_S_MAX: Final = 5.0
+_SILENT_S_MAX: Final = 10.0
 _START_S_MAX: Final = 30.0
 """Until the first answer: a Python starts, perhaps on a busy machine."""
 

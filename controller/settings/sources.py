@@ -77,8 +77,8 @@ def chosen(key: str, layers: list[list[Given]]) -> Given | None:
     """What counts for a key: the first layer that gives it; the daemon's own goes before."""
     own = key if key.startswith(OWN) else OWN + key
     for layer in layers:
-        given = {one.key: one for one in layer if one.text}
-        found = given.get(own) or given.get(key)
-        if found:
-            return found
+        given = {one.key: one for one in layer}
+        for found in (given.get(own), given.get(key)):
+            if found and found.text:
+                return found
     return None

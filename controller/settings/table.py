@@ -287,6 +287,10 @@ REFUSED: Final = {
     "alter.config.policy.class.name": "it is a plugin, and refold cannot ask it before a "
     "configuration changes. Take it out of the daemon's file: brokers change configurations, and "
     "ask their own",
+    "authorizer.class.name": "it is a plugin, and refold cannot ask it: what it forbids, refold's "
+    "endpoint would allow. The brokers' own go on without it here",
+    "client.quota.callback.class": "it is a plugin, and refold cannot ask it: refold has no client "
+    "quotas. The brokers' own go on without it here",
     "process.roles": "it is a KRaft setting, and refold is a controller for ZooKeeper mode",
     "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
     "role belongs to a KRaft controller then",
@@ -297,8 +301,6 @@ REFUSED: Final = {
 """Keys of Kafka that must not be set, or not to true: what they stand for, refold does not do."""
 
 IGNORED: Final = {
-    "authorizer.class.name": "refold has no authorizer; the brokers' own go on",
-    "client.quota.callback.class": "refold has no client quotas; the brokers' own go on",
     "max.connections.per.ip.overrides": "refold has one limit for all addresses, "
     "max.connections.per.ip",
     "max.connection.creation.rate": "refold does not limit how often clients connect; "

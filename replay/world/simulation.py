@@ -4,6 +4,7 @@ What the daemon does with sockets is done here with values: commands go to the w
 back as events, the clock is a number that the caller moves. The same steps give the same log.
 """
 
+import struct
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
@@ -47,6 +48,7 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
+from replay.errors import ReplayError
 from replay.world.brokers import PartitionError, WorldBroker
 from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.requests import Exists, GetData, Request, Result
@@ -64,6 +66,8 @@ _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaReque
 
 _SESSION_TIMEOUT_MS: Final = 6000
 _START_MS: Final = 1_700_000_000_000
+_EVENTS_OF_A_RUN_MAX: Final = 20_000
+"""No cluster of this size has so much to do: the controller goes round in circles."""
 PERSISTENT: Final = (
     "/brokers",
     znodes.BROKER_IDS,
@@ -164,9 +168,15 @@ class Simulation:
         self.run()
 
     def run(self) -> None:
-        """Fold what is waiting, carry the commands out, and so on until all is quiet."""
+        """Fold what is waiting, carry the commands out, and so on until all is quiet.
+
+        Raises ReplayError where it never is.
+        """
+        begun = len(self.history)
         self._collect_watches()
         while self._inbox and not self.is_stopped:
+            if len(self.history) - begun > _EVENTS_OF_A_RUN_MAX:
+                raise ReplayError(f"{_EVENTS_OF_A_RUN_MAX} events in a row, and no end")
             channel, event = self._inbox.popleft()
             self.now_ms += 1
             recorded = Recorded(
@@ -255,8 +265,9 @@ class Simulation:
         return stat.czxid if stat else None
 
     def _draw(self) -> bytes:
+        """Another one each time, also by another controller of the same cluster."""
         self._drawn += 1
-        return self._drawn.to_bytes(16, "big")
+        return struct.pack(">QQ", self._admin, self._drawn)
 
     def _draw_below(self, bound: int) -> int:
         self._drawn += 1

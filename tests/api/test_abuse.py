@@ -13,7 +13,9 @@ import anyio
 import pytest
 
 from controller.api.limits import Limits
+from controller.core.commands import AnswerAlterPartition
 from controller.core.events import AlterPartitionReceived
+from controller.core.values import Broker
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
 from tests.api.client import (
     ALLOCATE_PRODUCER_IDS,
@@ -185,9 +187,33 @@ async def test_large_requests_that_never_become_whole_keep_no_broker_out(
         await anyio.sleep(1)
 
 
+async def test_large_requests_under_one_brokers_name_keep_no_other_out(serve: Serve) -> None:
+    """They have its epoch, too: they hold up that one, where it has a large request itself."""
+    served = await serve(brokers=(KNOWN, Broker(2, KNOWN.epoch, ())))
+    frame = alter_partition_frame(100_000, 2)
+    async with connected(6, served.port) as liars, answered_in_time(served, 3000):
+        for client in liars:
+            client.writer.write(pack(">i", 8 * MIB - 8) + frame[4:])
+        await anyio.sleep(1)
+
+
+async def test_a_broker_has_one_large_request_under_way(served: Served) -> None:
+    served.answers_itself = False
+    async with connected(3, served.port) as clients:
+        for client in clients[:2]:
+            client.writer.write(alter_partition_frame(5000))
+        (first,) = await served.has_events(1)
+        clients[2].writer.write(alter_partition_frame(1))
+        _, small = await served.has_events(2)
+        assert isinstance(small, AlterPartitionReceived)
+        assert len(small.partitions) == 1
+        served.endpoint.answer(AnswerAlterPartition(first.request, 0))
+        assert len(await served.has_events(3)) == 3
+
+
 async def test_a_large_request_that_stands_still_gives_its_room_to_the_next(serve: Serve) -> None:
     """Of others than brokers the largest take all the room, each for its time."""
-    served = await serve(other_transfer_ms=2000)
+    served = await serve(large_transfer_ms=2000)
     async with connected(2, served.port) as (holder, client):
         holder.writer.write(pack(">i", MIB) + HEAD + bytes(MIB - 1000))
         await holder.writer.drain()

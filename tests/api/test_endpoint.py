@@ -213,6 +213,13 @@ def children() -> set[int]:
     return {int(one) for one in listing.split()}
 
 
+async def test_a_signal_to_the_daemons_group_is_not_for_the_front(served: Served) -> None:
+    """From the front's first moment on: the daemon ends it when its role is handed back."""
+    async with Client(served.port):
+        (front,) = children()
+        assert os.getpgid(front) != os.getpgid(0)
+
+
 async def test_a_front_that_ends_is_replaced(served: Served) -> None:
     async with Client(served.port) as broker:
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
@@ -240,7 +247,9 @@ async def test_a_front_that_hangs_is_replaced(
     async with Client(served.port) as broker:
         answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         assert answer.producer_id_len == 1000
-    assert "serves the endpoint did not answer for 5 s and was killed; it is started" in caplog.text
+    assert (
+        "serves the endpoint did not answer for 10 s and was killed; it is started" in caplog.text
+    )
 
 
 async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung(

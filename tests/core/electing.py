@@ -6,8 +6,8 @@ import msgspec
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import AnswerElectLeaders, StartTimer
-from controller.core.events import ElectLeadersReceived
+from controller.core.commands import AnswerElectLeaders, CancelTimer, StartTimer
+from controller.core.events import ElectLeadersReceived, TimerFired
 from controller.core.procedures.rebalance import rebalance_timer
 from replay.world.requests import CreateSequential
 from tests.core.cluster import Cluster, Seen
@@ -100,8 +100,21 @@ def timer(cluster: Cluster) -> str:
 
 
 def rebalance(cluster: Cluster) -> None:
-    """It is time for the automatic elections."""
+    """It is time for the automatic elections, for which a timer must run."""
+    assert runs(cluster, timer(cluster))
     cluster.fire(timer(cluster))
+
+
+def runs(cluster: Cluster, name: str) -> bool:
+    """Whether a timer was started, and has neither run out nor been cancelled since."""
+    running = False
+    for recorded, issued in cluster.history:
+        if recorded.event == TimerFired(name):
+            running = False
+        for one in issued:
+            if isinstance(one.command, StartTimer | CancelTimer) and one.command.timer == name:
+                running = isinstance(one.command, StartTimer)
+    return running
 
 
 def delays(seen: Seen) -> list[int]:

@@ -1,5 +1,7 @@
 """AlterPartition: rows CI-39 to CI-44, OB-13 of KB 17, and the checks of KB 11.2."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -19,9 +21,13 @@ def cluster_with(*replicas: int, **settings: str) -> Cluster:
     return cluster
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_CI_39_the_present_state_is_answered_again(version: int) -> None:
-    cluster = cluster_with(1, 2)
+@pytest.mark.parametrize(
+    ("protocol", "version"),
+    [("2.7-IV0", 0), ("2.7-IV0", 1), ("3.9", 0), ("3.9", 1), ("3.9", 2), ("3.9", 3)],
+)
+def test_CI_39_the_present_state_is_answered_again(protocol: str, version: int) -> None:
+    """Topics have no ids at 2.7, and versions from 2 on name them by id only."""
+    cluster = cluster_with(1, 2, inter_broker_protocol_version=protocol)
     by_id = version >= 2
     same = proposal(cluster, "t", 0, by_id=by_id)
     answer = alter_partition(cluster, 1, same, version=version)
@@ -112,6 +118,17 @@ def test_CI_43_unknown_topics_and_partitions() -> None:
     assert (one.topic, one.error) == ("nobody", codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 
+def with_differences(cluster: Cluster, changed: dict[str, Any]) -> ProposedState:
+    """A proposal whose `leader_epoch` and `partition_epoch` are differences to the present ones."""
+    now = proposal(cluster, "t", 0)
+    epochs = {
+        name: getattr(now, name) + changed[name]
+        for name in ("leader_epoch", "partition_epoch")
+        if name in changed
+    }
+    return proposal(cluster, "t", 0, **(changed | epochs))
+
+
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
@@ -125,20 +142,14 @@ def test_CI_43_unknown_topics_and_partitions() -> None:
         ({"recovery_state": 1, "partition_epoch": +1}, codes.NOT_CONTROLLER),
     ],
 )
-def test_CI_43_states_that_do_not_fit(changed: dict[str, object], error: int) -> None:
-    """`leader_epoch` and `partition_epoch` are differences to the present ones."""
+def test_CI_43_states_that_do_not_fit(changed: dict[str, Any], error: int) -> None:
     cluster = cluster_with(1, 2)
     # An election and an ISR change, so that there are lower epochs to send.
     cluster.stop_broker(2)
     cluster.start_broker(2)
     alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1, 2)))
-    now = proposal(cluster, "t", 0)
-    fields = dict(changed)
-    for name in ("leader_epoch", "partition_epoch"):
-        if name in fields:
-            fields[name] = getattr(now, name) + fields[name]
     before = cluster.state("t", 0)
-    [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, **fields)).partitions
+    [one] = alter_partition(cluster, 1, with_differences(cluster, changed)).partitions
     assert (one.error, one.leader, one.isr) == (error, 0, ())
     assert cluster.state("t", 0) == before
 
@@ -149,20 +160,59 @@ def test_CI_43_an_unknown_recovery_state_fails_the_whole_request() -> None:
     assert (answer.error, answer.partitions) == (codes.UNKNOWN_SERVER_ERROR, ())
 
 
-def test_CI_44_after_an_unclean_election_the_isr_grows_only_with_recovery() -> None:
+RECOVERING_STATE = "leader 1 e 3 isr [1] v 3 ce 1 recovering"
+
+
+def led_uncleanly() -> Cluster:
+    """t-0 [1,2], led by 1, which is recovering; 2 lives, too."""
     cluster = Cluster(1, 2, unclean_leader_election_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.stop_broker(1)
     cluster.stop_broker(2)
     cluster.start_broker(1)
-    assert cluster.state("t", 0) == "leader 1 e 3 isr [1] v 3 ce 1 recovering"
+    assert cluster.state("t", 0) == RECOVERING_STATE
     cluster.start_broker(2)
+    return cluster
+
+
+def test_CI_44_after_an_unclean_election_the_isr_grows_only_with_recovery() -> None:
+    cluster = led_uncleanly()
     grown = {"isr": (1, 2)}
     [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, **grown)).partitions
     assert one.error == codes.INVALID_REQUEST
     recovered = proposal(cluster, "t", 0, recovery_state=0, **grown)
     [one] = alter_partition(cluster, 1, recovered).partitions
     assert (one.error, one.isr, one.recovery_state) == (codes.NONE, (1, 2), 0)
+
+
+def test_CI_44_the_sender_must_be_known_by_its_present_epoch() -> None:
+    cluster = led_uncleanly()
+    grown = proposal(cluster, "t", 0, isr=(1, 2), recovery_state=0)
+    for broker, broker_epoch in ((1, cluster.broker_epoch(1) - 1), (99, cluster.broker_epoch(1))):
+        answer = alter_partition(cluster, broker, grown, broker_epoch=broker_epoch)
+        assert answer == AnswerAlterPartition(answer.request, codes.STALE_BROKER_EPOCH)
+    assert cluster.state("t", 0) == RECOVERING_STATE
+
+
+@pytest.mark.parametrize("recovery_state", [0, 1], ids=["recovered", "recovering"])
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"partition_epoch": -1}, codes.INVALID_UPDATE_VERSION),
+        ({"partition_epoch": +1}, codes.NOT_CONTROLLER),
+        ({"leader_epoch": -1}, codes.FENCED_LEADER_EPOCH),
+        ({"leader_epoch": +1}, codes.NOT_CONTROLLER),
+    ],
+    ids=["v-1", "v+1", "e-1", "e+1"],
+)
+def test_CI_44_epochs_are_looked_at_before_the_recovery_state(
+    changed: dict[str, Any], error: int, recovery_state: int
+) -> None:
+    cluster = led_uncleanly()
+    wrong = with_differences(cluster, changed | {"isr": (1, 2), "recovery_state": recovery_state})
+    [one] = alter_partition(cluster, 1, wrong).partitions
+    assert (one.error, one.leader, one.isr) == (error, 0, ())
+    assert cluster.state("t", 0) == RECOVERING_STATE
 
 
 def test_OB_13_another_order_is_written() -> None:

@@ -155,6 +155,7 @@ def test_a_topic_that_is_overwritten(data: bytes) -> None:
         {"partitions": {"0": [1]}, "adding_replicas": {"0": [HUGE]}},
         {"partitions": {"0": [1]}, "topic_id": "short"},
         {"partitions": {"0": [1]}, "topic_id": "é" * 22},
+        {"partitions": {"0": [1]}, "topic_id": "+/" + "a" * 20},
         {"partitions": {"0": [1]}, "topic_id": 7},
     ],
 )
@@ -164,6 +165,42 @@ def test_a_topic_that_makes_no_sense(content: dict[str, object]) -> None:
     seen = cluster.seen()
     cluster.put(path, msgspec.json.encode({"version": 3} | content))
     assert seen.notices() == [("unreadable_znode", path)]
+    assert_works(cluster)
+
+
+@pytest.mark.parametrize(
+    ("content", "lacks"),
+    [({"0": [1], "1": []}, "no_replicas"), ({}, "no_partitions")],
+)
+def test_a_topic_that_lacks_what_it_needs(content: dict[str, list[int]], lacks: str) -> None:
+    path = znodes.topic_path("t")
+    cluster = Cluster(1).start()
+    seen = cluster.seen()
+    cluster.put(path, msgspec.json.encode({"version": 3, "partitions": content}))
+    assert (lacks, path) in seen.notices()
+    assert_works(cluster)
+    seen = cluster.seen()
+    cluster.expire()
+    assert (lacks, path) in seen.notices()
+
+
+@pytest.mark.parametrize(
+    ("content", "lacks"),
+    [
+        ({"0": [1], "1": []}, "no_replicas"),
+        ({}, "partitions_missing"),
+        ({"0": []}, "partitions_missing"),
+    ],
+)
+def test_a_topic_that_loses_what_it_needs(content: dict[str, list[int]], lacks: str) -> None:
+    """What is known goes on."""
+    path = znodes.topic_path("t")
+    cluster = Cluster(1).start()
+    cluster.create_topic("t", {0: [1]})
+    seen = cluster.seen()
+    cluster.put(path, msgspec.json.encode({"version": 3, "partitions": content}))
+    assert seen.notices() == [(lacks, path)]
+    assert cluster.partition("t", 0).replicas == (1,)
     assert_works(cluster)
 
 

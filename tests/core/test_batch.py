@@ -1,69 +1,23 @@
-"""One batch of broker requests, row by row of KB 17.7 (Kafka's ControllerChannelManagerTest)."""
+"""LeaderAndIsr and UpdateMetadata of a batch, row by row of KB 17.7 (ControllerChannelManagerTest).
 
-import pytest
+The rows of StopReplica are in test_batch_stop_replica.py.
+"""
 
-from controller.core.batch import RequestBatch
 from controller.core.commands import (
     LeaderAndIsrRequest,
     Notice,
-    StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
 from controller.core.events import BrokerAnswered
 from controller.core.procedures.responses import process_broker_answer
-from controller.core.state import Partition
-from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
-from controller.core.values import RECOVERING, Assignment, LeaderAndIsr
-from tests.core.driving import CONTROLLER_ID, EPOCH, Driven, broker
-
-VERSIONS = [
-    ("2.4-IV0", 3, 5, 1),
-    ("2.4-IV1", 4, 6, 2),
-    ("2.5-IV0", 4, 6, 2),
-    ("2.6-IV0", 4, 6, 3),
-    ("2.8-IV0", 4, 6, 3),
-    ("2.8-IV1", 5, 7, 3),
-    ("3.1-IV0", 5, 7, 3),
-    ("3.2-IV0", 6, 7, 3),
-    ("3.3-IV3", 6, 7, 3),
-    ("3.4-IV0", 7, 8, 4),
-    ("3.9-IV0", 7, 8, 4),
-]
-"""inter.broker.protocol.version and the versions of LeaderAndIsr, UpdateMetadata, StopReplica."""
-
-each_version = pytest.mark.parametrize(
-    ("protocol", "leader_and_isr", "update_metadata", "stop_replica"),
-    VERSIONS,
-    ids=[one[0] for one in VERSIONS],
-)
-
-
-class Cluster(Driven):
-    """Brokers 1, 2, 3 and the partitions foo-0, foo-1 and bar-1, led by 1, 2 and 3."""
-
-    def __init__(self, protocol: str = "3.9-IV0", *, led: bool = True) -> None:
-        super().__init__(1, 2, 3, inter_broker_protocol_version=protocol)
-        self.context.channels |= dict.fromkeys((1, 2, 3), 1)
-        self.partitions: list[Partition] = []
-        for topic, number in (("foo", 0), ("foo", 1), ("bar", 1)):
-            partition = self.partition((1, 2, 3), topic=topic, number=number)
-            partition.topic.id = topic.encode().ljust(16)
-            if led:
-                leader = len(self.partitions) + 1
-                partition.leadership = LeaderAndIsr(leader, 4, (leader, 2), 9, EPOCH - 1)
-            self.partitions.append(partition)
-        self.batch: RequestBatch = self.controller.new_batch("test")
-
-    def send(self) -> None:
-        """Issue what the batch holds."""
-        self.controller.send(self.batch)
-        self.issued += self.controller.take_issued()
-
-    def lose_one_and_shut_one_down(self) -> None:
-        """Broker 2 is in controlled shutdown, 3 is gone."""
-        self.context.shutting_down[2] = None
-        del self.context.brokers[3]
+from controller.core.protocol_versions import ProtocolVersion
+from controller.core.triggers import LeaderAndIsrResponseReceived, Trigger
+from controller.core.values import RECOVERED, RECOVERING, Assignment, LeaderAndIsr
+from controller.wire.encoding import BatchEncoder
+from tests.core.batches import Cluster, each_version
+from tests.core.driving import CONTROLLER_ID, EPOCH, broker
 
 
 def test_CC_01_leader_and_isr_and_update_metadata_go_out() -> None:
@@ -93,6 +47,35 @@ def test_CC_01_leader_and_isr_and_update_metadata_go_out() -> None:
     }
     assert request.live_leaders == tuple((id, f"host{id}", 9092) for id in (1, 2, 3))
     assert list(cluster.update_metadata()) == [1, 2, 3]
+
+
+def answer_leader_and_isr(cluster: Cluster, *errors: tuple[str, int, int]) -> list[Trigger]:
+    """Broker 2 answers a LeaderAndIsr for all three partitions; the controller events."""
+    for partition in cluster.partitions:
+        cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    cluster.send()
+    answered = BrokerAnswered(cluster.issued[0].id, 2, 1, 0, list(errors))
+    process_broker_answer(cluster.controller, answered)
+    return list(cluster.controller.triggers)
+
+
+def test_CC_01_an_answer_that_tells_of_a_failed_directory_is_an_event() -> None:
+    (event,) = answer_leader_and_isr(Cluster(), ("foo", 0, KAFKA_STORAGE_ERROR))
+    assert isinstance(event, LeaderAndIsrResponseReceived)
+    assert event.asked == [("bar", 1), ("foo", 0), ("foo", 1)]
+
+
+def test_CC_01_every_answer_is_an_event_while_a_directory_is_known_as_failed() -> None:
+    cluster = Cluster()
+    cluster.context.offline_dirs[2] = {cluster.partitions[0]: None}
+    (event,) = answer_leader_and_isr(cluster)
+    assert isinstance(event, LeaderAndIsrResponseReceived)
+    assert event.asked == [("bar", 1), ("foo", 0), ("foo", 1)]
+
+
+def test_an_answer_that_says_nothing_of_directories_is_no_event() -> None:
+    """Kafka makes one of each answer, which then finds nothing to do."""
+    assert answer_leader_and_isr(Cluster(), ("foo", 0, STALE_CONTROLLER_EPOCH)) == []
 
 
 def test_CC_02_is_new_sticks() -> None:
@@ -125,6 +108,27 @@ def test_CC_04_leader_and_isr_version(
     request = cluster.leader_and_isr()[2]
     assert request.version == leader_and_isr
     assert request.partitions[0].leadership.recovery_state == RECOVERING
+
+
+@each_version
+def test_CC_04_what_older_versions_lack_is_left_out_of_the_bytes(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    def sent(recovery_state: int) -> bytes:
+        cluster = Cluster(protocol)
+        partition = cluster.partitions[0]
+        partition.topic.id = b"the id of foo..."
+        partition.leadership = LeaderAndIsr(1, 4, (1,), 9, EPOCH, recovery_state)
+        cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+        cluster.send()
+        request = cluster.leader_and_isr()[2]
+        (encoded,) = BatchEncoder().encode(request, request.version)
+        return encoded.head + encoded.rest
+
+    is_told_of_recovery = ProtocolVersion(protocol).at_least("3.2-IV0")
+    assert (sent(RECOVERING) != sent(RECOVERED)) == is_told_of_recovery
+    has_topic_id = ProtocolVersion(protocol).at_least("2.8-IV1")
+    assert (b"the id of foo..." in sent(RECOVERED)) == has_topic_id
 
 
 def test_CC_05_update_metadata_goes_out() -> None:
@@ -175,6 +179,8 @@ def test_CC_07_update_metadata_of_a_topic_that_is_queued_for_deletion() -> None:
         ("bar", 1): 3,
     }
     assert told["foo", 0].leadership == LeaderAndIsr(-2, 0, (1, 2), 0, EPOCH - 1)
+    isrs = {(one.topic.name, one.number): one.leadership.isr for one in cluster.partitions}  # type: ignore[union-attr]
+    assert {key: one.leadership.isr for key, one in told.items()} == isrs
 
 
 def test_CC_08_update_metadata_names_live_and_shutting_down_brokers() -> None:
@@ -292,170 +298,3 @@ def test_requests_carry_the_epoch_of_the_broker_that_they_go_to() -> None:
         (2, 17),
         (3, 1),
     }
-
-
-def test_CC_10_stop_replica_goes_out() -> None:
-    cluster = Cluster()
-    for partition in cluster.partitions:
-        cluster.batch.add_stop_replica((2,), partition, delete=False)
-    cluster.send()
-    assert cluster.requests() == [cluster.stop_replica()[2]]
-    assert cluster.stop_replica()[2].partitions == (
-        StopReplicaPartition("bar", 1, 4, False),
-        StopReplicaPartition("foo", 0, 4, False),
-        StopReplicaPartition("foo", 1, 4, False),
-    )
-
-
-def test_CC_11_delete_sticks() -> None:
-    cluster = Cluster()
-    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
-    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
-    cluster.send()
-    assert cluster.stop_replica()[2].partitions == (StopReplicaPartition("foo", 0, 4, True),)
-
-
-@each_version
-def test_CC_12_stop_replica_of_a_topic_that_is_queued_for_deletion(
-    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
-) -> None:
-    cluster = Cluster(protocol)
-    cluster.context.queued_for_deletion["foo"] = None
-    for partition in cluster.partitions:
-        cluster.batch.add_stop_replica((2,), partition, delete=True)
-    cluster.send()
-    assert cluster.stop_replica()[2].partitions == (
-        StopReplicaPartition("bar", 1, 4, True),
-        StopReplicaPartition("foo", 0, -2, True),
-        StopReplicaPartition("foo", 1, -2, True),
-    )
-    assert events_of_answers(cluster) == []
-
-
-@each_version
-def test_CC_13_the_answer_is_an_event_for_topics_whose_deletion_has_started(
-    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
-) -> None:
-    cluster = Cluster(protocol)
-    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
-    for partition in cluster.partitions:
-        cluster.batch.add_stop_replica((2,), partition, delete=True)
-    cluster.send()
-    assert events_of_answers(cluster) == [[("foo", 0), ("foo", 1)]]
-
-
-@each_version
-def test_CC_14_the_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
-    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
-) -> None:
-    cluster = Cluster(protocol)
-    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
-    for partition in cluster.partitions:
-        cluster.batch.add_stop_replica((2,), partition, delete=False)
-    cluster.send()
-    assert events_of_answers(cluster) == []
-
-
-@each_version
-def test_the_answer_is_an_event_for_what_the_request_deletes_only(
-    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
-) -> None:
-    cluster = Cluster(protocol)
-    foo_0, foo_1, _ = cluster.partitions
-    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
-    cluster.batch.add_stop_replica((2,), foo_0, delete=True)
-    cluster.batch.add_stop_replica((2,), foo_1, delete=False)
-    cluster.send()
-    assert events_of_answers(cluster) == [[("foo", 0)]]
-
-
-def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, int]]]:
-    """The partitions of each controller event that broker 2's answers lead to."""
-    for issued in cluster.issued:
-        answered = BrokerAnswered(issued.id, 2, 1, error, [])
-        process_broker_answer(cluster.controller, answered)
-    events = cluster.controller.triggers
-    assert all(isinstance(one, TopicDeletionStopReplicaResponseReceived) for one in events)
-    return [one.asked for one in events]  # type: ignore[union-attr]
-
-
-def test_no_answer_is_waited_for_where_a_broker_has_no_channel() -> None:
-    """What it is sent is dropped, so that none can come."""
-    cluster = Cluster()
-    del cluster.context.channels[2]
-    cluster.batch.add_leader_and_isr((2, 3), cluster.partitions[0], is_new=False)
-    cluster.batch.add_stop_replica((1, 2), cluster.partitions[1], delete=True)
-    cluster.send()
-    assert sorted(one.broker for one in cluster.context.in_flight.values()) == [1, 3]
-
-
-def test_an_answer_that_refuses_the_whole_request_is_an_event_for_what_it_lists() -> None:
-    """KB 8.2.2, 8.6: a stale broker epoch lists nothing."""
-    for error, listed in ((77, []), (-1, [("foo", 0, -1), ("foo", 1, -1), ("bar", 1, -1)])):
-        cluster = Cluster()
-        cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
-        for partition in cluster.partitions:
-            cluster.batch.add_stop_replica((2,), partition, delete=True)
-        cluster.send()
-        answered = BrokerAnswered(cluster.issued[0].id, 2, 1, error, listed)
-        process_broker_answer(cluster.controller, answered)
-        expected = [[(topic, number) for topic, number, _ in listed if topic == "foo"]]
-        events = list(cluster.controller.triggers)
-        assert [getattr(one, "asked", None) for one in events] == (expected if listed else [])
-
-
-def test_answers_that_come_without_the_role_are_no_events() -> None:
-    cluster = Cluster()
-    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
-    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
-    cluster.send()
-    cluster.controller.is_active = False
-    assert events_of_answers(cluster) == []
-
-
-@each_version
-def test_CC_15_delete_and_not_delete_are_mixed_from_version_3_on(
-    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
-) -> None:
-    cluster = Cluster(protocol)
-    foo_0, foo_1, bar_1 = cluster.partitions
-    cluster.batch.add_stop_replica((2,), bar_1, delete=False)
-    for partition in (foo_0, foo_1):
-        cluster.batch.add_stop_replica((2,), partition, delete=True)
-    cluster.send()
-    sent = [[one.delete for one in stop.partitions] for stop in cluster.of_kind(StopReplicaRequest)]
-    mixed = stop_replica >= 3
-    assert sent == ([[False, True, True]] if mixed else [[True, True], [False]])
-
-
-def test_CC_16_stop_replica_groups_by_broker() -> None:
-    cluster = Cluster()
-    for partition in cluster.partitions:
-        cluster.batch.add_stop_replica((2, 3), partition, delete=False)
-    cluster.send()
-    assert {id: len(one.partitions) for id, one in cluster.stop_replica().items()} == {2: 3, 3: 3}
-
-
-def test_CC_17_stop_replica_goes_to_live_and_shutting_down_brokers() -> None:
-    cluster = Cluster()
-    cluster.lose_one_and_shut_one_down()
-    cluster.batch.add_stop_replica((2, 3), cluster.partitions[0], delete=False)
-    cluster.send()
-    assert list(cluster.stop_replica()) == [2]
-
-
-@each_version
-def test_CC_18_stop_replica_version(
-    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
-) -> None:
-    cluster = Cluster(protocol)
-    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
-    cluster.send()
-    assert cluster.stop_replica()[2].version == stop_replica
-
-
-def test_partition_without_leadership_is_stopped_with_epoch_minus_one() -> None:
-    cluster = Cluster(led=False)
-    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
-    cluster.send()
-    assert cluster.stop_replica()[2].partitions[0].leader_epoch == -1

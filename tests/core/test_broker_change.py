@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import ReadZnodes, UpdateMetadataRequest
+from controller.core.commands import ReadZnodes, UpdateMetadataPartition, UpdateMetadataRequest
 from controller.core.controller import Controller
 from controller.core.events import BrokerAnswered
 from controller.core.operations import SetData
@@ -96,24 +96,27 @@ def test_CI_05_offline_replicas_are_spread_and_taken_back() -> None:
     cluster.create_topic("t", {0: [1, 3], 1: [1, 2]})
     cluster.stop_broker(3)
 
-    def told(broker: int) -> UpdateMetadataRequest:
-        return [
-            one.command
+    def told(broker: int) -> dict[int, UpdateMetadataPartition]:
+        """What a broker was told last of each partition."""
+        return {
+            partition.partition: partition
             for one in cluster.commands()
-            if isinstance(one.command, UpdateMetadataRequest)
-            and one.command.broker == broker
-            and any(partition.partition == 0 for partition in one.command.partitions)
-        ][-1]
+            if isinstance(one.command, UpdateMetadataRequest) and one.command.broker == broker
+            for partition in one.command.partitions
+        }
 
     for broker in (1, 2):
-        (partition,) = told(broker).partitions
-        assert partition.replicas == (1, 3)
-        assert partition.offline_replicas == (3,)
-        assert partition.leadership.isr == (1,)
+        first, second = told(broker)[0], told(broker)[1]
+        assert (first.replicas, first.offline_replicas) == ((1, 3), (3,))
+        assert first.leadership.isr == (1,)
+        assert (second.replicas, second.offline_replicas) == ((1, 2), ())
     cluster.start_broker(3)
     for broker in (1, 2, 3):
-        assert told(broker).partitions[0].replicas == (1, 3)
-        assert not any(one.offline_replicas for one in told(broker).partitions)
+        assert {number: one.replicas for number, one in told(broker).items()} == {
+            0: (1, 3),
+            1: (1, 2),
+        }
+        assert not any(one.offline_replicas for one in told(broker).values())
 
 
 def test_CI_06_a_broker_that_starts_hears_of_partitions_without_leader() -> None:
@@ -412,7 +415,16 @@ def test_EM_06_an_error_ends_its_event_and_nothing_else(monkeypatch: pytest.Monk
     assert list(cluster.fold.controller.context.brokers) == [1, 2, 3]
 
 
-def test_EM_05_one_event_is_handled_after_the_other() -> None:
+def test_EM_02_the_answer_to_an_update_metadata_is_processed() -> None:
+    cluster = Cluster(1).start()
+    (sent,) = [one for one in cluster.commands() if isinstance(one.command, UpdateMetadataRequest)]
+    seen = cluster.seen()
+    cluster.happen(BrokerAnswered(sent.id, 1, cluster.broker_epoch(1), 41, []), "broker:1")
+    assert seen.notices() == [("broker_error", "broker 1")]
+    assert cluster.fold.is_idle
+
+
+def test_one_event_is_handled_after_the_other() -> None:
     """A topic that appears while a broker's death is handled waits for its turn."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})

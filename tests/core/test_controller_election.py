@@ -27,8 +27,11 @@ def test_CI_02_the_epoch_outlives_the_controller() -> None:
 
 def test_CI_03_every_controller_raises_the_epoch() -> None:
     cluster = Cluster(1).start()
-    cluster.expire()
-    assert (cluster.controller(), cluster.epoch()) == (DAEMON, 2)
+    cluster.shut_down()
+    restarted = Cluster(zookeeper=cluster.zookeeper).start()
+    assert (restarted.controller(), restarted.epoch()) == (DAEMON, 2)
+    restarted.expire()
+    assert (restarted.controller(), restarted.epoch()) == (DAEMON, 3)
 
 
 def test_SU_35_the_epoch_znode_is_made_then_raised_by_version() -> None:
@@ -41,6 +44,36 @@ def test_SU_35_the_epoch_znode_is_made_then_raised_by_version() -> None:
         SetData(znodes.CONTROLLER_EPOCH, b"1", 0),
     ]
     assert cluster.version(znodes.CONTROLLER_EPOCH) == 1
+
+
+def test_SU_35_an_epoch_znode_that_somebody_made_meanwhile_is_raised_from_what_it_holds() -> None:
+    """Its creation is answered NODEEXISTS."""
+    cluster = Cluster()
+    made = by_rule(WriteAtomically, "create the controller epoch")
+    cluster.once(made, lambda: cluster.put_quietly(znodes.CONTROLLER_EPOCH, b"7"))
+    cluster.start()
+    assert (cluster.epoch(), cluster.version(znodes.CONTROLLER_EPOCH)) == (8, 1)
+    assert cluster.is_active
+
+
+def test_SU_35_an_epoch_that_another_raised_meanwhile_is_never_given_twice() -> None:
+    """BADVERSION: another became controller and ended between the read and the election."""
+    cluster = Cluster(1, 2)
+    cluster.once(ELECTION, lambda: cluster.zookeeper.end_session(cluster.take_role(2)))
+    seen = cluster.seen()
+    cluster.start()
+    assert len(seen.told("lost_election")) == 1
+    assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 2, True)
+
+
+def test_SU_35_the_controllers_id_is_there_until_the_role_is_given_up() -> None:
+    """It is deleted, not left there until the session ends."""
+    cluster = Cluster(1).start()
+    assert cluster.controller() == DAEMON
+    seen = cluster.seen()
+    cluster.shut_down()
+    assert seen.writes()[-1] == Delete(znodes.CONTROLLER, ANY_VERSION)
+    assert cluster.controller() is None
 
 
 def test_CI_26_a_controller_that_was_replaced_makes_no_topic() -> None:
@@ -150,8 +183,10 @@ def test_a_node_of_an_earlier_session_with_the_own_id_is_somebody_elses() -> Non
 
 
 def test_SU_36_the_role_is_never_taken_from_kraft() -> None:
+    """Once its node is deleted, as an operator who goes back does, the next epoch is ours."""
     cluster = Cluster(1, take_over=True)
-    cluster.ask(Create(znodes.CONTROLLER_EPOCH, b"2"))
+    cluster.ask(Create(znodes.CONTROLLER_EPOCH, b"1"))
+    cluster.ask(SetData(znodes.CONTROLLER_EPOCH, b"2", 0))
     kraft = b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":5}'
     cluster.zookeeper.apply(
         cluster.zookeeper.create_session(), Create(znodes.CONTROLLER, kraft, ephemeral=True), 0
@@ -165,6 +200,10 @@ def test_SU_36_the_role_is_never_taken_from_kraft() -> None:
         "refold must not run in this cluster"
     ]
     assert seen.writes() == []
+    cluster.remove_quietly(znodes.CONTROLLER)
+    later = Cluster(zookeeper=cluster.zookeeper).start()
+    assert (later.controller(), later.epoch(), later.is_active) == (DAEMON, 3, True)
+    assert later.version(znodes.CONTROLLER_EPOCH) == 2
 
 
 def test_a_persistent_controller_znode_is_refused() -> None:

@@ -184,6 +184,7 @@ def test_CI_52_a_topic_that_got_its_id_later_can_be_deleted() -> None:
     cluster = Cluster(zookeeper=before.zookeeper)
     cluster.brokers = before.brokers
     cluster.start()
+    assert cluster.topic("t").topic_id is not None
     assert cluster.broker(1).logs == {("t", 0): cluster.topic("t").topic_id}
     mark(cluster, "t")
     assert left_of(cluster, "t") == []

@@ -382,6 +382,7 @@ def test_OB_15_an_epoch_that_is_changed_from_outside(rules: str, how: str, epoch
     if rules == "kafka":
         assert cluster.state("t", 0) is None
         assert seen.requested() == {}
+        assert cluster.fold.term == 1
         return
     assert cluster.state("t", 0) == f"leader 1 e 0 isr [1,2] v 0 ce {epoch}"
     assert cluster.epoch() == epoch

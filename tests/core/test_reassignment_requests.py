@@ -35,7 +35,7 @@ from tests.core.reassigning import (
 )
 
 UNKNOWN = ("nobody", 0)
-T1 = ("t", 1)
+T1, T4 = ("t", 1), ("t", 4)
 
 
 # The API ----------------------------------------------------------------------------------------
@@ -61,16 +61,29 @@ T1 = ("t", 1)
         ),
         (UNKNOWN, [], codes.INVALID_REPLICA_ASSIGNMENT, "The replica list is empty."),
         (UNKNOWN, [1], codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
-        (T1, [1], codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
+        (T4, [1], codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
         (T0, None, codes.NO_REASSIGNMENT_IN_PROGRESS, ""),
         (UNKNOWN, None, codes.NO_REASSIGNMENT_IN_PROGRESS, ""),
     ],
+    ids=[
+        "empty",
+        "negative and twice",
+        "negative and dead",
+        "dead",
+        "unknown topic and dead",
+        "unknown topic and empty",
+        "unknown topic",
+        "unknown partition",
+        "nothing to cancel",
+        "unknown topic to cancel",
+    ],
 )
-def test_targets_are_judged_in_kafkas_order(
+def test_SU_28_targets_are_judged_in_kafkas_order(
     name: tuple[str, int], target: Sequence[int] | None, error: int, message: str
 ) -> None:
     """KB 7.3 steps 2 and 3: the list itself, then who lives, then whether it exists."""
-    cluster = cluster_of(3, 1, 2)
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {number: [1, 2] for number in range(4)})
     seen = cluster.seen()
     answer = ask(cluster, (name, target))
     assert answer.partitions == (PartitionAnswer(*name, error, message),)
@@ -182,7 +195,7 @@ def test_a_state_that_the_leader_wrote_meanwhile_is_read_again() -> None:
 # Lists ------------------------------------------------------------------------------------------
 
 
-def test_lists_name_what_is_under_way_only() -> None:
+def test_SU_29_lists_name_what_is_under_way_only() -> None:
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("u", {0: [1], 1: [1], 2: [2]})
     cluster.create_topic("t", {0: [1, 2]})

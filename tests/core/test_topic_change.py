@@ -121,6 +121,12 @@ def test_a_state_znode_that_is_there_already_is_left_alone() -> None:
     assert ("no_leader_created", "t-0") in seen.notices()
 
 
+def names_by_id(cluster: Cluster) -> dict[bytes, str]:
+    """The topics that the controller knows by their ids."""
+    by_id = cluster.fold.controller.context.topics_by_id
+    return {topic_id: topic.name for topic_id, topic in by_id.items()}
+
+
 def test_CI_45_topics_get_ids() -> None:
     cluster = Cluster(1).start()
     cluster.create_topic("t1", {0: [1]})
@@ -133,6 +139,7 @@ def test_CI_45_topics_get_ids() -> None:
     assert cluster.topic("t1").topic_id == first
     assert cluster.partition("t1", 0).topic.id == first
     assert cluster.partition("t2", 0).topic.id == second
+    assert names_by_id(cluster) == {first: "t1", second: "t2"}
 
 
 def test_CI_46_topics_get_no_ids_below_2_8() -> None:
@@ -141,6 +148,7 @@ def test_CI_46_topics_get_no_ids_below_2_8() -> None:
         cluster.create_topic(name, {0: [1]})
         assert cluster.topic(name).topic_id is None
         assert cluster.partition(name, 0).topic.id is None
+    assert names_by_id(cluster) == {}
 
 
 def test_CI_47_a_topic_made_without_id_gets_one_and_keeps_it() -> None:
@@ -154,8 +162,10 @@ def test_CI_47_a_topic_made_without_id_gets_one_and_keeps_it() -> None:
     cluster.create_topic("t", {0: [1], 1: [1]}, topic_id=znodes.write_topic_id(given))
     assert cluster.topic("t").topic_id == given
     assert cluster.partition("t", 1).topic.id == given
+    assert names_by_id(cluster) == {given: "t"}
     cluster.remove_topic_znodes("t")
     assert cluster.fold.controller.context.known_topics() == []
+    assert names_by_id(cluster) == {}
 
 
 def test_CI_48_below_2_8_a_topic_never_gets_an_id() -> None:

@@ -9,12 +9,16 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.errors import ControllerMovedError, ZnodeError
-from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, OK, Create, Delete
+from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, OK, Create, SetData
 from controller.core.procedures.leadership import write_states
 from controller.core.settle import write
 from controller.core.values import ANY_VERSION, RECOVERING, Assignment, Endpoint, LeaderAndIsr
 from controller.core.znodes import Features, TopicContent
+from tests.core.cluster import Cluster
+from tests.core.deleting import deletes_znode
 from tests.core.driving import EPOCH, Driven, state_of
+from tests.core.electing import election_json
+from tests.core.reassigning import request_json
 
 WHY = Reason("test")
 
@@ -62,6 +66,8 @@ def test_SU_34_states_are_created_once() -> None:
     again = [Create("/t/state", b"second")]
     assert driven.run(write(driven.controller, list(again), WHY)).errors == [NODE_EXISTS]
     assert driven.data("/t/state") == b"first"
+    missing = [SetData("/t/missing", b"", ANY_VERSION)]
+    assert driven.run(write(driven.controller, list(missing), WHY)).errors == [NO_NODE]
 
 
 def test_SU_34_wrong_fence_creates_nothing() -> None:
@@ -72,21 +78,50 @@ def test_SU_34_wrong_fence_creates_nothing() -> None:
     assert driven.data("/state") is None
 
 
-@pytest.mark.parametrize("parent", [znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS])
-def test_SU_38_notifications_are_deleted_under_the_fence(parent: str) -> None:
-    driven = Driven(5)
-    paths = [f"{parent}/one", f"{parent}/two"]
-    for path in paths:
-        driven.put(path, b"")
-    deletes = [Delete(path, ANY_VERSION) for path in [*paths, f"{parent}/missing"]]
-    driven.context.epoch_version = 7
-    with pytest.raises(ControllerMovedError):
-        driven.run(write(driven.controller, list(deletes), WHY))
-    assert [driven.data(path) for path in paths] == [b"", b""]
+DONE_WITH = {
+    "ISR change": (
+        f"{znodes.ISR_CHANGES}/isr_change_0000000001",
+        b'{"version":1,"partitions":[{"topic":"t","partition":9}]}',
+    ),
+    "log directory": (
+        f"{znodes.LOG_DIR_EVENTS}/log_dir_event_0000000001",
+        b'{"version":1,"broker":1,"event":1}',
+    ),
+    "topic to delete": (znodes.delete_topic_path("nobody"), b""),
+    "preferred election": (znodes.PREFERRED_ELECTION, election_json(("t", 9))),
+    "reassignment": (znodes.REASSIGN_PARTITIONS, request_json({("t", 9): [1]})),
+}
+"""What the controller deletes once it has looked at it."""
 
-    driven.context.epoch_version = 0
-    assert driven.run(write(driven.controller, list(deletes), WHY)).errors == [OK, OK, NO_NODE]
-    assert [driven.data(path) for path in paths] == [None, None]
+of_each_kind = pytest.mark.parametrize(
+    ("path", "data"), list(DONE_WITH.values()), ids=list(DONE_WITH)
+)
+
+
+@of_each_kind
+def test_SU_38_what_is_done_with_is_deleted(path: str, data: bytes) -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.put(path, data)
+    assert cluster.data(path) is None
+
+
+@of_each_kind
+def test_SU_38_a_controller_that_was_replaced_deletes_nothing(path: str, data: bytes) -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.once(deletes_znode(path), lambda: cluster.seize_role(2))
+    cluster.put(path, data)
+    assert not cluster.is_active
+    assert cluster.data(path) == data
+
+
+@of_each_kind
+def test_SU_38_what_is_gone_already_is_no_error(path: str, data: bytes) -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.once(deletes_znode(path), lambda: cluster.remove_quietly(path))
+    seen = cluster.seen()
+    cluster.put(path, data)
+    assert cluster.is_active
+    assert [one for one in seen.notices() if one[0] in ("procedure_failed", "request_stays")] == []
 
 
 # SU-43: partition states ----------------------------------------------------------------------

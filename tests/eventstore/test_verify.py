@@ -25,6 +25,16 @@ def damaged(folder: Path, sql: str) -> None:
     ("sql", "record", "text"),
     [
         ("update events set payload = x'00' where seq = 4", "event 4", "changed"),
+        (
+            "update events set payload = cast(x'ff00' as text) where seq = 4",
+            "event 4",
+            "changed",
+        ),
+        (
+            "update commands set body = cast(x'ff00' as text) where cause = 3",
+            "command 3.0",
+            "changed",
+        ),
         ("update events set wall_ns = wall_ns + 1 where seq = 10", "event 10", "changed"),
         ("update events set term = 2 where seq = 1", "event 1", "changed"),
         ("update events set cause = 1 where seq = 5", "event 5", "changed"),
@@ -157,7 +167,7 @@ def test_what_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(NotALog, match="not a SQLite file"):
         verify(text)
     (tmp_path / "empty").write_text("")
-    with pytest.raises(NotALog):
+    with pytest.raises(NotALog, match="is an empty file"):
         verify(tmp_path / "empty")
     sqlite3.connect(tmp_path / "other.db").executescript("create table t (a)").connection.close()
     with pytest.raises(NotALog, match="not a log of refold"):

@@ -167,6 +167,7 @@ def test_a_full_disk_at_the_start(small_disk: Path) -> None:
     )
     with pytest.raises(LogFull):
         LogWriter.create(small_disk / "log", header())
+    assert not (small_disk / "log").exists()
 
 
 _LIMITED = """

@@ -71,6 +71,26 @@ def test_rule_that_every_test_holds(tree: Path) -> None:
     assert (tree / "controller" / "rule.py").read_text(encoding="utf-8") == RULE
 
 
+def test_rule_that_is_kept_in_two_places(tree: Path) -> None:
+    guarded = RULE.replace("    return", "    if a < b:\n        return b\n    return")
+    rule = tree / "controller" / "rule.py"
+    rule.write_text(guarded, encoding="utf-8")
+    one = ENTRY.format(new="a").replace('"tests/test_rule.py::test_first", ', "")
+    status, output = run(tree, one)
+    assert status == 1
+    assert json.loads(output.splitlines()[-1])[0]["unmoved"] == ["tests/test_rule.py::test_second"]
+    also = """
+[[mutation.also]]
+file = "controller/rule.py"
+old = "return b\\n"
+new = "return a\\n"
+"""
+    status, output = run(tree, one + also)
+    assert status == 0
+    assert rule.read_text(encoding="utf-8") == guarded
+    assert run(tree, one + also.replace("return b", "return c"))[0] == 2
+
+
 def test_test_that_passes_without_the_rule_is_named(tree: Path) -> None:
     status, output = run(tree, ENTRY.format(new="a"))
     assert status == 1

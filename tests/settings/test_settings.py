@@ -53,6 +53,13 @@ def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path)
     assert settings.rules == "refold"
 
 
+def test_of_a_key_that_a_file_has_twice_the_last_counts(tmp_path: Path) -> None:
+    settings, _ = loaded(tmp_path, "broker.rack=a\nbroker.rack=b")
+    assert settings.rack == "b"
+    settings, _ = loaded(tmp_path, "broker.rack=a\nbroker.rack=")
+    assert settings.rack is None
+
+
 def test_a_server_properties_is_read_as_it_is(tmp_path: Path) -> None:
     content = """
         # A broker's file.
@@ -177,6 +184,8 @@ def test_what_is_missing_is_said_with_the_ways_to_give_it(tmp_path: Path) -> Non
         "create.topic.policy.class.name=org.example.Policy",
         "alter.config.policy.class.name=org.example.Policy",
         "process.roles=broker",
+        "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
+        "client.quota.callback.class=com.example.Quotas",
         "zookeeper.metadata.migration.enable=true",
         "zookeeper.set.acl=TRUE",
         "zookeeper.ssl.client.enable=true",
@@ -188,11 +197,6 @@ def test_plugins_and_kraft_are_refused_by_name(tmp_path: Path, line: str) -> Non
 
 def test_refused_keys_may_be_off(tmp_path: Path) -> None:
     loaded(tmp_path, "zookeeper.metadata.migration.enable=false\ncreate.topic.policy.class.name=")
-
-
-def test_an_authorizer_is_told_of(tmp_path: Path) -> None:
-    _, warnings = loaded(tmp_path, "authorizer.class.name=kafka.security.authorizer.AclAuthorizer")
-    assert "authorizer.class.name" in warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_a_server_that_does_not_greet_is_left_after_the_connect_timeout() -> Non
     assert driven.events() == []
 
 
-def test_a_lost_connection_ends_everything_and_sends_nothing_again() -> None:
+def test_SU_39_a_lost_connection_ends_everything_and_sends_nothing_again() -> None:
     driven = Driven(flight_requests_max=1)
     driven.ready()
     driven.events()
@@ -167,6 +167,29 @@ def test_the_servers_word_ends_the_session_and_a_new_one_follows() -> None:
     driven.lose()
     driven.ready(session=0xDEF)
     assert driven.events() == [SessionConnected(0xDEF, TIMEOUT_MS, "zk1:2181", False)]
+
+
+def test_SU_40_its_end_answers_what_is_in_flight_and_later_requests_work() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.submit(SyncZnodes("/"), ReadChildren("/a"), WRITE)
+    driven.events()
+    driven.wait(TIMEOUT_MS)
+    assert driven.events() == [
+        ZnodesWritten(CommandId(1, 1), 0, [SESSION_EXPIRED], [-1]),
+        ChildrenRead(CommandId(1, 2), SESSION_EXPIRED, []),
+        ZnodesWritten(CommandId(1, 3), 0, [SESSION_EXPIRED], [-1]),
+        SessionExpired(SESSION),
+    ]
+    driven.connect()
+    driven.receive(peer.handshake(0, 0))
+    driven.ready(session=0xDEF)
+    (again,) = driven.submit(WRITE)
+    driven.receive(peer.reply(again.xid, peer.multi_body([Create("/a")], [OK], [0])))
+    assert driven.events() == [
+        SessionConnected(0xDEF, TIMEOUT_MS, "zk1:2181", False),
+        ZnodesWritten(CommandId(1, 4), 0, [OK], [0]),
+    ]
 
 
 def test_without_any_server_the_session_ends_after_its_timeout() -> None:

@@ -1,5 +1,7 @@
 """Watches: told once asked for, and set again after a reconnect."""
 
+import pytest
+
 from controller.core.commands import ReadChildren, ReadStats, ReadZnodes
 from controller.core.events import WatchFired
 from controller.core.operations import NO_NODE
@@ -40,6 +42,20 @@ def test_what_nobody_asked_for_is_not_told() -> None:
     session.receive(peer.watch_event("/parent", "data"))
     session.receive(peer.watch_event("/other", "data"))
     assert fired(session) == []
+
+
+@pytest.mark.parametrize("bulk", [True, False], ids=["persistent", "one-shot"])
+def test_SU_42_children_read_without_the_watch_flag_are_not_watched(bulk: bool) -> None:
+    session = Driven()
+    session.ready(bulk=bulk)
+    session.events()
+    (sent,) = session.submit(ReadChildren("/parent", watch=False))
+    assert sent.body.endswith(b"\0"), "the flag that asks for a one-shot watch"
+    session.receive(peer.reply(sent.xid, peer.children_body([])))
+    session.receive(peer.watch_event("/parent", "children"))
+    assert fired(session) == []
+    session.lose()
+    assert session.ready(bulk=bulk) == []
 
 
 def test_a_persistent_watch_stays_after_it_has_fired() -> None:

@@ -11,18 +11,25 @@ class ListingError(Exception):
     """The list cannot be used; the text names the file and the entry."""
 
 
-class Mutation(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule of the code, the text that takes it out, and the tests that must notice.
+class Edit(Struct, frozen=True, forbid_unknown_fields=True):
+    """Text that is in `file` exactly once, and what stands there without a rule."""
 
-    `old` is in `file` exactly once; `tests` are pytest's node ids, parametrized ones with or
-    without their parameters.
-    """
-
-    rule: str
     file: str
     old: str
     new: str
+
+
+class Mutation(Edit, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rule of the code, the text that takes it out, and the tests that must notice.
+
+    `also` holds further edits, where a rule is kept in two places and each alone would do. `tests`
+    are pytest's node ids; a parametrized one without its case is noticed by any of its cases, for
+    a rule is often the business of a few of them.
+    """
+
+    rule: str
     tests: list[str]
+    also: list[Edit] = []
 
 
 class _Listing(Struct, forbid_unknown_fields=True):
@@ -53,15 +60,18 @@ def check_mutations(root: Path, mutations: list[Mutation]) -> None:
         raise ListingError("\n".join(problems))
 
 
-def mutated(root: Path, mutation: Mutation) -> str:
-    """The text of the mutation's file without the rule. Raises ListingError."""
-    path = root / mutation.file
-    if not path.is_file():
-        raise ListingError(f"{mutation.rule!r}: there is no file {mutation.file}")
-    text = path.read_text(encoding="utf-8")
-    count = text.count(mutation.old)
-    if count != 1:
-        raise ListingError(
-            f"{mutation.rule!r}: its text is {count} times in {mutation.file}, not once"
-        )
-    return text.replace(mutation.old, mutation.new)
+def mutated(root: Path, mutation: Mutation) -> dict[str, str]:
+    """The mutation's files with their texts without the rule. Raises ListingError."""
+    texts: dict[str, str] = {}
+    for edit in (mutation, *mutation.also):
+        path = root / edit.file
+        if not path.is_file():
+            raise ListingError(f"{mutation.rule!r}: there is no file {edit.file}")
+        text = texts.get(edit.file) or path.read_text(encoding="utf-8")
+        count = text.count(edit.old)
+        if count != 1:
+            raise ListingError(
+                f"{mutation.rule!r}: its text is {count} times in {edit.file}, not once"
+            )
+        texts[edit.file] = text.replace(edit.old, edit.new)
+    return texts

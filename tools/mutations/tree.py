@@ -26,11 +26,15 @@ def copy_tree(source: Path, target: Path) -> None:
 @contextmanager
 def applied(tree: Path, mutation: Mutation) -> Iterator[None]:
     """The rule is out of the tree while the block runs. Raises ListingError."""
-    path = tree / mutation.file
-    text = mutated(tree, mutation)
-    before = path.read_text(encoding="utf-8")
-    path.write_text(text, encoding="utf-8")
+    texts = mutated(tree, mutation)
+    before = {name: (tree / name).read_text(encoding="utf-8") for name in texts}
+    _write(tree, texts)
     try:
         yield
     finally:
-        path.write_text(before, encoding="utf-8")
+        _write(tree, before)
+
+
+def _write(tree: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (tree / name).write_text(text, encoding="utf-8")

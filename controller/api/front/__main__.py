@@ -27,9 +27,6 @@ def _end_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit("the daemon has ended already")
-    # A signal to the whole group is the daemon's: it still hands the role back, and ends us then.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _connections_max(wanted: int, link: Link) -> int:

@@ -151,18 +151,20 @@ class ClientConnection:
         lane.check_size(request.size)
         async with until(request.deadline, _NOT_WHOLE):
             request = await self._read_on(request, SMALL_BYTES)
-        if way is Route.CONTROLLER and not self._is_of_broker(request):
+        broker = self._broker(request) if way is Route.CONTROLLER else None
+        if way is Route.CONTROLLER and broker is None:
             lane = lanes.of_others
             lane.check_size(request.size)
         if request.size > SMALL_BYTES:
-            await lane.find_room(request.size, held, request.deadline)
+            await lane.find_room(request.size, broker, held, request.deadline)
             async with within(lane.read_seconds_max, _NOT_WHOLE):
                 request = await self._read_on(request, request.size)
         return lane, request
 
-    def _is_of_broker(self, request: Begun) -> bool:
+    def _broker(self, request: Begun) -> int | None:
+        """The live broker that one of the controller's own requests says it is of."""
         sender, _ = read_sender(request.head, request.received)
-        return self._shared.brokers.has(sender)
+        return sender.broker if self._shared.brokers.has(sender) else None
 
     async def _read_on(self, request: Begun, bytes_max: int) -> Begun:
         """The same request with more of it, so many bytes if it has them."""

@@ -45,6 +45,9 @@ class Lane:
     """For one request."""
     room: Budget
     """For large ones together, from when they are read on until they are answered."""
+    turns: dict[int, asyncio.Lock] = field(default_factory=dict)
+    """For large ones of each broker: it has one under way. Who has its id and epoch, too, holds up
+    that one broker, not all."""
     read_seconds_max: float
     """For a large one to come when it has its room."""
     places: asyncio.Semaphore
@@ -60,9 +63,15 @@ class Lane:
         if size > self.bytes_max:
             raise Refused(f"a request of {size} bytes where {self.bytes_max} are the most")
 
-    async def find_room(self, size: int, held: ExitStack, deadline: float) -> None:
-        """Wait until a large request may come. Raises `Refused`."""
+    async def find_room(
+        self, size: int, broker: int | None, held: ExitStack, deadline: float
+    ) -> None:
+        """Wait until a large request may come: of one broker one at a time. Raises `Refused`."""
         async with until(deadline, "a large request found no room"):
+            if broker is not None:
+                turn = self.turns.setdefault(broker, asyncio.Lock())
+                await turn.acquire()
+                held.callback(turn.release)
             held.callback(await self.room.take(size))
 
     async def find_place(self, size: int, held: ExitStack, deadline: float) -> None:
@@ -89,7 +98,7 @@ class Lanes:
             worth=Worth.BROKER,
             bytes_max=limits.controller_request_bytes_max,
             room=Budget(limits.whole_bytes_max),
-            read_seconds_max=limits.transfer_ms / 1000,
+            read_seconds_max=limits.large_transfer_ms / 1000,
             places=asyncio.Semaphore(limits.waiting_requests_max),
         )
         self.of_others = _of_clients(limits, limits.other_request_bytes_max)
@@ -112,7 +121,7 @@ def _of_clients(limits: Limits, bytes_max: int) -> Lane:
         worth=Worth.CLIENT,
         bytes_max=bytes_max,
         room=Budget(bytes_max),
-        read_seconds_max=limits.other_transfer_ms / 1000,
+        read_seconds_max=limits.large_transfer_ms / 1000,
         places=asyncio.Semaphore(max(limits.waiting_requests_max // 10, 1)),
         pace=Pace(limits.other_bytes_per_second, burst=bytes_max),
     )

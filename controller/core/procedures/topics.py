@@ -147,9 +147,28 @@ async def _read_contents(controller: Controller, names: list[str], rule: str) ->
         if error == OK:
             try:
                 contents[name] = znodes.read_topic(name, data)
+                _tell_what_lacks(controller, path, name, contents[name])
             except ZnodeError as unreadable:
                 controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
     return contents
+
+
+def _tell_what_lacks(controller: Controller, path: str, name: str, content: TopicContent) -> None:
+    """Of what can be read and makes no sense; what is known stays as it is."""
+    topic = controller.context.topics.get(name)
+    known = [one.number for one in topic.assigned()] if topic else []
+    numbers = content.assignments
+    empty = [one for one in numbers if not numbers[one].replicas and one not in known]
+    gone = [one for one in known if one not in numbers or not numbers[one].replicas]
+    if empty:
+        text = f"partitions {empty} have no replicas and get no leader: write them into the znode"
+        controller.notice("warning", "no_replicas", path, text)
+    if gone:
+        text = f"partitions {gone} are missing in it and go on as they were: write them back"
+        controller.notice("warning", "partitions_missing", path, text)
+    if not numbers and not gone:
+        text = "the topic has no partitions: delete it, or write its assignment into the znode"
+        controller.notice("warning", "no_partitions", path, text)
 
 
 def _repaired(controller: Controller, contents: Contents) -> Contents:

@@ -9,6 +9,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import ReadZnodes
+from controller.core.events import TopicIdsDrawn
 from controller.core.fold import Fold
 from controller.core.procedures.reassignment import RAISE
 from eventstore.folders import segments_of
@@ -54,7 +55,12 @@ def test_what_tools_ask_for_reads_as_what_brokers_write() -> None:
     """Kafka's controller sees the znodes only."""
     by_request = scenes.topics_by_request()
     by_znode = Cluster(1, 2).start()
-    topic_id = znodes.write_topic_id(bytes(15) + b"\x01")
+    [drawn] = [
+        one.event.topic_ids[0]
+        for one, _ in by_request.history
+        if isinstance(one.event, TopicIdsDrawn)
+    ]
+    topic_id = znodes.write_topic_id(drawn)
     by_znode.create_topic("t", {0: [1, 2]}, topic_id=topic_id)
     by_znode.create_topic("t", {0: [1, 2], 1: [2, 1]}, topic_id=topic_id)
     by_znode.put(znodes.delete_topic_path("t"), b"")
