@@ -286,7 +286,7 @@ def test_who_waits_when_the_role_ends_is_told(begin: Callable[[], Cluster], end:
     else:
         cluster.seize_role(1)
         cluster.run()
-    assert coded(cluster) == with_late(begin, codes.NOT_CONTROLLER)
+    assert coded(cluster) == with_late(begin, codes.REQUEST_TIMED_OUT)
     assert timers(seen) == []
 
 

@@ -6,7 +6,7 @@ procedure runs, and in the queue: what has not begun by then is not begun any mo
 
 from controller.core.commands import ApiAnswer, CancelTimer, Reason, StartTimer
 from controller.core.controller import Controller
-from controller.core.error_codes import NOT_CONTROLLER, REQUEST_TIMED_OUT
+from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.events import ApiRequest
 from controller.core.procedures.refusals import refusal
 from controller.core.state import ControllerContext
@@ -59,7 +59,7 @@ def answer_when_done(controller: Controller, waiting: WaitingRequest, rule: str)
         controller.context.waiting[request] = waiting
     else:
         late = [topic for topic, _ in waiting.leaderless] + waiting.undeleted
-        give_answer(controller, _with_error(waiting.answer, late, REQUEST_TIMED_OUT), rule)
+        give_answer(controller, _timed_out(waiting.answer, late), rule)
 
 
 def answer_completed(controller: Controller) -> None:
@@ -94,7 +94,7 @@ def time_out(controller: Controller, timer: str) -> None:
     context = controller.context
     waiting = context.waiting.pop(number, None)
     if waiting is not None:
-        give_answer(controller, _incomplete(context, waiting, REQUEST_TIMED_OUT), _RULE)
+        give_answer(controller, _incomplete(context, waiting), _RULE)
         return
     for trigger in controller.triggers:
         if isinstance(trigger, ApiCall) and trigger.request.request == number:
@@ -103,23 +103,27 @@ def time_out(controller: Controller, timer: str) -> None:
             return
 
 
-def refuse_waiting(controller: Controller) -> None:
-    """The term is over: nobody here sees any more what becomes of what was begun."""
+def give_up_waiting(controller: Controller) -> None:
+    """The term is over: nobody here sees any more what becomes of what was begun.
+
+    The next controller goes on with it. A tool that was told to look for that one would ask it for
+    a topic that is there already.
+    """
     context = controller.context
     for waiting in context.waiting.values():
-        give_answer(controller, _incomplete(context, waiting, NOT_CONTROLLER), "the term is over")
+        give_answer(controller, _incomplete(context, waiting), "the term is over")
 
 
-def _incomplete(context: ControllerContext, waiting: WaitingRequest, error: int) -> WaitingAnswer:
-    """The answer with this error for the topics that are not done by now."""
+def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingAnswer:
+    """The answer that tells of the topics that are not done by now."""
     leaderless = [one[0] for one in waiting.leaderless if not context.is_led(*one)]
     undeleted = [one for one in waiting.undeleted if context.is_in_metadata(one)]
-    return _with_error(waiting.answer, leaderless + undeleted, error)
+    return _timed_out(waiting.answer, leaderless + undeleted)
 
 
-def _with_error(answer: WaitingAnswer, topics: list[str], error: int) -> WaitingAnswer:
-    """The answer with this error for these topics."""
-    late = dict.fromkeys(topics)
+def _timed_out(answer: WaitingAnswer, topics: list[str]) -> WaitingAnswer:
+    """The answer with REQUEST_TIMED_OUT for these topics."""
+    late, error = dict.fromkeys(topics), REQUEST_TIMED_OUT
     match answer:
         case AnswerCreateTopics(request=request, topics=created):
             # As in Kafka its id is told all the same.
