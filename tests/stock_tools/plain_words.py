@@ -28,7 +28,7 @@ _DICED_LINE = re.compile(
 )
 _TOPIC_LINE = re.compile(r"^\t?Topic: (?P<topic>\S+)\t+(Partition: (?P<number>\d+))?")
 _ELECTED = re.compile(r"(for partitions )(\S+, .*)")
-_ON_BROKERS = re.compile(r"(on brokers )([\d,]+)$", re.MULTILINE)
+_BROKERS = re.compile(r"((?:on|from) brokers )([\d,]+)$", re.MULTILINE)
 _ISR = re.compile(r"(Isr: )([\d,]+)")
 # Which broker a client asks first, and how often it tries, is open.
 _OF_THE_NETWORK = ("NetworkClient", "Metadata:", "could not be established", "disconnected")
@@ -51,7 +51,7 @@ def plain_lines(text: str) -> list[str]:
     """The lines of a tool's output without ids, stack traces and orders that Kafka leaves open."""
     for pattern, word in _OPEN:
         text = re.sub(pattern, word, text)
-    for numbers in (_ISR, _ON_BROKERS):
+    for numbers in (_ISR, _BROKERS):
         text = numbers.sub(lambda found: found[1] + _sorted(found[2]), text)
     text = _ELECTED.sub(lambda found: found[1] + ", ".join(sorted(found[2].split(", "))), text)
     lines = [

@@ -81,7 +81,7 @@ CREATION: tuple[Step, ...] = (
         )
     ),
     Change(topics("--create --topic moved --replica-assignment 1:2,2:3", via="controller")),
-    Change(topics("--create --topic doomed --replica-assignment 3:4")),
+    Change(topics("--create --topic doomed --replica-assignment 2:4")),
     Change(topics("--create --topic unclean --replica-assignment 3:4")),
     Change(topics(f"--create --topic {HEAVY} --replica-assignment 1:2")),
     Change(topics(f"--create --topic {HEAVY}-too --replica-assignment 1:2")),
@@ -111,6 +111,7 @@ CREATION: tuple[Step, ...] = (
                 "--bootstrap-server {brokers} --create --topic __cluster_metadata --partitions 1",
                 # Earlier it is a topic as any.
                 since=(3, 3),
+                alike_since=(3, 9),
             ),
         )
     ),
