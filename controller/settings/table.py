@@ -249,7 +249,8 @@ SETTINGS: Final = (
         "refold.log.segment.bytes",
         parsing.whole_number(1 << 20, 1 << 40),
         str(SEGMENT_BYTES),
-        "The size at which an event log goes on in a new file.",
+        "The size at which an event log goes on in a new file, as soon as nothing is under way: at "
+        "least 1048576.",
     ),
     Setting(
         "refold.log.retention.bytes",

@@ -98,6 +98,8 @@ class ClientConnection:
             while start := await self._start_of_frame(silent_ms):
                 await self._handle(start)
                 silent_ms = idle_ms
+                # The next request may be here already: it waits until the others have had a turn.
+                await asyncio.sleep(0)
         finally:
             self._relay.close()
 
@@ -155,8 +157,10 @@ class ClientConnection:
         if way is Route.CONTROLLER and broker is None:
             lane = lanes.of_others
             lane.check_size(request.size)
+        if broker is not None:
+            await lane.find_turn(broker, request.head.api_key, held, request.deadline)
         if request.size > SMALL_BYTES:
-            await lane.find_room(request.size, broker, held, request.deadline)
+            await lane.find_room(request.size, held, request.deadline)
             async with within(lane.read_seconds_max, _NOT_WHOLE):
                 request = await self._read_on(request, request.size)
         return lane, request

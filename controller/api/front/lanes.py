@@ -45,9 +45,9 @@ class Lane:
     """For one request."""
     room: Budget
     """For large ones together, from when they are read on until they are answered."""
-    turns: dict[int, asyncio.Lock] = field(default_factory=dict)
-    """For large ones of each broker: it has one under way. Who has its id and epoch, too, holds up
-    that one broker, not all."""
+    turns: dict[tuple[int, int], asyncio.Lock] = field(default_factory=dict)
+    """For each broker and API: a broker has one such request under way. Who has its id and epoch,
+    too, holds up that one broker, not all."""
     read_seconds_max: float
     """For a large one to come when it has its room."""
     places: asyncio.Semaphore
@@ -63,15 +63,16 @@ class Lane:
         if size > self.bytes_max:
             raise Refused(f"a request of {size} bytes where {self.bytes_max} are the most")
 
-    async def find_room(
-        self, size: int, broker: int | None, held: ExitStack, deadline: float
-    ) -> None:
-        """Wait until a large request may come: of one broker one at a time. Raises `Refused`."""
+    async def find_turn(self, broker: int, api_key: int, held: ExitStack, deadline: float) -> None:
+        """Wait until no other such request of that broker is under way. Raises `Refused`."""
+        turn = self.turns.setdefault((broker, api_key), asyncio.Lock())
+        async with until(deadline, f"broker {broker} had another such request under way: not done"):
+            await turn.acquire()
+        held.callback(turn.release)
+
+    async def find_room(self, size: int, held: ExitStack, deadline: float) -> None:
+        """Wait until a large request may come. Raises `Refused`."""
         async with until(deadline, "a large request found no room"):
-            if broker is not None:
-                turn = self.turns.setdefault(broker, asyncio.Lock())
-                await turn.acquire()
-                held.callback(turn.release)
             held.callback(await self.room.take(size))
 
     async def find_place(self, size: int, held: ExitStack, deadline: float) -> None:
