@@ -13,10 +13,10 @@ from controller.core.triggers import HandBack, PartitionModifications, Trigger
 from replay.kafka_text.lines import CONTROLLER
 from replay.kafka_text.spelling import (
     assignment,
+    filtered_map,
     immutable_map,
     immutable_set,
     joined,
-    mutable_map,
     mutable_set,
 )
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
@@ -65,7 +65,8 @@ class Topics(Teller):
         if not partitions:
             return
         if isinstance(self.log.trigger, PartitionModifications):
-            added = mutable_map(_assignments(partitions))
+            found = len(partitions[0].topic.assigned())
+            added = filtered_map(_assignments(partitions), found)
             self.log.info(CONTROLLER, f"New partitions to be added {added}")
         names = joined(map(repr, partitions))
         self.log.info(CONTROLLER, f"New partition creation callback for {names}")

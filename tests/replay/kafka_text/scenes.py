@@ -418,11 +418,13 @@ def alter_partition_is_turned_down() -> Cluster:
     return cluster
 
 
-def producer_ids_are_refused() -> Cluster:
-    """To who is not registered, or was registered anew."""
+def producer_ids_are_given_and_refused() -> Cluster:
+    """Not to who is not registered, or was registered anew."""
     cluster = three_brokers()
     allocate_producer_ids(cluster, 9, 1)
     allocate_producer_ids(cluster, 1, cluster.broker_epoch(1) - 1)
+    allocate_producer_ids(cluster, 1)
+    allocate_producer_ids(cluster, 2)
     return cluster
 
 
@@ -465,5 +467,5 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     reassigned_topic_is_deleted,
     replica_is_new_again,
     alter_partition_is_turned_down,
-    producer_ids_are_refused,
+    producer_ids_are_given_and_refused,
 )

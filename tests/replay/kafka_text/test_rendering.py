@@ -67,6 +67,26 @@ def test_what_tools_ask_for_reads_as_what_brokers_write() -> None:
     assert messages(by_request) == messages(by_znode)
 
 
+def test_blocks_of_producer_ids() -> None:
+    told = messages(scenes.producer_ids_are_given_and_refused())
+    assert [one for one in told if one.startswith("Acquired")] == [
+        "Acquired new producerId block ProducerIdsBlock(assignedBrokerId=1, firstProducerId=0, "
+        "size=1000) by writing to Zk with path version 0",
+        "Acquired new producerId block ProducerIdsBlock(assignedBrokerId=2, firstProducerId=1000, "
+        "size=1000) by writing to Zk with path version 1",
+    ]
+
+
+@pytest.mark.parametrize(("before", "spelt"), [(2, "Map"), (3, "Map"), (4, "HashMap")])
+def test_added_partitions_are_what_is_left_of_a_map_of_all(before: int, spelt: str) -> None:
+    cluster = Cluster(1).start()
+    cluster.create_topic("t", {one: [1] for one in range(before)})
+    cluster.create_topic("t", {one: [1] for one in range(before + 1)})
+    assignment = "ReplicaAssignment(replicas=1, addingReplicas=, removingReplicas=)"
+    told = f"New partitions to be added {spelt}(t-{before} -> {assignment})"
+    assert told in messages(cluster)
+
+
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda one: one.__name__)
 def test_who_follows_the_fold_changes_nothing(scene: Callable[[], Cluster]) -> None:
     cluster = scene()
