@@ -109,9 +109,8 @@ CREATION: tuple[Step, ...] = (
             Call(
                 "kafka-topics",
                 "--bootstrap-server {brokers} --create --topic __cluster_metadata --partitions 1",
-                # Earlier it is a topic as any.
-                since=(3, 3),
-                alike_since=(3, 9),
+                # Earlier it is a topic as any, or one that needs an authorisation.
+                since=(3, 9),
             ),
         )
     ),
