@@ -105,13 +105,14 @@ async def test_controlled_shutdown_as_brokers_send_it(served: Served) -> None:
 
 
 async def test_the_answer_to_a_client_that_has_gone_is_dropped(serve: Serve) -> None:
-    served = await serve(waiting_requests_max=1)
+    other = Broker(2, KNOWN.epoch, ())
+    served = await serve(brokers=(KNOWN, other), waiting_requests_max=1)
     served.answers_itself = False
     async with Client(served.port) as gone:
         gone.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         await served.has_events(1)
     async with Client(served.port) as broker:
-        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(other.id))
         with anyio.move_on_after(0.3):
             await served.has_events(2)
         assert len(served.events) == 1, "the place of the first one is not free yet"
