@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from secrets import token_bytes
+from secrets import randbelow, token_bytes
 from typing import Final, Protocol, TypeVar
 
 import anyio
@@ -17,16 +17,11 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from controller.core.commands import (
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerAlterPartitionReassignments,
-    AnswerControlledShutdown,
-    AnswerElectLeaders,
-    AnswerListPartitionReassignments,
     ApiAnswer,
     CancelTimer,
     CloseChannel,
     CommandId,
+    DrawNumbers,
     DrawTopicIds,
     Issued,
     LeaderAndIsrRequest,
@@ -41,6 +36,7 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.events import (
     Event,
+    NumbersDrawn,
     Recorded,
     SessionConnected,
     SessionDisconnected,
@@ -246,14 +242,7 @@ class Daemon:
                 self._cancel_timer(timer)
             case CloseChannel() as close:
                 self._channels.close(close)
-            case (
-                AnswerAlterPartition()
-                | AnswerControlledShutdown()
-                | AnswerAllocateProducerIds()
-                | AnswerAlterPartitionReassignments()
-                | AnswerListPartitionReassignments()
-                | AnswerElectLeaders()
-            ) as answer:
+            case answer if isinstance(answer, ApiAnswer):
                 self._endpoint.answer(answer)
             case _ if self._inbox.expired:
                 pass  # The gate is shut: a term that is over sends nothing.
@@ -269,6 +258,9 @@ class Daemon:
                     self._endpoint.set_brokers(others)
             case DrawTopicIds(count=count):
                 self._inbox.put(TopicIdsDrawn(issued.id, _draw_topic_ids(count)), "draw")
+            case DrawNumbers(bounds=bounds):
+                numbers = [randbelow(bound) for bound in bounds]
+                self._inbox.put(NumbersDrawn(issued.id, numbers), "draw")
             case zookeeper_command:
                 self._zookeeper.submit(issued.id, zookeeper_command)
 

@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -56,11 +56,13 @@ class ApiEndpoint:
         *,
         broker_id: int,
         limits: Limits,
+        broker_settings: Mapping[str, str],
     ) -> None:
         self._on_event = on_event
         self._listeners = listeners
         self._broker_id = broker_id
         self._limits = limits
+        self._broker_settings = dict(broker_settings)
         self._brokers: tuple[Broker, ...] = ()
         self._link: Link | None = None
         self._first_number = 1
@@ -140,7 +142,9 @@ class ApiEndpoint:
 
     def _setup(self) -> Setup:
         listeners = tuple(Listener(one.socket.fileno(), one.endpoint) for one in self._listeners)
-        return Setup(self._broker_id, listeners, self._limits, self._first_number)
+        return Setup(
+            self._broker_id, listeners, self._limits, self._first_number, self._broker_settings
+        )
 
     def _take(self, message: object, liveness: Liveness) -> None:
         liveness.answered()

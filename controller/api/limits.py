@@ -31,13 +31,16 @@ class Limits(Struct, frozen=True, kw_only=True):
     """queued.max.request.bytes: for all large ones of these together, until they are answered;
     None: no limit."""
     waiting_requests_max: int = 500
-    """queued.max.requests: those of them that the controller has not answered yet; of others a
-    tenth of that."""
+    """queued.max.requests: those of them that the controller has not answered yet, and as many of
+    admin tools' whose answer waits for brokers; of all others a tenth of that."""
+    tool_request_bytes_max: int = 4 * 1024 * 1024
+    """For what admin tools ask of the controller, one and all large ones together: a reassignment
+    of 200,000 partitions is smaller."""
     other_request_bytes_max: int = 1024 * 1024
     """For all else that is held as a whole, one and all large ones together: what the front itself
-    has to read, and what is of no live broker and goes to the controller. Of the latter no
+    has to read, and what only a broker asks of the controller and none has sent. Of the latter no
     AlterPartition can succeed, whatever is in it."""
     large_transfer_ms: int = 5_000
-    """For a large one of either to come when it has its room, which keeps others waiting."""
+    """For a large one of any of these to come when it has its room, which keeps others waiting."""
     other_bytes_per_second: int = 128 * 1024
-    """At which these go to the controller: the event log grows by them."""
+    """At which either go to the controller: the event log grows by them."""

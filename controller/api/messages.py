@@ -25,12 +25,14 @@ class Listener(Struct, frozen=True):
 
 class Setup(Struct, frozen=True, tag="setup"):
     """To the front, first: all that it needs. Its requests and its connections are numbered from
-    `first_number` on, so that a front that takes another's place repeats none."""
+    `first_number` on, so that a front that takes another's place repeats none. `broker_settings`
+    are what tools are told of a new topic's configuration by (topic_configs.py)."""
 
     broker_id: int
     listeners: tuple[Listener, ...]
     limits: Limits
     first_number: int
+    broker_settings: dict[str, str]
 
 
 class LiveBrokers(Struct, frozen=True, tag="live_brokers"):

@@ -14,7 +14,8 @@ from eventstore.errors import LogError
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
 from replay.recorded import UPCASTERS
-from replay.verify.verification import Verification, verify_decisions
+from replay.verify.differences import DIFFERENCES_MAX
+from replay.verify.verification import Mismatch, Verification, verify_decisions
 
 _SHOWN = 50
 _STEP = 1000
@@ -85,6 +86,7 @@ def _print(result: Verification, log: Path) -> None:
             f"  recorded: {one.recorded or 'nothing'}\n"
             f"  derived:  {one.derived or 'nothing'}"
         )
+        _print_differences(one)
     if result.mismatched > _SHOWN:
         typer.echo(f"... and {result.mismatched - _SHOWN} more; --json lists up to 1000")
     verdict = "agrees" if not result.mismatched else f"{result.mismatched} commands do not agree"
@@ -92,3 +94,16 @@ def _print(result: Verification, log: Path) -> None:
         f"{log}: {verdict}: {result.events} events, {result.commands} commands, "
         f"{result.agreed} agreed, {result.unrecorded} unrecorded"
     )
+
+
+def _print_differences(mismatch: Mismatch) -> None:
+    for one in mismatch.differences:
+        typer.echo(
+            f"  {one.part}:\n"
+            f"    recorded: {one.recorded if one.recorded is not None else 'nothing'}\n"
+            f"    derived:  {one.derived if one.derived is not None else 'nothing'}"
+        )
+    if len(mismatch.differences) == DIFFERENCES_MAX:
+        typer.echo(f"  ... the first {DIFFERENCES_MAX} values that differ")
+    if not mismatch.is_stored:
+        typer.echo("  its content is too large to be in the log: only a digest of it is compared")

@@ -37,8 +37,13 @@ EVENT_SCHEMAS: Final[dict[str, int]] = {
         "alter_partition_reassignments_received",
         "list_partition_reassignments_received",
         "elect_leaders_received",
+        "create_topics_received",
+        "create_partitions_received",
+        "delete_topics_received",
+        "update_features_received",
         "timer_fired",
         "topic_ids_drawn",
+        "numbers_drawn",
         "shutdown_requested",
     )
 }

@@ -10,6 +10,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from controller.core.operations import WriteOperation
+from controller.core.topic_requests import (
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    AnswerTopicRequest,
+    AnswerUpdateFeatures,
+)
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
 
 
@@ -264,6 +271,7 @@ ApiAnswer = (
     | AnswerAlterPartitionReassignments
     | AnswerListPartitionReassignments
     | AnswerElectLeaders
+    | AnswerTopicRequest
 )
 
 # The rest -------------------------------------------------------------------------------------
@@ -286,6 +294,12 @@ class DrawTopicIds(Struct, frozen=True, array_like=True, tag="draw_topic_ids"):
     """Draw random topic ids, none of them reserved. Outcome: `TopicIdsDrawn`."""
 
     count: int
+
+
+class DrawNumbers(Struct, frozen=True, array_like=True, tag="draw_numbers"):
+    """Draw random numbers, each from 0 to below its bound. Outcome: `NumbersDrawn`."""
+
+    bounds: tuple[int, ...]
 
 
 class Notice(Struct, frozen=True, array_like=True, tag="notice"):
@@ -325,9 +339,14 @@ Command = (
     | AnswerAlterPartitionReassignments
     | AnswerListPartitionReassignments
     | AnswerElectLeaders
+    | AnswerCreateTopics
+    | AnswerCreatePartitions
+    | AnswerDeleteTopics
+    | AnswerUpdateFeatures
     | StartTimer
     | CancelTimer
     | DrawTopicIds
+    | DrawNumbers
     | Notice
     | Stop
 )
@@ -385,10 +404,16 @@ def target_of(command: Command) -> str:
             | AnswerAlterPartitionReassignments(request=request)
             | AnswerListPartitionReassignments(request=request)
             | AnswerElectLeaders(request=request)
+            | AnswerCreateTopics(request=request)
+            | AnswerCreatePartitions(request=request)
+            | AnswerDeleteTopics(request=request)
+            | AnswerUpdateFeatures(request=request)
         ):
             return f"request {request}"
         case DrawTopicIds(count=count):
             return str(count)
+        case DrawNumbers(bounds=bounds):
+            return str(len(bounds))
         case Notice(subject=subject):
             return subject
         case Stop():

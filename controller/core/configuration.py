@@ -14,8 +14,9 @@ class Configuration(Struct, frozen=True, kw_only=True):
     `broker_id` is the daemon's own, one that no broker has. `rules` "kafka" turns refold's
     deviations off (deviations.py). `take_over` takes the role from a living controller each time
     a session begins. `endpoints` and `rack` are told to brokers as those of a live broker, so
-    that they and their clients find the controller; without endpoints it is not told. No secret
-    is ever a part of this.
+    that they and their clients find the controller; without endpoints it is not told.
+    `broker_settings` are those that say something of topics' configurations, as they were given,
+    under Kafka's keys (topic_configs.BROKER_KEYS). No secret is ever a part of this.
     """
 
     broker_id: int
@@ -31,6 +32,9 @@ class Configuration(Struct, frozen=True, kw_only=True):
     leader_imbalance_check_interval_seconds: int = 300
     endpoints: tuple[Endpoint, ...] = ()
     rack: str | None = None
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    broker_settings: dict[str, str] = {}
 
     @property
     def protocol(self) -> ProtocolVersion:

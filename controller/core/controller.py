@@ -28,8 +28,9 @@ class Controller:
     `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
     holds the role, `is_stopping` that the daemon is told to end, `is_backing_off` that
     a failover of ours has just failed. `stood_session` is the session that stood for election last
-    (0: none has), `last_epoch` the highest controller epoch that it has held. `now_ms` is the wall
-    clock of the event that is folded, `follower` who is told of every step.
+    (0: none has), `last_epoch` the highest controller epoch that it has held. `timed` holds the
+    requests that are not answered yet and have a time-out, by the name of its timer. `now_ms` is
+    the wall clock of the event that is folded, `follower` who is told of every step.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -44,6 +45,7 @@ class Controller:
         self.is_backing_off = False
         self.stood_session = 0
         self.last_epoch = 0
+        self.timed: dict[str, int] = {}
         self.now_ms = 0
         self.follower = Follower()
         self._cause = 0

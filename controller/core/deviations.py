@@ -159,6 +159,19 @@ STANDS_AGAIN_WHEN_FENCED: Final = Deviation(
     "there.",
     source="OB-15, KB 13.3.1",
 )
+EMPTY_ASSIGNMENT_REFUSED: Final = Deviation(
+    name="empty-assignment-refused",
+    defect="CreateTopics with an assignment that names no broker makes partitions without any "
+    "replica, which fail the automatic rebalance of leaders from then on.",
+    rule="It is answered with INVALID_REPLICA_ASSIGNMENT, as by Kafka's KRaft controller.",
+    source="AdminZkClient.validateTopicCreate, KafkaController.checkAndTriggerAutoLeaderRebalance",
+)
+VALIDATE_ONLY_CHANGES_NOTHING: Final = Deviation(
+    name="validate-only-changes-nothing",
+    defect="UpdateFeatures with validateOnly (kafka-features --dry-run) changes the features.",
+    rule="It is answered in the same way, and nothing is written.",
+    source="KafkaController.processFeatureUpdatesWithActiveController, KB 11.9.2",
+)
 
 ALL: Final = (
     OWN_ID_REPAIRED,
@@ -178,4 +191,6 @@ ALL: Final = (
     DELETION_NEEDS_NO_STATE,
     ISR_BY_LEADER,
     STANDS_AGAIN_WHEN_FENCED,
+    EMPTY_ASSIGNMENT_REFUSED,
+    VALIDATE_ONLY_CHANGES_NOTHING,
 )

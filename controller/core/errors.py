@@ -17,6 +17,16 @@ class ProcedureError(CoreError):
     """A step of a procedure cannot be done; the rest of it is dropped (KB 3.1.5)."""
 
 
+class RequestRefused(CoreError):
+    """What somebody asks for cannot be done: answered with a Kafka error code and, where Kafka
+    sends one, a message."""
+
+    def __init__(self, error: int, message: str | None = None) -> None:
+        super().__init__(message or f"error code {error}")
+        self.error = error
+        self.message = message
+
+
 class ZnodeError(CoreError):
     """The content of a znode cannot be used; the text names its path."""
 

@@ -9,6 +9,13 @@ from typing import Literal
 from msgspec import Struct
 
 from controller.core.commands import CommandId
+from controller.core.topic_requests import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+    TopicRequest,
+    UpdateFeaturesReceived,
+)
 
 # The ZooKeeper session ------------------------------------------------------------------------
 
@@ -207,7 +214,10 @@ class ElectLeadersReceived(Struct, frozen=True, array_like=True, tag="elect_lead
 
 BrokerApiRequest = AlterPartitionReceived | ControlledShutdownReceived | AllocateProducerIdsReceived
 AdminRequest = (
-    AlterPartitionReassignmentsReceived | ListPartitionReassignmentsReceived | ElectLeadersReceived
+    AlterPartitionReassignmentsReceived
+    | ListPartitionReassignmentsReceived
+    | ElectLeadersReceived
+    | TopicRequest
 )
 ApiRequest = BrokerApiRequest | AdminRequest
 
@@ -225,6 +235,13 @@ class TopicIdsDrawn(Struct, frozen=True, array_like=True, tag="topic_ids_drawn")
 
     command: CommandId
     topic_ids: list[bytes]
+
+
+class NumbersDrawn(Struct, frozen=True, array_like=True, tag="numbers_drawn"):
+    """Outcome of `DrawNumbers`: one number a bound."""
+
+    command: CommandId
+    numbers: list[int]
 
 
 class ShutdownRequested(Struct, frozen=True, array_like=True, tag="shutdown_requested"):
@@ -249,12 +266,17 @@ Event = (
     | AlterPartitionReassignmentsReceived
     | ListPartitionReassignmentsReceived
     | ElectLeadersReceived
+    | CreateTopicsReceived
+    | CreatePartitionsReceived
+    | DeleteTopicsReceived
+    | UpdateFeaturesReceived
     | TimerFired
     | TopicIdsDrawn
+    | NumbersDrawn
     | ShutdownRequested
 )
 
-Outcome = ZnodesRead | ChildrenRead | ZnodesWritten | TopicIdsDrawn
+Outcome = ZnodesRead | ChildrenRead | ZnodesWritten | TopicIdsDrawn | NumbersDrawn
 
 
 class Recorded(Struct, frozen=True, array_like=True):

@@ -16,17 +16,14 @@ from controller.core.events import (
     ApiRequest,
     BrokerAnswered,
     ChannelFault,
-    ChildrenRead,
+    Outcome,
     Recorded,
     SessionConnected,
     SessionDisconnected,
     SessionExpired,
     ShutdownRequested,
     TimerFired,
-    TopicIdsDrawn,
     WatchFired,
-    ZnodesRead,
-    ZnodesWritten,
 )
 from controller.core.outcomes import CONNECTED, SLICE, Answers, Wait
 from controller.core.procedures.api_calls import refuse
@@ -34,6 +31,11 @@ from controller.core.procedures.dispatch import process
 from controller.core.procedures.rebalance import rebalance_timer
 from controller.core.procedures.responses import process_broker_answer, process_channel_fault
 from controller.core.procedures.role import BACK_OFF_TIMER
+from controller.core.procedures.waiting_requests import (
+    answer_completed,
+    start_time_out,
+    time_out,
+)
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
@@ -82,7 +84,7 @@ class Fold:
     def _take(self, recorded: Recorded) -> Any:
         """Put an event where it belongs; the result if it completes what is waited for."""
         match recorded.event:
-            case ZnodesRead() | ZnodesWritten() | ChildrenRead() | TopicIdsDrawn() as outcome:
+            case outcome if isinstance(outcome, Outcome):
                 wait = self._wait
                 # Outcomes of a procedure that is over are of no use to anybody.
                 if wait is not None and wait.id == outcome.command and wait.result.add(outcome):
@@ -92,6 +94,7 @@ class Fold:
                 if trigger is not None:
                     self.controller.enqueue(trigger)
             case request if isinstance(request, ApiRequest):
+                start_time_out(self.controller, request)
                 self.controller.enqueue(ApiCall(request))
             case BrokerAnswered() as answer:
                 process_broker_answer(self.controller, answer)
@@ -108,6 +111,8 @@ class Fold:
                     self.controller.enqueue(Reelect())
                 elif timer == rebalance_timer(self.controller):
                     self.controller.enqueue(AutoPreferredReplicaLeaderElection())
+                else:
+                    time_out(self.controller, timer)
                 return self._offer(fired)
         return None
 
@@ -172,6 +177,7 @@ class Fold:
                 self._wait = self._procedure.send(result)
             except StopIteration:
                 self.controller.follower.ends()
+                answer_completed(self.controller)
                 self._procedure = self._wait = None
             result = None
             if self._wait is SLICE:

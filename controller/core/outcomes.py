@@ -12,6 +12,7 @@ from controller.core.commands import CommandId
 from controller.core.events import (
     BrokerAnswered,
     ChildrenRead,
+    NumbersDrawn,
     TimerFired,
     TopicIdsDrawn,
     ZnodesRead,
@@ -92,6 +93,20 @@ class TopicIds:
         return True
 
 
+class Numbers:
+    """Numbers that were drawn."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def add(self, event: NumbersDrawn) -> bool:
+        """Take the answer."""
+        self.numbers = event.numbers
+        return True
+
+
 class Answers:
     """Answers of brokers to some requests, or the end of a timer."""
 
@@ -111,7 +126,7 @@ class Answers:
         return not self._waiting
 
 
-Result = Znodes | Writes | Children | TopicIds
+Result = Znodes | Writes | Children | TopicIds | Numbers
 
 
 class Wait:

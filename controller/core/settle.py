@@ -6,6 +6,7 @@ compare; only a write that did not happen is issued again (DESIGN.md, Terms).
 """
 
 from controller.core.commands import (
+    DrawNumbers,
     DrawTopicIds,
     ReadChildren,
     ReadStats,
@@ -35,6 +36,7 @@ from controller.core.outcomes import (
     CONNECTED,
     TERM_END,
     Children,
+    Numbers,
     TopicIds,
     Wait,
     Writes,
@@ -94,6 +96,15 @@ async def draw_topic_ids(controller: Controller, count: int, rule: str) -> list[
     id = controller.issue(DrawTopicIds(count), Reason(rule))
     drawn: TopicIds = await suspend(Wait(id, TopicIds()))
     return drawn.topic_ids
+
+
+async def draw_numbers(controller: Controller, bounds: list[int], rule: str) -> list[int]:
+    """Random numbers, each from 0 to below its bound."""
+    if not bounds:
+        return []
+    id = controller.issue(DrawNumbers(tuple(bounds)), Reason(rule))
+    drawn: Numbers = await suspend(Wait(id, Numbers()))
+    return drawn.numbers
 
 
 async def write(controller: Controller, operations: list[WriteOperation], reason: Reason) -> Writes:

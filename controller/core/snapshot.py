@@ -11,8 +11,10 @@ from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplica
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
 from controller.core.partition_states import PartitionState
+from controller.core.procedures.waiting_requests import timer_of
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition, Topic
+from controller.core.topic_requests import WaitingRequest
 from controller.core.values import Assignment, Broker, LeaderAndIsr
 
 
@@ -55,6 +57,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     unclean_default: bool
     config_change: str
     leaderless: list[tuple[tuple[str, int], str]]
+    waiting: dict[int, WaitingRequest]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest | StopReplicaRequest]]
 
 
@@ -92,6 +95,7 @@ def take_snapshot(fold: Fold) -> bytes:
             awaiting_brokers=context.awaiting_brokers,
             unclean_default=context.unclean_default,
             config_change=context.config_change,
+            waiting=context.waiting,
             leaderless=[(one.key, text) for one, text in context.leaderless.items()],
             in_flight=list(context.in_flight.items()),
         )
@@ -134,6 +138,8 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         context.topics[topic].partition(number): text
         for (topic, number), text in snapshot.leaderless
     }
+    context.waiting = snapshot.waiting
+    controller.timed = {timer_of(number): number for number in snapshot.waiting}
     context.in_flight = dict(snapshot.in_flight)
     return fold
 

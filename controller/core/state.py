@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
+from controller.core.topic_requests import WaitingRequest
 from controller.core.values import (
     EPOCH_DURING_DELETE,
     NO_ASSIGNMENT,
     NO_EPOCH,
+    NO_LEADER,
     Assignment,
     Broker,
     LeaderAndIsr,
@@ -90,6 +92,7 @@ class ControllerContext:
     - `unclean_default`: whether a topic that says nothing may get an unclean leader.
     - `config_change`: the last notification of /config/changes that was looked at.
     - `leaderless`: what the operator was told of each partition that could get no leader.
+    - `waiting`: by number the requests of admin tools whose answer waits for what they began.
     - `in_flight`: the requests without an answer, of those whose answer may say something: all
       LeaderAndIsr, and StopReplica that deletes.
     """
@@ -115,6 +118,7 @@ class ControllerContext:
         self.unclean_default = False
         self.config_change = ""
         self.leaderless: dict[Partition, str] = {}
+        self.waiting: dict[int, WaitingRequest] = {}
 
     # Brokers
 
@@ -124,6 +128,11 @@ class ControllerContext:
         if not self.shutting_down:
             return self.brokers
         return {id: one for id, one in self.brokers.items() if id not in self.shutting_down}
+
+    def sorted_live_brokers(self) -> list[Broker]:
+        """Those that get the replicas of new partitions, by id; never the daemon."""
+        live = self.live_brokers
+        return [live[id] for id in sorted(live)]
 
     def is_online(self, broker: int, partition: Partition) -> bool:
         """Whether the broker is live and the partition in none of its offline log directories."""
@@ -141,6 +150,22 @@ class ControllerContext:
         return bool(self.offline_dirs) and partition in self.offline_dirs.get(broker, ())
 
     # Topics and partitions
+
+    def is_in_metadata(self, name: str) -> bool:
+        """Whether brokers know of a topic: were told, and not yet that it goes."""
+        topic = self.topics.get(name)
+        return (
+            topic is not None
+            and topic.is_known
+            and name not in self.deletion_started
+            and any(one.leadership is not None for one in topic.partitions.values())
+        )
+
+    def is_led(self, topic: str, number: int) -> bool:
+        """Whether a partition has a leader that brokers were told of."""
+        partition = self.find(topic, number)
+        state = partition.leadership if partition is not None else None
+        return state is not None and state.leader != NO_LEADER
 
     def topic(self, name: str) -> Topic:
         """The topic with that name, made (but not yet known) if it is not there."""

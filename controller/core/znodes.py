@@ -31,6 +31,9 @@ DELETE_TOPICS: Final = "/admin/delete_topics"
 
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
+DATA_BYTES_MAX: Final = 1_000_000
+"""Of a znode: what a server takes at once, below jute.maxbuffer, 1 MiB where it is not set."""
+
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX: Final = 65535
 _INT_MAX: Final = 2**31 - 1
@@ -476,3 +479,8 @@ _config_decoder = msgspec.json.Decoder(_ConfigZnode)
 def read_config(path: str, data: bytes | None) -> dict[str, str]:
     """The overrides of /config/topics/T; none where there is no data. Raises ZnodeError."""
     return decoded(_config_decoder, path, "a configuration", data).config if data else {}
+
+
+def write_config(overrides: dict[str, str]) -> bytes:
+    """The content of /config/topics/T (ConfigEntityZNode.encode)."""
+    return msgspec.json.encode({"version": 1, "config": overrides})

@@ -130,7 +130,11 @@ async def _run_daemon(
     """The reason that the daemon gave up for, empty for none. Raises DaemonError."""
     inbox = Inbox()
     endpoint = ApiEndpoint(
-        inbox.put, listeners, broker_id=settings.broker_id, limits=settings.limits
+        inbox.put,
+        listeners,
+        broker_id=settings.broker_id,
+        limits=settings.limits,
+        broker_settings=settings.broker_settings,
     )
     zookeeper = ZooKeeperConnection(
         settings.zookeeper, inbox.put, settings=_session_settings(settings)

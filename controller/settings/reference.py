@@ -5,6 +5,7 @@ from controller.settings.table import (
     IGNORED_FOR_ONE_LISTENER,
     REFUSED,
     SETTINGS,
+    TOPIC_KEYS,
     Setting,
 )
 
@@ -42,6 +43,15 @@ A key that neither refold nor Kafka 3.9 has is an error in TOML, and a warning i
 `server.properties`. Keys that Kafka has and refold has no use for are passed over in silence.
 """
 
+_ABOUT_TOPICS = """\
+## Keys of Kafka that say what holds for topics
+
+The configuration of a new topic is judged by them, and told to the tool that creates it. They have
+Kafka's defaults and are read as a broker reads them; brokers go by their own, so give the daemon
+the same. Only a file gives them, and only under these names: `refold.log.segment.bytes`, for
+example, is another setting.
+"""
+
 
 def page() -> str:
     """The whole page."""
@@ -51,6 +61,9 @@ def page() -> str:
             "| key | command line, environment | default | what it is for |",
             "|---|---|---|---|",
             *map(_row, SETTINGS),
+            "",
+            _ABOUT_TOPICS,
+            *(f"- `{key}`" for key in TOPIC_KEYS),
             "",
             "## Keys of Kafka that refold refuses",
             "",

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from controller.api.limits import Limits
 from controller.core.configuration import Configuration
+from controller.core.topic_configs import BROKER_KEYS, problem_with
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import Address
@@ -22,6 +23,7 @@ from controller.settings.table import (
     OWN,
     REFUSED,
     SETTINGS,
+    TOPIC_KEYS,
     is_known,
     kafka_keys,
 )
@@ -49,6 +51,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     socket_timeout_ms: int
     limits: Limits
     unclean_leader_election_enable: bool
+    num_partitions: int
+    default_replication_factor: int
+    broker_settings: dict[str, str]
     delete_topic_enable: bool
     auto_leader_rebalance_enable: bool
     leader_imbalance_per_broker_percentage: int
@@ -77,6 +82,9 @@ class Settings(Struct, frozen=True, kw_only=True):
             leader_imbalance_check_interval_seconds=self.leader_imbalance_check_interval_seconds,
             endpoints=self.advertised_listeners,
             rack=self.rack,
+            num_partitions=self.num_partitions,
+            default_replication_factor=self.default_replication_factor,
+            broker_settings=self.broker_settings,
         )
 
 
@@ -111,9 +119,22 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
     endpoints, advertised = _endpoints(values, problems)
     listener = _inter_broker_listener(values, problems)
     limits = _limits(values, problems)
+    topics = _broker_settings(layers, problems)
     if problems:
         raise SettingsError(problems)
-    return Loaded(_settings(values, endpoints, advertised, listener, limits), tuple(warnings))
+    settings = _settings(values, endpoints, advertised, listener, limits, topics)
+    return Loaded(settings, tuple(warnings))
+
+
+def _broker_settings(layers: list[list[Given]], problems: list[str]) -> dict[str, str]:
+    """Those that are given of the settings that say what holds for topics."""
+    *_, file = layers
+    found = {one.key: one for one in file if one.text and one.key in TOPIC_KEYS}
+    for key, text, source in found.values():
+        if problem := problem_with(key, text):
+            problems.append(f"{key}={text} ({source}): no broker would start with it: {problem}")
+    ours = {key: chosen(key, layers) for key in BROKER_KEYS if key in BY_KEY}
+    return {key: one.text for key, one in (found | ours).items() if one}
 
 
 def _unknown(file: list[Given]) -> Iterator[str]:
@@ -256,6 +277,7 @@ def _settings(
     advertised: tuple[Endpoint, ...],
     inter_broker_listener: str,
     limits: Limits,
+    broker_settings: dict[str, str],
 ) -> Settings:
     session_timeout_ms = values["zookeeper.session.timeout.ms"]
     return Settings(
@@ -273,6 +295,9 @@ def _settings(
         socket_timeout_ms=values["controller.socket.timeout.ms"],
         limits=limits,
         unclean_leader_election_enable=values["unclean.leader.election.enable"],
+        num_partitions=values["num.partitions"],
+        default_replication_factor=values["default.replication.factor"],
+        broker_settings=broker_settings,
         delete_topic_enable=values["delete.topic.enable"],
         auto_leader_rebalance_enable=values["auto.leader.rebalance.enable"],
         leader_imbalance_per_broker_percentage=values["leader.imbalance.per.broker.percentage"],

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from controller.api.limits import Limits
 from controller.core.protocol_versions import LATEST
+from controller.core.topic_configs import BROKER_KEYS
 from controller.settings import parsing
 from eventstore.writer import SEGMENT_BYTES
 
@@ -175,7 +176,8 @@ SETTINGS: Final = (
         "queued.max.requests",
         parsing.whole_number(1),
         str(_LIMITS.waiting_requests_max),
-        "How many requests of brokers may wait for the controller's answer at a time; of others a "
+        "How many requests of brokers may wait for the controller's answer at a time, and as "
+        "many of admin tools that wait for brokers; of others a "
         "tenth of that.",
     ),
     Setting(
@@ -191,6 +193,18 @@ SETTINGS: Final = (
         "false",
         "Whether a replica outside the ISR may lead a topic that says nothing about it. May be "
         "changed while the cluster runs, for all brokers or for a topic, as in Kafka.",
+    ),
+    Setting(
+        "num.partitions",
+        parsing.whole_number(1),
+        "1",
+        "How many partitions a new topic gets where the request that creates it says nothing.",
+    ),
+    Setting(
+        "default.replication.factor",
+        parsing.whole_number(1, 2**15 - 1),
+        "1",
+        "How many replicas its partitions get then.",
     ),
     Setting(
         "delete.topic.enable",
@@ -235,7 +249,8 @@ SETTINGS: Final = (
         "refold.log.segment.bytes",
         parsing.whole_number(1 << 20, 1 << 40),
         str(SEGMENT_BYTES),
-        "The size at which an event log goes on in a new file.",
+        "The size at which an event log goes on in a new file, as soon as nothing is under way: at "
+        "least 1048576.",
     ),
     Setting(
         "refold.log.retention.bytes",
@@ -261,11 +276,18 @@ SETTINGS: Final = (
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
+TOPIC_KEYS: Final = tuple(key for key in BROKER_KEYS if key not in BY_KEY)
+"""Keys of Kafka that say what holds for topics, and nothing of the daemon: of use to judge topics'
+configurations, and to tell tools of them. A file may give them, under these names only: the event
+log's settings have some of them behind `refold.`."""
+
 REFUSED: Final = {
     "create.topic.policy.class.name": "it is a plugin, and refold cannot ask it before a topic is "
-    "created",
+    "created. Take it out of the daemon's file if topics may be created without it; if not, leave "
+    "the role with a stock controller",
     "alter.config.policy.class.name": "it is a plugin, and refold cannot ask it before a "
-    "configuration changes",
+    "configuration changes. Take it out of the daemon's file: brokers change configurations, and "
+    "ask their own",
     "authorizer.class.name": "it is a plugin, and refold cannot ask it: what it forbids, refold's "
     "endpoint would allow. The brokers' own go on without it here",
     "client.quota.callback.class": "it is a plugin, and refold cannot ask it: refold has no client "

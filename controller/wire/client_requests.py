@@ -106,6 +106,11 @@ def encode_response(head: RequestHead, response: Any) -> bytes:
     return _frame(header, response)
 
 
+def with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
+    """The same answer to another request: every response header begins with the id."""
+    return frame[:4] + struct.pack(">i", correlation_id) + frame[8:]
+
+
 def _frame(header: Any, body: Any) -> bytes:
     frame = BytesIO()
     frame.write(bytes(4))

@@ -12,7 +12,7 @@ from controller.core.events import (
     ZnodesRead,
     ZnodesWritten,
 )
-from controller.core.operations import BAD_VERSION, CONNECTION_LOSS, OK, SetData
+from controller.core.operations import BAD_VERSION, CONNECTION_LOSS, OK, Create, SetData
 from controller.core.procedures.alter_partition import judge
 from controller.core.state import Partition
 from controller.core.triggers import (
@@ -30,7 +30,8 @@ _FIRST_BY_TOPIC_ID: Final = 2
 
 
 class IsrChanges(Teller):
-    """Tells which AlterPartition and AllocateProducerIds requests are turned down, and why."""
+    """Tells which AlterPartition and AllocateProducerIds requests are turned down, and why, and of
+    blocks of producer ids."""
 
     def begins(self, trigger: Trigger) -> None:
         if not self.log.controller.is_active:
@@ -103,6 +104,20 @@ class IsrChanges(Teller):
             case ApiCall(request=AlterPartitionReceived()), WriteZnodes() as write, ZnodesWritten():
                 if any(outcome.errors):
                     self._tell_unwritten(write, outcome)
+            case (
+                ApiCall(request=AllocateProducerIdsReceived()),
+                WriteZnodes(operations=[Create(data=data) | SetData(data=data)]),
+                ZnodesWritten(errors=[error], versions=[version]),
+            ) if error == OK:
+                self._tell_block(znodes.read_producer_ids(data), version)
+
+    def _tell_block(self, block: znodes.ProducerIds, version: int) -> None:
+        self.log.info(
+            CONTROLLER,
+            f"Acquired new producerId block ProducerIdsBlock(assignedBrokerId={block.broker}, "
+            f"firstProducerId={block.first}, size={block.last - block.first + 1}) by writing to Zk "
+            f"with path version {version}",
+        )
 
     def _tell_unwritten(self, write: WriteZnodes, outcome: ZnodesWritten) -> None:
         written = write.operations[outcome.offset :]

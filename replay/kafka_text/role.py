@@ -27,8 +27,13 @@ _API_EVENTS: Final = {
     "AlterPartitionReassignmentsReceived": "ApiPartitionReassignment",
     "ListPartitionReassignmentsReceived": "ListPartitionReassignments",
     "ElectLeadersReceived": "ReplicaLeaderElection",
+    "CreateTopicsReceived": "CreateTopics",
+    "CreatePartitionsReceived": "CreatePartitions",
+    "DeleteTopicsReceived": "DeleteTopics",
+    "UpdateFeaturesReceived": "UpdateFeatures",
 }
-"""What Kafka calls the controller event of a request, by ours."""
+"""What Kafka calls the controller event of a request, by ours. CreateTopics, CreatePartitions and
+DeleteTopics are none in Kafka, whose brokers carry them out beside the controller: the request."""
 
 
 class Role(Teller):

@@ -53,6 +53,11 @@ def immutable_map(pairs: Mapping[str, str]) -> str:
     return collection("Map" if len(pairs) <= _SMALL else "HashMap", _pairs(pairs))
 
 
+def filtered_map(pairs: Mapping[str, str], size: int) -> str:
+    """What a filter left of an immutable map that had `size` entries: its class stays."""
+    return collection("Map" if size <= _SMALL else "HashMap", _pairs(pairs))
+
+
 def mutable_map(pairs: Mapping[str, str]) -> str:
     """A mutable map."""
     return collection("HashMap", _pairs(pairs))

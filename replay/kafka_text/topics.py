@@ -13,10 +13,10 @@ from controller.core.triggers import HandBack, PartitionModifications, Trigger
 from replay.kafka_text.lines import CONTROLLER
 from replay.kafka_text.spelling import (
     assignment,
+    filtered_map,
     immutable_map,
     immutable_set,
     joined,
-    mutable_map,
     mutable_set,
 )
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
@@ -35,10 +35,10 @@ class Topics(Teller):
 
     def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match asked.command, outcome:
-            case ReadChildren(path=znodes.TOPICS), ChildrenRead(error=0, children=children):
+            case ReadChildren(path=znodes.TOPICS, watch=True), ChildrenRead(error=0) as read:
                 if not self.log.is_failing_over:
-                    before, now = dict.fromkeys(self.log.context.known_topics()), {*children}
-                    new = [one for one in children if one not in before]
+                    before, now = dict.fromkeys(self.log.context.known_topics()), {*read.children}
+                    new = [one for one in read.children if one not in before]
                     self._changed = (new, [one for one in before if one not in now])
             case ReadZnodes(paths=[_]), ZnodesRead(errors=[error], data=[data]) if error == OK:
                 self._take_refused(data)
@@ -65,7 +65,8 @@ class Topics(Teller):
         if not partitions:
             return
         if isinstance(self.log.trigger, PartitionModifications):
-            added = mutable_map(_assignments(partitions))
+            found = len(partitions[0].topic.assigned())
+            added = filtered_map(_assignments(partitions), found)
             self.log.info(CONTROLLER, f"New partitions to be added {added}")
         names = joined(map(repr, partitions))
         self.log.info(CONTROLLER, f"New partition creation callback for {names}")

@@ -17,6 +17,7 @@ from eventstore.verify import verify
 from replay.errors import ReplayError
 from replay.recorded import demand_this_core, records
 from replay.snapshots import fold_at_start
+from replay.verify.differences import Difference, differences
 
 MISMATCHES_MAX = 1000
 """More than these are counted but not listed."""
@@ -25,8 +26,9 @@ MISMATCHES_MAX = 1000
 class Mismatch(Struct, frozen=True):
     """One command that does not agree. `event` is the number of the event that it belongs to.
 
-    `differs` names the fields; a "missing" one was recorded and is not decided now, an "extra" one
-    is decided now and was not recorded.
+    `differs` names the fields, `differences` the values in them; a "missing" one was recorded and
+    is not decided now, an "extra" one is decided now and was not recorded. `is_stored`: whether
+    the log has its body; of one above 4 KiB it has a digest only.
     """
 
     event: int
@@ -36,6 +38,8 @@ class Mismatch(Struct, frozen=True):
     differs: list[str]
     recorded: str | None
     derived: str | None
+    differences: list[Difference] = []
+    is_stored: bool = True
 
 
 class Verification(Struct, frozen=True):
@@ -139,7 +143,11 @@ class _Comparison:
         if len(self._mismatches) < MISMATCHES_MAX:
             was = f"{before.kind} {before.target}" if before else None
             is_now = f"{kind_of(now.command)} {target_of(now.command)}" if now else None
-            self._mismatches.append(Mismatch(seq, ordinal, kind, what, differs, was, is_now))
+            values = differences(before, now) if before and now else []
+            is_stored = before is None or before.body is not None
+            self._mismatches.append(
+                Mismatch(seq, ordinal, kind, what, differs, was, is_now, values, is_stored)
+            )
 
 
 def _differences(before: CommandRecord, now: Issued) -> list[str]:

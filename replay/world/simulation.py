@@ -15,6 +15,7 @@ import msgspec
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
+    DrawNumbers,
     DrawTopicIds,
     Issued,
     LeaderAndIsrRequest,
@@ -34,6 +35,7 @@ from controller.core.events import (
     BrokerAnswered,
     ChildrenRead,
     Event,
+    NumbersDrawn,
     Recorded,
     SessionConnected,
     SessionDisconnected,
@@ -209,6 +211,9 @@ class Simulation:
         elif isinstance(command, DrawTopicIds):
             ids = [self._draw() for _ in range(command.count)]
             self._inbox.append(("draw", TopicIdsDrawn(issued.id, ids)))
+        elif isinstance(command, DrawNumbers):
+            numbers = [self._draw_below(bound) for bound in command.bounds]
+            self._inbox.append(("draw", NumbersDrawn(issued.id, numbers)))
         elif isinstance(command, Stop):
             self.is_stopped = True
             if self.zookeeper.is_live(self.session):
@@ -263,6 +268,10 @@ class Simulation:
         """Another one each time, also by another controller of the same cluster."""
         self._drawn += 1
         return struct.pack(">QQ", self._admin, self._drawn)
+
+    def _draw_below(self, bound: int) -> int:
+        self._drawn += 1
+        return self._drawn % bound
 
     # The rest of the cluster
 

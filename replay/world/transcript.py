@@ -26,6 +26,7 @@ from controller.core.commands import (
     CloseChannel,
     Command,
     CommandId,
+    DrawNumbers,
     DrawTopicIds,
     Issued,
     LeaderAndIsrRequest,
@@ -56,6 +57,7 @@ from controller.core.events import (
     ElectLeadersReceived,
     Event,
     ListPartitionReassignmentsReceived,
+    NumbersDrawn,
     Recorded,
     SessionConnected,
     SessionDisconnected,
@@ -83,8 +85,10 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
+from controller.core.topic_requests import AnswerTopicRequest, TopicRequest
 from controller.core.values import ANY_VERSION, NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from controller.core.znodes import write_topic_id
+from replay.world.topic_request_words import spell_topic_answer, spell_topic_request
 
 _CODES: Final = {
     OK: "ok",
@@ -151,6 +155,9 @@ def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
 def _asked_for(request: ApiRequest) -> list[str]:
     number = f"request {request.request}:"
     match request:
+        case _ if isinstance(request, TopicRequest):
+            head, *asked = spell_topic_request(request)
+            return [f"{number} {head}", *asked]
         case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
             states = [
                 f"{one.topic}-{one.partition} e {one.leader_epoch} isr {_ids(one.isr)}"
@@ -188,6 +195,8 @@ def _told(event: Event) -> str:
             return f"channel to broker {broker} {kind}: {text}"
         case TopicIdsDrawn(topic_ids=ids):
             return f"topic ids drawn: {' '.join(map(write_topic_id, ids))}"
+        case NumbersDrawn(numbers=numbers):
+            return f"numbers drawn: {' '.join(map(str, numbers))}"
         case ShutdownRequested(reason=reason):
             return f"shutdown requested: {reason}"
         case TimerFired(timer=timer):
@@ -327,6 +336,9 @@ def _request(request: BrokerRequest) -> list[str]:
 
 
 def _answer(answer: ApiAnswer) -> list[str]:
+    if isinstance(answer, AnswerTopicRequest):
+        head, *answered = spell_topic_answer(answer)
+        return [f"answer {answer.request}: {head}".rstrip(": "), *answered]
     head = f"answer {answer.request}: code {answer.error}"
     match answer:
         case AnswerAlterPartition(partitions=altered):
@@ -378,6 +390,8 @@ def _other(command: Command) -> str:
             return f"{level} {code} {subject}: {text}"
         case DrawTopicIds(count=count):
             return f"draw {count} topic ids"
+        case DrawNumbers(bounds=bounds):
+            return f"draw numbers below {' '.join(map(str, bounds))}"
         case StartTimer(timer=timer, delay_ms=delay_ms):
             return f"start timer {timer} of {delay_ms} ms"
         case CancelTimer(timer=timer):

@@ -9,13 +9,23 @@ import pytest
 from controller.api.endpoint import ApiEndpoint
 from controller.api.limits import Limits
 from controller.api.listening import listen
-from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
-from controller.core.events import AllocateProducerIdsReceived, AlterPartitionReceived, ApiRequest
+from controller.core.commands import (
+    AnswerAllocateProducerIds,
+    AnswerAlterPartition,
+    AnswerListPartitionReassignments,
+)
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReceived,
+    ApiRequest,
+    ListPartitionReassignmentsReceived,
+)
 from controller.core.values import Broker, Endpoint
 from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab.ports import free_port
 
 OWN_ID = 1000
+BROKER_SETTINGS = {"min.insync.replicas": "2"}
 KNOWN = Broker(1, 10, ())
 """The live broker that the requests of `client` are of. It listens nowhere."""
 
@@ -36,7 +46,11 @@ class Served:
             Endpoint(name, "PLAINTEXT", "127.0.0.1", port) for name, port in self.ports.items()
         ]
         self.endpoint = ApiEndpoint(
-            self._on_event, listen(listeners), broker_id=OWN_ID, limits=limits
+            self._on_event,
+            listen(listeners),
+            broker_id=OWN_ID,
+            limits=limits,
+            broker_settings=BROKER_SETTINGS,
         )
         self.events: list[ApiRequest] = []
         self.channels: list[str] = []
@@ -56,6 +70,8 @@ class Served:
                 self.endpoint.answer(AnswerAllocateProducerIds(request, 0, request * 1000, 1000))
             case AlterPartitionReceived(request=request):
                 self.endpoint.answer(AnswerAlterPartition(request, 0))
+            case ListPartitionReassignmentsReceived(request=request):
+                self.endpoint.answer(AnswerListPartitionReassignments(request, 0))
 
     async def has_events(self, count: int) -> list[ApiRequest]:
         """Wait until so many events have come."""

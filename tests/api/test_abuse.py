@@ -12,18 +12,21 @@ from struct import pack
 import anyio
 import pytest
 
+from controller.api.front.lanes import SMALL_BYTES
 from controller.api.limits import Limits
 from controller.core.commands import AnswerAlterPartition
-from controller.core.events import AlterPartitionReceived
+from controller.core.events import AllocateProducerIdsReceived, AlterPartitionReceived
 from controller.core.values import Broker
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
 from tests.api.client import (
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
+    API_VERSIONS,
     METADATA,
     Client,
     allocate_producer_ids,
     alter_partition,
+    api_versions,
     connected,
     metadata_request,
 )
@@ -197,18 +200,40 @@ async def test_large_requests_under_one_brokers_name_keep_no_other_out(serve: Se
         await anyio.sleep(1)
 
 
-async def test_a_broker_has_one_large_request_under_way(served: Served) -> None:
+@pytest.mark.parametrize("partitions", [1, 5000])
+async def test_a_broker_has_one_request_of_a_kind_under_way(
+    served: Served, partitions: int
+) -> None:
     served.answers_itself = False
     async with connected(3, served.port) as clients:
         for client in clients[:2]:
-            client.writer.write(alter_partition_frame(5000))
+            client.writer.write(alter_partition_frame(partitions))
         (first,) = await served.has_events(1)
-        clients[2].writer.write(alter_partition_frame(1))
-        _, small = await served.has_events(2)
-        assert isinstance(small, AlterPartitionReceived)
-        assert len(small.partitions) == 1
+        clients[2].send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        _, other = await served.has_events(2)
+        assert isinstance(other, AllocateProducerIdsReceived)
         served.endpoint.answer(AnswerAlterPartition(first.request, 0))
-        assert len(await served.has_events(3)) == 3
+        _, _, second = await served.has_events(3)
+        assert isinstance(second, AlterPartitionReceived)
+
+
+async def test_many_small_requests_under_one_brokers_name_keep_no_other_out(serve: Serve) -> None:
+    served = await serve(brokers=(KNOWN, Broker(2, KNOWN.epoch, ())))
+    frame = alter_partition_frame(1000, 2)
+    assert len(frame) < SMALL_BYTES
+    async with connected(200, served.port) as liars, answered_in_time(served, 100):
+        for client in liars:
+            client.writer.write(frame * 3)
+        await anyio.sleep(1)
+
+
+async def test_who_sends_much_at_once_does_not_keep_the_turn(served: Served) -> None:
+    """20,000 small requests, each answered at once by the front itself."""
+    burst = encode_request(RequestHead(API_VERSIONS, 0, 1), "test", api_versions(0)) * 20_000
+    async with connected(3, served.port) as clients, answered_in_time(served):
+        for client in clients:
+            client.writer.write(burst)
+        await anyio.sleep(1)
 
 
 async def test_a_large_request_that_stands_still_gives_its_room_to_the_next(serve: Serve) -> None:

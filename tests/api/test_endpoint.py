@@ -105,13 +105,14 @@ async def test_controlled_shutdown_as_brokers_send_it(served: Served) -> None:
 
 
 async def test_the_answer_to_a_client_that_has_gone_is_dropped(serve: Serve) -> None:
-    served = await serve(waiting_requests_max=1)
+    other = Broker(2, KNOWN.epoch, ())
+    served = await serve(brokers=(KNOWN, other), waiting_requests_max=1)
     served.answers_itself = False
     async with Client(served.port) as gone:
         gone.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         await served.has_events(1)
     async with Client(served.port) as broker:
-        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(other.id))
         with anyio.move_on_after(0.3):
             await served.has_events(2)
         assert len(served.events) == 1, "the place of the first one is not free yet"
@@ -121,7 +122,10 @@ async def test_the_answer_to_a_client_that_has_gone_is_dropped(serve: Serve) -> 
         assert (await broker.answer_to(head)).producer_id_start == 5
 
 
-OWN_APIS = {7: (0, 3), 18: (0, 4), 56: (0, 3), 67: (0, 0)}
+OWN_APIS = {
+    **{7: (0, 3), 18: (0, 4), 56: (0, 3), 67: (0, 0)},
+    **{19: (0, 7), 20: (0, 6), 37: (0, 3), 43: (0, 2), 45: (0, 0), 46: (0, 0), 57: (0, 1)},
+}
 
 
 @pytest.mark.parametrize("brokers", [(), (KNOWN,)])
@@ -274,7 +278,9 @@ from controller.api.limits import Limits
 from controller.api.listening import listen
 from controller.core.values import Broker, Endpoint
 listeners = listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", int(sys.argv[1]))])
-endpoint = ApiEndpoint(lambda event, channel: None, listeners, broker_id=1, limits=Limits())
+endpoint = ApiEndpoint(
+    lambda event, channel: None, listeners, broker_id=1, limits=Limits(), broker_settings={}
+)
 asyncio.run(endpoint.run())
 """
 
@@ -307,7 +313,7 @@ async def test_a_front_without_a_daemon_ends_without_a_word() -> None:
     theirs.close()
     listening.socket.close()
     link = await Link.over(ours)
-    link.send(Setup(1, (Listener(descriptor, endpoint),), Limits(), 1))
+    link.send(Setup(1, (Listener(descriptor, endpoint),), Limits(), 1, {}))
     link.send(LiveBrokers((KNOWN,)))
     async with Client(endpoint.port) as idle, Client(endpoint.port) as waiting:
         waiting.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())

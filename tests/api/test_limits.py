@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import asdict
 
 from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
+from controller.core.values import Broker
 from controller.settings.settings import load
 from controller.settings.sources import Given
 from controller.wire.client_requests import RequestHead, encode_request
@@ -24,7 +25,7 @@ from tests.api.client import (
     connected,
     metadata_request,
 )
-from tests.api.conftest import Serve, Served
+from tests.api.conftest import KNOWN, Serve, Served
 from tests.scripted_broker import ScriptedBroker, never
 
 NEEDED = [
@@ -38,6 +39,7 @@ NOT_WITHIN_S = 0.3
 """What must not happen is waited for so long."""
 
 ServeBy = Callable[..., Awaitable[Served]]
+LIVE = (KNOWN, Broker(2, KNOWN.epoch, ()), Broker(3, KNOWN.epoch, ()))
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def serve_by(serve: Serve, tmp_path: Path) -> ServeBy:
         file.write_text("\n".join(lines))
         settings, warnings = load(NEEDED, {}, file)
         assert warnings == ()
-        return await serve(**{**asdict(settings.limits), **limits})
+        return await serve(brokers=LIVE, **{**asdict(settings.limits), **limits})
 
     return started
 
@@ -150,8 +152,8 @@ async def test_queued_max_requests(serve_by: ServeBy) -> None:
     served = await serve_by("queued.max.requests=2")
     served.answers_itself = False
     async with connected(3, served.port) as clients:
-        for client in clients:
-            client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        for client, broker in zip(clients, LIVE, strict=True):
+            client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(broker.id))
         await none_but(served, 2)
         served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
         await none_but(served, 3)
@@ -175,8 +177,8 @@ async def test_queued_max_request_bytes(serve_by: ServeBy) -> None:
     served = await serve_by("socket.request.max.bytes=100000", "queued.max.request.bytes=100000")
     served.answers_itself = False
     async with connected(2, served.port) as clients:
-        for client in clients:
-            client.send(ALTER_PARTITION, 1, alter_partition(3000))
+        for client, broker in zip(clients, LIVE, strict=False):
+            client.send(ALTER_PARTITION, 1, alter_partition(3000, broker.id))
             await none_but(served, 1)
         served.endpoint.answer(AnswerAlterPartition(served.events[0].request, 0))
         await none_but(served, 2)

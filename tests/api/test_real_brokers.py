@@ -4,12 +4,14 @@ through it, and the same with the role in the hands of a stock controller."""
 import asyncio
 import json
 from pathlib import Path
+from typing import TypeGuard
 
 import anyio
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiozk import ZKClient
+from kio.index import load_request_schema
 
 from controller.brokers.channels import BrokerChannels
 from controller.core.commands import (
@@ -20,10 +22,18 @@ from controller.core.commands import (
 )
 from controller.core.events import (
     AllocateProducerIdsReceived,
+    ApiRequest,
     BrokerAnswered,
     ControlledShutdownReceived,
 )
+from controller.core.topic_requests import (
+    AnswerCreateTopics,
+    CreatedTopic,
+    CreateTopicsReceived,
+)
+from controller.core.topic_requests import NewTopic as NewTopicAsked
 from controller.core.values import Broker, Endpoint
+from tests.api.client import METADATA, Client, metadata_request
 from tests.api.conftest import OWN_ID, Serve, Served
 from tools.lab import Lab
 from tools.setup.jars import fetch
@@ -32,6 +42,7 @@ from tools.setup.java import find_java
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
 TOPIC = "t"
+DESCRIBE_CLUSTER = 60
 CONTROLLER_ZNODE = json.dumps(
     {"version": 2, "brokerid": OWN_ID, "timestamp": "0", "kraftControllerEpoch": -1}
 )
@@ -171,6 +182,39 @@ async def test_brokers_and_tools_take_the_endpoint_for_the_controller(
     assert groups.result().split() == ["g"]
     assert f'"broker":{OWN_ID}' in log_dirs.result()
     assert '"error":null' in log_dirs.result()
+
+
+async def test_tools_ask_the_endpoint_what_they_ask_a_controller(lab: Lab, cluster: Served) -> None:
+    """They find it in what a broker says of the cluster."""
+    await make_controller(cluster, lab)
+    describe = load_request_schema(DESCRIBE_CLUSTER, 0)(include_cluster_authorized_operations=False)
+    async with Client(cluster.port) as client:
+        for api_key, version, request in (
+            (METADATA, 12, metadata_request()),
+            (DESCRIBE_CLUSTER, 0, describe),
+        ):
+            answer = await client.ask(api_key, version, request)
+            assert answer.controller_id == OWN_ID
+            assert f"{OWN_ID}" in str(answer.brokers), "clients know its address"
+    create = tool(
+        lab,
+        "org.apache.kafka.tools.TopicCommand",
+        *("--bootstrap-server", lab.bootstrap, "--create", "--topic", "new"),
+        *("--partitions", "3", "--config", "retention.ms=5"),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        printed = tasks.create_task(create)
+        while not (asked := [one for one in cluster.events if is_creation(one)]):
+            await asyncio.sleep(0.05)
+        (event,) = asked
+        assert event.topics == [NewTopicAsked("new", 3, -1, [], [("retention.ms", "5")])]
+        done = CreatedTopic("new", 0, None, bytes(range(16)), 3, 1, (("retention.ms", "5"),))
+        cluster.endpoint.answer(AnswerCreateTopics(event.request, (done,)))
+    assert "Created topic new." in printed.result()
+
+
+def is_creation(event: ApiRequest) -> TypeGuard[CreateTopicsReceived]:
+    return isinstance(event, CreateTopicsReceived)
 
 
 async def test_a_broker_that_stops_asks_the_endpoint_first(lab: Lab, cluster: Served) -> None:

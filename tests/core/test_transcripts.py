@@ -4,6 +4,7 @@ After a change that is meant: `pytest tests/core/test_transcripts.py --write-tra
 """
 
 from collections.abc import Callable
+from difflib import unified_diff
 
 import msgspec
 import pytest
@@ -29,7 +30,10 @@ def test_transcript(scenario: Callable[[], History], request: pytest.FixtureRequ
     path = FOLDER / f"{scenario.__name__}.txt"
     if request.config.getoption("write_transcripts", default=False):
         path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text
+    golden = path.read_text(encoding="utf-8")
+    differs = unified_diff(golden.split("\n"), text.split("\n"), path.name, "now", lineterm="")
+    if found := list(differs):
+        pytest.fail("\n".join(found), pytrace=False)
 
 
 def test_every_transcript_has_its_scenario() -> None:

@@ -9,9 +9,19 @@ from pathlib import Path
 from controller.core import znodes
 from controller.core.commands import Issued
 from controller.core.events import Recorded
+from controller.core.topic_requests import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+    DoomedTopic,
+    FeatureUpdate,
+    NewPartitions,
+    UpdateFeaturesReceived,
+)
 from replay.world.simulation import Fate
 from tests.core.cluster import DAEMON, Cluster, reads, writes_state
 from tests.core.reassigning import example, play_example
+from tests.core.topic_requests import new_topic
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 
@@ -128,6 +138,37 @@ def topic_deletion() -> History:
     return seen.history
 
 
+def topics_by_request() -> History:
+    """CreateTopics: dice, ids, one topic that is refused, one whose leader does not live; its time
+    runs out. DeleteTopics by name and by an unknown id."""
+    cluster = Cluster(1, 2).start()
+    seen = cluster.seen()
+    good = new_topic("t", 2, 2, configs={"retention.ms": "1000"})
+    dead = new_topic("dead", given={0: [9]})
+    topics = [good, new_topic("a/b", 1), dead]
+    cluster.happen(CreateTopicsReceived(1, 7, 5000, False, topics), "api:1")
+    cluster.fire("request:1")
+    doomed = [DoomedTopic("t", None), DoomedTopic(None, bytes(15) + b"n")]
+    cluster.happen(DeleteTopicsReceived(2, 6, 5000, doomed), "api:1")
+    return seen.history
+
+
+def partitions_and_features_by_request() -> History:
+    """CreatePartitions, chosen and given; UpdateFeatures takes away what somebody left there."""
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [2, 1]})
+    features = b'{"version":2,"status":1,"features":{"f":{"max_version_level":2}}}'
+    cluster.put(znodes.FEATURE, features)
+    seen = cluster.seen()
+    grown = [NewPartitions("t", 3, None), NewPartitions("u", 2, [(1,)])]
+    cluster.happen(CreatePartitionsReceived(1, 3, 5000, False, grown), "api:1")
+    given = [NewPartitions("t", 4, [(2, 1)])]
+    cluster.happen(CreatePartitionsReceived(2, 3, 5000, True, given), "api:1")
+    updates = [FeatureUpdate("f", 0, 2), FeatureUpdate("metadata.version", 1, 1)]
+    cluster.happen(UpdateFeaturesReceived(3, 1, 5000, False, updates), "api:1")
+    return seen.history
+
+
 SCENARIOS: tuple[Callable[[], History], ...] = (
     first_failover,
     failover_with_dead_leader,
@@ -140,4 +181,6 @@ SCENARIOS: tuple[Callable[[], History], ...] = (
     own_id_repaired,
     reassignment,
     topic_deletion,
+    topics_by_request,
+    partitions_and_features_by_request,
 )

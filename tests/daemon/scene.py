@@ -17,7 +17,7 @@ from tools.lab.refold import Refold, run
 
 OWN_ID = 1000
 SESSION_MS = 4000
-WAIT_SECONDS = 25.0
+WAIT_SECONDS = 120.0
 
 BROKER_CONFIG = {
     "zookeeper.session.timeout.ms": "6000",

@@ -11,14 +11,26 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from controller.core.commands import CommandId, Notice, Reason, WriteZnodes
+from controller.core.commands import (
+    CancelTimer,
+    Command,
+    CommandId,
+    Issued,
+    Notice,
+    Reason,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    WriteZnodes,
+)
 from controller.core.events import ZnodesRead
-from controller.log_records import event_record
+from controller.log_records import command_record, event_record
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
+from eventstore.records import CommandRecord
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.recorded import UPCASTERS
+from replay.verify.differences import Difference, differences
 from replay.verify.verification import Verification, verify_decisions
 from tests.replay.recorded_log import header, incident, write_log
 
@@ -102,6 +114,8 @@ def test_a_different_command_is_named_with_its_event_and_fields(tmp_path: Path) 
     assert (mismatch.event, mismatch.ordinal) == (recorded.seq, issued[0].id.ordinal)
     assert mismatch.what == "changed"
     assert mismatch.differs == ["digest", "body"]
+    part = f"operations[{operations[-1].path}].data"
+    assert mismatch.differences == [Difference(part, "{}", operations[-1].data.decode())]
 
 
 def test_a_command_that_is_not_derived_is_missing(tmp_path: Path) -> None:
@@ -229,3 +243,56 @@ def test_a_log_without_its_first_segment_needs_a_snapshot(tmp_path: Path) -> Non
         database.execute("delete from events where rowid = 1")
     with pytest.raises(ReplayError):
         verified(log)
+
+
+# What differs -----------------------------------------------------------------------------------
+
+
+def stored(command: Command, rule: str = "a rule", *, body: bool = True) -> CommandRecord:
+    issued = Issued(CommandId(1, 0), 1, command, Reason(rule))
+    record = command_record(issued)
+    return record if body else record._replace(body=None)
+
+
+def stop(*partitions: StopReplicaPartition) -> StopReplicaRequest:
+    return StopReplicaRequest(1, 10, 3, 1000, 7, partitions)
+
+
+T0 = StopReplicaPartition("t", 0, 4, False)
+T1 = StopReplicaPartition("t", 1, 4, False)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (stop(T0, structs.replace(T1, delete=True)), ("partitions[t-1].delete", "false", "true")),
+        (stop(T1, T0), ("partitions, the order", "t-0, t-1", "t-1, t-0")),
+        (structs.replace(stop(T0, T1), broker=2), ("broker", "1", "2")),
+        (stop(T0), ("partitions[t-1]", '["t",1,4,false]', None)),
+        (stop(T0, T1, T1), ("partitions[t-1 #2]", None, '["t",1,4,false]')),
+        (
+            CancelTimer("x"),
+            (
+                "the command",
+                '["stop_replica",1,10,3,1000,7,[["t",0,4,false],["t",1,4,false]]]',
+                '["cancel_timer","x"]',
+            ),
+        ),
+    ],
+)
+def test_what_differs_is_named(now: Command, expected: tuple[str, str | None, str | None]) -> None:
+    issued = Issued(CommandId(1, 0), 1, now, Reason("a rule"))
+    assert differences(stored(stop(T0, T1)), issued) == [Difference(*expected)]
+
+
+def test_of_a_body_that_is_not_stored_the_reason_is_compared() -> None:
+    issued = Issued(CommandId(1, 0), 1, stop(T0), Reason("another rule"))
+    assert differences(stored(stop(T1), body=False), issued) == [
+        Difference("reason.rule", "a rule", "another rule")
+    ]
+
+
+def test_a_body_that_cannot_be_read_is_told() -> None:
+    broken = stored(stop(T0))._replace(body=b"no command")
+    [told] = differences(broken, Issued(CommandId(1, 0), 1, stop(T0), Reason("a rule")))
+    assert "cannot be read" in (told.recorded or "")

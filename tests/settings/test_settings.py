@@ -239,3 +239,48 @@ def test_a_brokers_file_is_in_the_encoding_that_kafka_reads(tmp_path: Path) -> N
     file.write_bytes("# Größe\nzookeeper.connect=zk1:2181\nbroker.rack=süd\n".encode("latin-1"))
     given = {one.key: one.text for one in from_file(file)}
     assert given == {"zookeeper.connect": "zk1:2181", "broker.rack": "süd"}
+
+
+def test_what_new_topics_get_comes_from_a_brokers_file(tmp_path: Path) -> None:
+    content = """
+        num.partitions=6
+        default.replication.factor=3
+        log.retention.hours=24
+        log.segment.bytes=1000000
+        refold.log.segment.bytes=2000000
+        unclean.leader.election.enable=true
+        inter.broker.protocol.version=2.6
+    """
+    settings, warnings = loaded(tmp_path, content)
+    configuration = settings.configuration()
+    assert warnings == ()
+    assert (configuration.num_partitions, configuration.default_replication_factor) == (6, 3)
+    assert settings.segment_bytes == 2_000_000, "the event log's"
+    assert configuration.broker_settings == settings.broker_settings
+    assert settings.broker_settings == {
+        "log.retention.hours": "24",
+        "log.segment.bytes": "1000000",
+        "unclean.leader.election.enable": "true",
+        "inter.broker.protocol.version": "2.6",
+    }
+
+
+def test_without_them_new_topics_get_kafkas_defaults(tmp_path: Path) -> None:
+    configuration = loaded(tmp_path)[0].configuration()
+    assert (configuration.num_partitions, configuration.default_replication_factor) == (1, 1)
+    assert configuration.broker_settings == {}
+
+
+def test_what_no_broker_takes_for_its_topics_is_refused(tmp_path: Path) -> None:
+    told = problems(tmp_path, "log.segment.bytes=13\nlog.cleanup.policy=shred")
+    assert "log.segment.bytes=13" in told
+    assert "server.properties:1" in told
+    assert "no broker would start with it: Invalid value 13" in told
+    assert "String must be one of: compact, delete" in told
+
+
+@pytest.mark.parametrize("policy", ["create.topic", "alter.config"])
+def test_a_policy_is_refused_with_what_to_do(tmp_path: Path, policy: str) -> None:
+    told = problems(tmp_path, f"{policy}.policy.class.name=org.example.Policy")
+    assert f"{policy}.policy.class.name=org.example.Policy" in told
+    assert "Take it out of the daemon's file" in told

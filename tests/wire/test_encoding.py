@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader
 
@@ -70,6 +70,7 @@ def test_brokers_share_one_body_of_update_metadata(request: UpdateMetadataReques
     assert body(second) == body(BatchEncoder().encode(other, 8)[0])
 
 
+@settings(max_examples=40)
 @given(request=leader_and_isr_requests, bytes_max=st.integers(100, 3000))
 def test_long_leader_and_isr_is_split_in_order(
     request: LeaderAndIsrRequest, bytes_max: int
@@ -83,6 +84,7 @@ def test_long_leader_and_isr_is_split_in_order(
         assert len(body(part)) <= bytes_max or len(partitions_of([entity])) <= 1
 
 
+@settings(max_examples=40)
 @given(request=update_metadata_requests, bytes_max=st.integers(100, 3000))
 def test_long_update_metadata_is_split_and_names_all_brokers(
     request: UpdateMetadataRequest, bytes_max: int

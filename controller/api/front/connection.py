@@ -1,6 +1,7 @@
 """One client's connection: requests in order, one at a time, as a broker takes them."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,8 @@ from controller.api.front.versions import VersionTable
 from controller.api.limits import Limits
 from controller.core.commands import AnswerAlterPartition, ApiAnswer
 from controller.core.values import Endpoint
+from controller.wire.admin_answers import encode_admin_answer
+from controller.wire.admin_requests import decode_admin_request
 from controller.wire.api_versions import read_api_versions
 from controller.wire.client_requests import (
     HEAD_BYTES,
@@ -48,6 +51,7 @@ class Shared:
     lanes: Lanes
     desk: Desk
     brokers: LiveBrokers
+    broker_settings: Mapping[str, str]
 
 
 class Begun(NamedTuple):
@@ -94,6 +98,8 @@ class ClientConnection:
             while start := await self._start_of_frame(silent_ms):
                 await self._handle(start)
                 silent_ms = idle_ms
+                # The next request may be here already: it waits until the others have had a turn.
+                await asyncio.sleep(0)
         finally:
             self._relay.close()
 
@@ -112,6 +118,9 @@ class ClientConnection:
             raise Refused(f"requests with api key {request.head.api_key} are not offered")
         if way is Route.BROKER:
             await self._pass_on(request)
+            return
+        if way is Route.CONTROLLER_BY_TOOL:
+            await self._ask_for_tool(request, way)
             return
         with ExitStack() as held:
             lane, request = await self._whole(way, request, held)
@@ -140,7 +149,7 @@ class ClientConnection:
     async def _whole(self, way: Route, request: Begun, held: ExitStack) -> tuple[Lane, Begun]:
         """The lane that a request takes, and the whole of it."""
         lanes = self._shared.lanes
-        lane = lanes.of_brokers if way is Route.CONTROLLER else lanes.of_others
+        lane = lanes.first_of(way, request.head.api_key)
         lane.check_size(request.size)
         async with until(request.deadline, _NOT_WHOLE):
             request = await self._read_on(request, SMALL_BYTES)
@@ -148,8 +157,10 @@ class ClientConnection:
         if way is Route.CONTROLLER and broker is None:
             lane = lanes.of_others
             lane.check_size(request.size)
+        if broker is not None:
+            await lane.find_turn(broker, request.head.api_key, held, request.deadline)
         if request.size > SMALL_BYTES:
-            await lane.find_room(request.size, broker, held, request.deadline)
+            await lane.find_room(request.size, held, request.deadline)
             async with within(lane.read_seconds_max, _NOT_WHOLE):
                 request = await self._read_on(request, request.size)
         return lane, request
@@ -173,6 +184,25 @@ class ClientConnection:
         answer = await desk.ask(self._number, event, held.pop_all())
         encode = partial(encode_answer, head, answer)
         await self._reply(await lane.beside(encode) if _is_large(answer) else encode())
+
+    async def _ask_for_tool(self, begun: Begun, way: Route) -> None:
+        """An answer may have to wait for brokers: nothing of the request is held for so long."""
+        lane, answer = await self._hand_over(begun, way)
+        settings = self._shared.broker_settings
+        encode = partial(encode_admin_answer, begun.head, await answer, settings)
+        await self._reply(await lane.beside(encode))
+
+    async def _hand_over(self, begun: Begun, way: Route) -> tuple[Lane, asyncio.Future[ApiAnswer]]:
+        """Read a tool's request and give it to the controller; only its place is held from then
+        on."""
+        with ExitStack() as held, ExitStack() as place:
+            lane, request = await self._whole(way, begun, held)
+            self._shared.admission.asked(self._number, lane.worth)
+            await lane.find_place(request.size, place, request.deadline)
+            desk = self._shared.desk
+            decode = partial(decode_admin_request, request.head, request.received, desk.number())
+            event = await lane.beside(decode)
+            return lane, desk.hand_over(self._number, event, place.pop_all())
 
     async def _versions(self, request: Begun) -> bytes:
         asked = read_api_versions(request.head, request.received)

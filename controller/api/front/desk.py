@@ -34,10 +34,17 @@ class Desk:
 
     async def ask(self, connection: int, event: ApiRequest, held: ExitStack) -> ApiAnswer:
         """Hand a request over and wait for its answer. What it holds is the desk's from now on."""
+        return await self.hand_over(connection, event, held)
+
+    def hand_over(
+        self, connection: int, event: ApiRequest, held: ExitStack
+    ) -> asyncio.Future[ApiAnswer]:
+        """The same for who keeps nothing of the request while it waits: gives what the answer will
+        be in."""
         answer: asyncio.Future[ApiAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[event.request] = _Waiting(answer, held)
         self._send(Asked(connection, event))
-        return await answer
+        return answer
 
     def answered(self, answer: ApiAnswer) -> None:
         """The controller answers; an answer to a request of an earlier front has no effect."""

@@ -1,22 +1,25 @@
-"""The ways in for requests that the front reads as a whole: one for brokers, one for the others.
+"""The ways in for requests that the front reads as a whole: one for brokers, one for admin tools,
+one for the others.
 
-They share nothing that runs out: whoever fills one holds nobody up in the other. Which one a
-request takes is decided by the broker that it says it is of. That only sorts: the controller judges
-it.
+They share nothing that runs out: whoever fills one holds nobody up in another. Of what brokers ask
+of the controller the sender that a request names decides whether it takes theirs. That only sorts:
+the controller judges it.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from controller.api.errors import Refused
 from controller.api.front.admission import Worth
 from controller.api.front.budget import Budget, Pace
+from controller.api.front.routing import Route
 from controller.api.front.streams import until
 from controller.api.limits import Limits
+from controller.wire.admin_requests import MAY_WAIT
 
 T = TypeVar("T")
 
@@ -42,9 +45,9 @@ class Lane:
     """For one request."""
     room: Budget
     """For large ones together, from when they are read on until they are answered."""
-    turns: dict[int, asyncio.Lock] = field(default_factory=dict)
-    """For large ones of each broker: it has one under way. Who has its id and epoch, too, holds up
-    that one broker, not all."""
+    turns: dict[tuple[int, int], asyncio.Lock] = field(default_factory=dict)
+    """For each broker and API: a broker has one such request under way. Who has its id and epoch,
+    too, holds up that one broker, not all."""
     read_seconds_max: float
     """For a large one to come when it has its room."""
     places: asyncio.Semaphore
@@ -52,30 +55,34 @@ class Lane:
     pace: Pace | None = None
     """At which they go to the controller."""
     coder: Executor = field(default_factory=_one_thread)
-    """For bodies that the event loop had to wait for: large ones, and those that kio reads."""
+    """For bodies that the event loop had to wait for: large ones, those of tools, and those that
+    kio reads."""
 
     def check_size(self, size: int) -> None:
         """Raises `Refused` for a request that is too large."""
         if size > self.bytes_max:
             raise Refused(f"a request of {size} bytes where {self.bytes_max} are the most")
 
-    async def find_room(
-        self, size: int, broker: int | None, held: ExitStack, deadline: float
-    ) -> None:
-        """Wait until a large request may come: of one broker one at a time. Raises `Refused`."""
+    async def find_turn(self, broker: int, api_key: int, held: ExitStack, deadline: float) -> None:
+        """Wait until no other such request of that broker is under way. Raises `Refused`."""
+        turn = self.turns.setdefault((broker, api_key), asyncio.Lock())
+        async with until(deadline, f"broker {broker} had another such request under way: not done"):
+            await turn.acquire()
+        held.callback(turn.release)
+
+    async def find_room(self, size: int, held: ExitStack, deadline: float) -> None:
+        """Wait until a large request may come. Raises `Refused`."""
         async with until(deadline, "a large request found no room"):
-            if broker is not None:
-                turn = self.turns.setdefault(broker, asyncio.Lock())
-                await turn.acquire()
-                held.callback(turn.release)
             held.callback(await self.room.take(size))
 
     async def find_place(self, size: int, held: ExitStack, deadline: float) -> None:
         """Wait until a request may go to the controller. Raises `Refused`."""
-        if self.pace is not None:
+        if self.pace is None:
+            await self.places.acquire()
+        else:
             async with until(deadline, "a request had to wait for too many others"):
                 await self.pace.pay(_RECORD_BYTES + size)
-        await self.places.acquire()
+                await self.places.acquire()
         held.callback(self.places.release)
 
     async def beside(self, work: Callable[[], T]) -> T:
@@ -84,7 +91,8 @@ class Lane:
 
 
 class Lanes:
-    """Both lanes of a front."""
+    """The lanes of a front. Requests of admin tools whose answer may wait for brokers have places
+    of their own: however many wait, the others are answered."""
 
     def __init__(self, limits: Limits) -> None:
         self.of_brokers = Lane(
@@ -94,12 +102,27 @@ class Lanes:
             read_seconds_max=limits.large_transfer_ms / 1000,
             places=asyncio.Semaphore(limits.waiting_requests_max),
         )
-        other_max = limits.other_request_bytes_max
-        self.of_others = Lane(
-            worth=Worth.CLIENT,
-            bytes_max=other_max,
-            room=Budget(other_max),
-            read_seconds_max=limits.large_transfer_ms / 1000,
-            places=asyncio.Semaphore(max(limits.waiting_requests_max // 10, 1)),
-            pace=Pace(limits.other_bytes_per_second, burst=other_max),
+        self.of_others = _of_clients(limits, limits.other_request_bytes_max)
+        self._of_tools = _of_clients(limits, limits.tool_request_bytes_max)
+        self._of_tools_that_wait = replace(
+            self._of_tools, places=asyncio.Semaphore(limits.waiting_requests_max)
         )
+
+    def first_of(self, way: Route, api_key: int) -> Lane:
+        """The lane of a request of which only the head is known."""
+        if way is Route.CONTROLLER:
+            return self.of_brokers
+        if way is not Route.CONTROLLER_BY_TOOL:
+            return self.of_others
+        return self._of_tools_that_wait if api_key in MAY_WAIT else self._of_tools
+
+
+def _of_clients(limits: Limits, bytes_max: int) -> Lane:
+    return Lane(
+        worth=Worth.CLIENT,
+        bytes_max=bytes_max,
+        room=Budget(bytes_max),
+        read_seconds_max=limits.large_transfer_ms / 1000,
+        places=asyncio.Semaphore(max(limits.waiting_requests_max // 10, 1)),
+        pace=Pace(limits.other_bytes_per_second, burst=bytes_max),
+    )

@@ -3,6 +3,7 @@
 from enum import Enum, auto
 from typing import Final
 
+from controller.wire.admin_requests import SPOKEN_WITH_TOOLS
 from controller.wire.api_versions import API_VERSIONS
 from controller.wire.controller_requests import SPOKEN
 
@@ -13,7 +14,9 @@ class Route(Enum):
     VERSIONS = auto()
     """The front itself: what the endpoint offers."""
     CONTROLLER = auto()
-    """The controller."""
+    """The controller, whom brokers ask: the request says which one it is of."""
+    CONTROLLER_BY_TOOL = auto()
+    """The controller, whom admin tools ask."""
     HERE = auto()
     """The front itself: what it says holds for the daemon, not for a broker."""
     HERE_OR_BROKER = auto()
@@ -31,18 +34,10 @@ DESCRIBE_LOG_DIRS: Final = 35
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 LIST_TRANSACTIONS: Final = 66
 
-_OF_THE_CONTROLLERS_ROLE: Final = {
-    19: "CreateTopics",
-    20: "DeleteTopics",
-    37: "CreatePartitions",
-    43: "ElectLeaders",
-    45: "AlterPartitionReassignments",
-    46: "ListPartitionReassignments",
-    51: "AlterUserScramCredentials",
-    57: "UpdateFeatures",
-}
-"""A broker answers NOT_CONTROLLER, and a client would ask us again and again. Not offered, they
-fail at once in the client, which says that this node does not support them."""
+_OF_THE_CONTROLLERS_ROLE: Final = {51: "AlterUserScramCredentials"}
+"""What only a controller answers, and we do not: a broker answers NOT_CONTROLLER, and a client
+would ask us again and again. Not offered, it fails at once in the client, which says that this node
+does not support it."""
 
 _FROM_A_CONTROLLER: Final = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
 """What the daemon sends and must never be sent."""
@@ -61,6 +56,8 @@ def route(api_key: int) -> Route:
         return Route.VERSIONS
     if api_key in SPOKEN:
         return Route.CONTROLLER
+    if api_key in SPOKEN_WITH_TOOLS:
+        return Route.CONTROLLER_BY_TOOL
     if api_key in _NOT_OFFERED:
         return Route.NOBODY
     if api_key in _HERE:

@@ -45,6 +45,7 @@ class Front:
             Lanes(limits),
             self._desk,
             self._brokers,
+            setup.broker_settings,
         )
 
     async def run(self) -> None:

@@ -9,13 +9,14 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 
 from controller.api.front.routing import Route, route
+from controller.wire.admin_requests import SPOKEN_WITH_TOOLS
 from controller.wire.api_versions import API_VERSIONS, FIRST, LAST, ApiVersionsRequest
-from controller.wire.client_requests import RequestHead, encode_response
+from controller.wire.client_requests import RequestHead, encode_response, with_correlation_id
 from controller.wire.controller_requests import SPOKEN
 
 Span = tuple[int, int]
 
-_OURS: Final = {**SPOKEN, API_VERSIONS: (FIRST, LAST)}
+_OURS: Final = {**SPOKEN, **SPOKEN_WITH_TOOLS, API_VERSIONS: (FIRST, LAST)}
 _FIRST_THROTTLED: Final = 1
 _FIRST_WITH_FEATURES: Final = 3
 
@@ -30,6 +31,7 @@ class VersionTable:
     def __init__(self, broker: Any | None) -> None:
         self._broker = broker
         theirs = broker.api_keys if broker is not None else ()
+        self._answers: dict[tuple[int | None, bool], bytes] = {}
         self._spans: dict[int, Span] = dict(_OURS)
         for one in theirs:
             span = _offered(one.api_key, (one.min_version, one.max_version))
@@ -43,6 +45,12 @@ class VersionTable:
 
     def answer(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
         """The frame that answers an ApiVersions request, also one of a version we do not know."""
+        kind = (head.version if asked.is_known else None, asked.is_valid)
+        if kind not in self._answers:
+            self._answers[kind] = self._encoded(head, asked)
+        return with_correlation_id(self._answers[kind], head.correlation_id)
+
+    def _encoded(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
         if not asked.is_known:
             # By KIP-511 such a client can read version 0, and takes what it needs from there.
             known = head._replace(version=0)

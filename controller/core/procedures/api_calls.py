@@ -1,16 +1,5 @@
 """Requests of the endpoint: each gets exactly one answer, whatever happens."""
 
-from controller.core.commands import (
-    AnswerAllocateProducerIds,
-    AnswerAlterPartition,
-    AnswerAlterPartitionReassignments,
-    AnswerControlledShutdown,
-    AnswerElectLeaders,
-    AnswerListPartitionReassignments,
-    ApiAnswer,
-    PartitionAnswer,
-    Reason,
-)
 from controller.core.controller import Controller
 from controller.core.deviations import STANDS_AGAIN_WHEN_FENCED
 from controller.core.error_codes import (
@@ -30,14 +19,26 @@ from controller.core.events import (
 )
 from controller.core.procedures.alter_partition import process_alter_partition
 from controller.core.procedures.controlled_shutdown import process_controlled_shutdown
+from controller.core.procedures.deletion_requests import process_delete_topics
 from controller.core.procedures.failures import describe
+from controller.core.procedures.feature_updates import process_update_features
+from controller.core.procedures.partition_addition import process_create_partitions
 from controller.core.procedures.producer_ids import process_allocate_producer_ids
 from controller.core.procedures.reassignment_requests import (
     process_alter_reassignments,
     process_list_reassignments,
 )
+from controller.core.procedures.refusals import refusal
 from controller.core.procedures.replica_election import process_elect_leaders
+from controller.core.procedures.topic_creation import process_create_topics
+from controller.core.procedures.waiting_requests import give_answer
 from controller.core.state import Partition
+from controller.core.topic_requests import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+    UpdateFeaturesReceived,
+)
 from controller.core.triggers import PartitionReassignmentIsrChange
 
 
@@ -51,14 +52,14 @@ async def process_request(controller: Controller, request: ApiRequest) -> None:
     try:
         changed = await _process(controller, request)
     except ControllerMovedError:
-        controller.issue(_answer(request, _fenced(request)), Reason("fenced"))
+        give_answer(controller, refusal(request, _fenced(request)), "fenced")
         is_silent = isinstance(request, AlterPartitionReceived | ControlledShutdownReceived)
         if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration) or not is_silent:
             raise
     except Exception as error:
         name = type(request).__name__
         controller.notice("error", "request_failed", _subject(request), describe(error))
-        controller.issue(_answer(request, UNKNOWN_SERVER_ERROR), Reason(f"{name} failed"))
+        give_answer(controller, refusal(request, UNKNOWN_SERVER_ERROR), f"{name} failed")
     for partition in reversed(changed):
         # As the next event: what is answered must not be refused when the session ends in it.
         if partition in controller.context.reassigning:
@@ -80,6 +81,14 @@ async def _process(controller: Controller, request: ApiRequest) -> list[Partitio
             process_list_reassignments(controller, request)
         case ElectLeadersReceived():
             await process_elect_leaders(controller, request)
+        case CreateTopicsReceived():
+            await process_create_topics(controller, request)
+        case CreatePartitionsReceived():
+            await process_create_partitions(controller, request)
+        case DeleteTopicsReceived():
+            await process_delete_topics(controller, request)
+        case UpdateFeaturesReceived():
+            await process_update_features(controller, request)
     return []
 
 
@@ -90,7 +99,7 @@ def refuse(controller: Controller, request: ApiRequest) -> None:
     """
     is_shutdown = isinstance(request, ControlledShutdownReceived)
     error = STALE_CONTROLLER_EPOCH if is_shutdown else NOT_CONTROLLER
-    controller.issue(_answer(request, error), Reason("the term is over"))
+    give_answer(controller, refusal(request, error), "the term is over")
 
 
 def _fenced(request: ApiRequest) -> int:
@@ -114,20 +123,3 @@ def _subject(request: ApiRequest) -> str:
             return f"broker {broker}"
         case _:
             return f"request {request.request}"
-
-
-def _answer(request: ApiRequest, error: int) -> ApiAnswer:
-    match request:
-        case AlterPartitionReceived():
-            return AnswerAlterPartition(request.request, error)
-        case ControlledShutdownReceived():
-            return AnswerControlledShutdown(request.request, error)
-        case AllocateProducerIdsReceived():
-            return AnswerAllocateProducerIds(request.request, error)
-        case AlterPartitionReassignmentsReceived():
-            return AnswerAlterPartitionReassignments(request.request, error)
-        case ListPartitionReassignmentsReceived():
-            return AnswerListPartitionReassignments(request.request, error)
-        case ElectLeadersReceived(partitions=partitions):
-            answers = tuple(PartitionAnswer(*name, error) for name in partitions or ())
-            return AnswerElectLeaders(request.request, error, answers)

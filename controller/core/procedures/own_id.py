@@ -5,11 +5,20 @@ the daemon is one of them (facts.md). Such an assignment is rewritten before its
 their states. Deviation `own-id-repaired`, under any rules.
 """
 
+from collections.abc import Iterable
 from zlib import crc32
 
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.values import Assignment, Broker
+
+_HOLDS_NO_REPLICAS = "Broker {} is the controller, which holds no replicas."
+
+
+def own_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
+    """What is wrong with replicas that somebody asks for, if they name the daemon; else empty."""
+    own = controller.configuration.broker_id
+    return _HOLDS_NO_REPLICAS.format(own) if own in replicas else ""
 
 
 def repair_assignments(

@@ -24,6 +24,7 @@ from controller.core.events import (
 )
 from controller.core.operations import OK
 from controller.core.procedures.failures import describe
+from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.reassignment import (
     RULE,
     complete_if_caught_up,
@@ -148,14 +149,11 @@ def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, 
         return f"A replica is named twice: {spelt}."
     if any(one < 0 for one in target):
         return f"A broker id is negative: {spelt}."
-    if controller.configuration.broker_id in target:
-        return _OWN_ID.format(controller.configuration.broker_id)
+    if names_own_id := own_id_problem(controller, target):
+        return names_own_id
     live = controller.context.live_brokers
     dead = [one for one in current.reassign_to(target).adding if one not in live]
     return f"These brokers are not alive: {dead}; alive are {sorted(live)}." if dead else ""
-
-
-_OWN_ID = "Broker {} is the controller, which holds no replicas."
 
 
 def process_list_reassignments(
@@ -260,9 +258,8 @@ async def _trigger(controller: Controller, targets: dict[Name, Assignment]) -> E
 
 async def _refused(controller: Controller, partition: Partition, assignment: Assignment) -> str:
     """What no way of asking may bring about."""
-    own = controller.configuration.broker_id
-    if own in assignment.target:
-        return _OWN_ID.format(own)
+    if names_own_id := own_id_problem(controller, assignment.target):
+        return names_own_id
     if not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
         return "The replica list is empty."
     if LEADER_MOVED_FIRST.applies(controller.configuration) and await drops_all_in_sync(

@@ -18,6 +18,11 @@ from controller.core.values import ANY_VERSION
 
 _PATH = znodes.PREFERRED_ELECTION
 _RULE = "preferred replica election"
+_STRATEGIES = {
+    "preferred": "PreferredReplicaPartitionLeaderElectionStrategy",
+    "unclean": "OfflinePartitionLeaderElectionStrategy(true)",
+}
+"""Kafka's names, as its messages have them."""
 
 Name = tuple[str, int]
 
@@ -41,7 +46,7 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
     results = await change_partitions(
         controller, sorted_partitions(candidates), PartitionState.ONLINE, rule, strategy
     )
-    answered = [_answer(context, one, results, asked.election) for one in verdicts.values()]
+    answered = [_answer(one, results, asked.election) for one in verdicts.values()]
     if asked.partitions is None:
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
     answer = AnswerElectLeaders(asked.request, error_codes.NONE, tuple(answered))
@@ -91,17 +96,15 @@ def _unavailable(election: str) -> int:
 
 
 def _answer(
-    context: ControllerContext,
-    verdict: Partition | PartitionAnswer,
-    results: Results,
-    election: str,
+    verdict: Partition | PartitionAnswer, results: Results, election: str
 ) -> PartitionAnswer:
+    """Kafka's words (PartitionStateMachine.logFailedStateChange); why is told to the operator."""
     if isinstance(verdict, PartitionAnswer):
         return verdict
     if results.get(verdict) is not None:
         return PartitionAnswer(*verdict.key, error_codes.NONE)
-    why = context.leaderless.get(verdict, "")
-    return PartitionAnswer(*verdict.key, _unavailable(election), why)
+    text = f"Failed to elect leader for partition {verdict} under strategy {_STRATEGIES[election]}"
+    return PartitionAnswer(*verdict.key, _unavailable(election), text)
 
 
 # The znode --------------------------------------------------------------------------------------

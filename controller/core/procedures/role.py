@@ -28,6 +28,7 @@ from controller.core.procedures.failover import fail_over
 from controller.core.procedures.failures import describe
 from controller.core.procedures.rebalance import rebalance_timer
 from controller.core.procedures.topic_change import process_topic_change
+from controller.core.procedures.waiting_requests import give_up_waiting
 from controller.core.settle import read_latest, read_stats, read_znodes, write, write_atomically
 from controller.core.values import ANY_VERSION
 
@@ -211,6 +212,7 @@ def resign(controller: Controller, why: str) -> None:
     if controller.is_active and controller.configuration.auto_leader_rebalance_enable:
         controller.issue(CancelTimer(rebalance_timer(controller)), Reason("resignation"))
     controller.is_active = False
+    give_up_waiting(controller)
     controller.context = controller.new_context()
 
 

@@ -29,6 +29,7 @@ from tests.core.endpoint import (
     controlled_shutdown,
     proposal,
 )
+from tests.core.topic_requests import create, delete, grow, new_topic
 
 OLD = "2.6"
 """Leaders write ISRs themselves."""
@@ -273,6 +274,15 @@ def partition_without_a_leader_is_deleted() -> Cluster:
     return cluster
 
 
+def topics_by_request() -> Cluster:
+    """Tools create a topic, let it grow and delete it; brokers do that in Kafka."""
+    cluster = Cluster(1, 2).start()
+    create(cluster, new_topic("t", given={0: [1, 2]}), new_topic("u", 1, 3))
+    grow(cluster, "t", 2, [2, 1])
+    delete(cluster, "t")
+    return cluster
+
+
 # Elections ----------------------------------------------------------------------------------------
 
 
@@ -408,11 +418,13 @@ def alter_partition_is_turned_down() -> Cluster:
     return cluster
 
 
-def producer_ids_are_refused() -> Cluster:
-    """To who is not registered, or was registered anew."""
+def producer_ids_are_given_and_refused() -> Cluster:
+    """Not to who is not registered, or was registered anew."""
     cluster = three_brokers()
     allocate_producer_ids(cluster, 9, 1)
     allocate_producer_ids(cluster, 1, cluster.broker_epoch(1) - 1)
+    allocate_producer_ids(cluster, 1)
+    allocate_producer_ids(cluster, 2)
     return cluster
 
 
@@ -445,6 +457,7 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     deletion_waits_for_a_broker,
     replica_cannot_be_deleted,
     partition_without_a_leader_is_deleted,
+    topics_by_request,
     preferred_elections,
     unclean_elections_are_enabled,
     election_meets_another_version,
@@ -454,5 +467,5 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     reassigned_topic_is_deleted,
     replica_is_new_again,
     alter_partition_is_turned_down,
-    producer_ids_are_refused,
+    producer_ids_are_given_and_refused,
 )

@@ -9,6 +9,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import ReadZnodes
+from controller.core.events import TopicIdsDrawn
 from controller.core.fold import Fold
 from controller.core.procedures.reassignment import RAISE
 from eventstore.folders import segments_of
@@ -48,6 +49,42 @@ def test_a_line_stands_at_its_event() -> None:
     lines = lines_of(cluster)
     assert [line.seq for line in lines] == sorted(line.seq for line in lines)
     assert all(clocks[line.seq] == line.wall_ns for line in lines)
+
+
+def test_what_tools_ask_for_reads_as_what_brokers_write() -> None:
+    """Kafka's controller sees the znodes only."""
+    by_request = scenes.topics_by_request()
+    by_znode = Cluster(1, 2).start()
+    [drawn] = [
+        one.event.topic_ids[0]
+        for one, _ in by_request.history
+        if isinstance(one.event, TopicIdsDrawn)
+    ]
+    topic_id = znodes.write_topic_id(drawn)
+    by_znode.create_topic("t", {0: [1, 2]}, topic_id=topic_id)
+    by_znode.create_topic("t", {0: [1, 2], 1: [2, 1]}, topic_id=topic_id)
+    by_znode.put(znodes.delete_topic_path("t"), b"")
+    assert messages(by_request) == messages(by_znode)
+
+
+def test_blocks_of_producer_ids() -> None:
+    told = messages(scenes.producer_ids_are_given_and_refused())
+    assert [one for one in told if one.startswith("Acquired")] == [
+        "Acquired new producerId block ProducerIdsBlock(assignedBrokerId=1, firstProducerId=0, "
+        "size=1000) by writing to Zk with path version 0",
+        "Acquired new producerId block ProducerIdsBlock(assignedBrokerId=2, firstProducerId=1000, "
+        "size=1000) by writing to Zk with path version 1",
+    ]
+
+
+@pytest.mark.parametrize(("before", "spelt"), [(2, "Map"), (3, "Map"), (4, "HashMap")])
+def test_added_partitions_are_what_is_left_of_a_map_of_all(before: int, spelt: str) -> None:
+    cluster = Cluster(1).start()
+    cluster.create_topic("t", {one: [1] for one in range(before)})
+    cluster.create_topic("t", {one: [1] for one in range(before + 1)})
+    assignment = "ReplicaAssignment(replicas=1, addingReplicas=, removingReplicas=)"
+    told = f"New partitions to be added {spelt}(t-{before} -> {assignment})"
+    assert told in messages(cluster)
 
 
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda one: one.__name__)

@@ -1,0 +1,80 @@
+"""The answer to a request of which nothing is done, whatever kind it is of."""
+
+from controller.core.commands import (
+    AnswerAllocateProducerIds,
+    AnswerAlterPartition,
+    AnswerAlterPartitionReassignments,
+    AnswerControlledShutdown,
+    AnswerElectLeaders,
+    AnswerListPartitionReassignments,
+    ApiAnswer,
+    PartitionAnswer,
+)
+from controller.core.error_codes import NOT_CONTROLLER
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReceived,
+    ApiRequest,
+    ControlledShutdownReceived,
+    ElectLeadersReceived,
+    ListPartitionReassignmentsReceived,
+)
+from controller.core.topic_requests import (
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    AnswerTopicRequest,
+    AnswerUpdateFeatures,
+    CreatedTopic,
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeletedTopic,
+    DeleteTopicsReceived,
+    TopicAnswer,
+    TopicRequest,
+    UpdateFeaturesReceived,
+)
+
+_NOT_CONTROLLER = "This is not the correct controller for this cluster."
+
+
+def refusal(request: ApiRequest, error: int) -> ApiAnswer:
+    """The answer that gives this error for all that is asked for."""
+    number = request.request
+    match request:
+        case AlterPartitionReceived():
+            return AnswerAlterPartition(number, error)
+        case ControlledShutdownReceived():
+            return AnswerControlledShutdown(number, error)
+        case AllocateProducerIdsReceived():
+            return AnswerAllocateProducerIds(number, error)
+        case AlterPartitionReassignmentsReceived():
+            return AnswerAlterPartitionReassignments(number, error)
+        case ListPartitionReassignmentsReceived():
+            return AnswerListPartitionReassignments(number, error)
+        case ElectLeadersReceived(partitions=partitions):
+            answers = tuple(PartitionAnswer(*name, error) for name in partitions or ())
+            return AnswerElectLeaders(number, error, answers)
+        case _:
+            return _topic_refusal(request, error)
+
+
+def _topic_refusal(request: TopicRequest, error: int) -> AnswerTopicRequest:
+    """Messages as Kafka's handlers leave them: absent, empty, or the error's own."""
+    number = request.request
+    match request:
+        case CreateTopicsReceived(topics=new):
+            text = "" if error == NOT_CONTROLLER else None
+            return AnswerCreateTopics(
+                number, tuple(CreatedTopic(one.name, error, text) for one in new)
+            )
+        case CreatePartitionsReceived(topics=grown):
+            names = dict.fromkeys(one.topic for one in grown)
+            return AnswerCreatePartitions(number, tuple(TopicAnswer(name, error) for name in names))
+        case DeleteTopicsReceived(topics=doomed):
+            deleted = tuple(DeletedTopic(one.name, one.topic_id, error) for one in doomed)
+            return AnswerDeleteTopics(number, error, deleted)
+        case UpdateFeaturesReceived():
+            text = _NOT_CONTROLLER if error == NOT_CONTROLLER else None
+            return AnswerUpdateFeatures(number, error, text)

@@ -1,0 +1,342 @@
+"""The configurations that a topic may have: Kafka 3.9's LogConfig, and what a broker's settings say
+of them (ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap).
+
+`broker_settings` are everywhere a broker's own settings as they were given, under Kafka's keys:
+those of `BROKER_KEYS` count, the others are passed over.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from controller.core.config_types import (
+    LONG_MAX,
+    Check,
+    InvalidConfiguration,
+    Parse,
+    Value,
+    anything,
+    at_least,
+    between,
+    boolean,
+    double,
+    each_of,
+    full_version,
+    gzip_level,
+    int32,
+    int64,
+    metadata_version,
+    one_of,
+    read,
+    string,
+    string_list,
+    throttled_replicas,
+    to_text,
+)
+from controller.core.protocol_versions import LATEST, ProtocolVersion
+
+OF_TOPIC: Final = 1
+OF_BROKER: Final = 4
+OF_KAFKA: Final = 5
+"""Where a value comes from (DescribeConfigsResponse.ConfigSource): the topic's own configuration,
+a broker's file, Kafka's default."""
+
+_HOUR_MS: Final = 3_600_000
+_UNITS_MS: Final = {
+    "log.roll.hours": _HOUR_MS,
+    "log.roll.jitter.hours": _HOUR_MS,
+    "log.retention.minutes": 60_000,
+    "log.retention.hours": _HOUR_MS,
+}
+"""The keys of a broker that are not in the unit of the topic's configuration."""
+_PROTOCOL_KEY: Final = "inter.broker.protocol.version"
+_REMOTE_STORAGE_KEY: Final = "remote.log.storage.system.enable"
+_FORMAT: Final = "message.format.version"
+_RETENTION: Final = "retention.ms"
+_REMOTE: Final = "remote.storage.enable"
+_DIFFERENCE_MAX: Final = "message.timestamp.difference.max.ms"
+_BEFORE_MAX: Final = "message.timestamp.before.max.ms"
+_AFTER_MAX: Final = "message.timestamp.after.max.ms"
+_FORMAT_IGNORED_SINCE: Final = "3.0-IV1"
+_DERIVED: Final = -2
+"""Of local.retention.*: as retention.* says."""
+
+Values = dict[str, Value]
+
+
+class TopicConfig(NamedTuple):
+    """One configuration. The first of a broker's `keys` that is given says what it is where the
+    topic does not, else Kafka's `default` holds."""
+
+    name: str
+    parse: Parse
+    default: str
+    check: Check
+    keys: tuple[str, ...] = ()
+
+
+class ConfigEntry(NamedTuple):
+    """What a configuration is, and where that comes from (`OF_TOPIC`, `OF_BROKER`, `OF_KAFKA`)."""
+
+    name: str
+    value: str
+    source: int
+
+
+def _throttled(name: str) -> TopicConfig:
+    return TopicConfig(name, string_list, "", throttled_replicas)
+
+
+_LONG_MAX: Final = str(LONG_MAX)
+
+TOPIC_CONFIGS: Final = (
+    TopicConfig("segment.bytes", int32, "1073741824", at_least(14), ("log.segment.bytes",)),
+    TopicConfig("segment.ms", int64, "604800000", at_least(1), ("log.roll.ms", "log.roll.hours")),
+    TopicConfig(
+        "segment.jitter.ms",
+        int64,
+        "0",
+        at_least(0),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ),
+    TopicConfig(
+        "segment.index.bytes", int32, "10485760", at_least(4), ("log.index.size.max.bytes",)
+    ),
+    TopicConfig("flush.messages", int64, _LONG_MAX, at_least(1), ("log.flush.interval.messages",)),
+    TopicConfig(
+        "flush.ms",
+        int64,
+        _LONG_MAX,
+        at_least(0),
+        ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    ),
+    TopicConfig("retention.bytes", int64, "-1", anything, ("log.retention.bytes",)),
+    TopicConfig(
+        "retention.ms",
+        int64,
+        "604800000",
+        at_least(-1),
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ),
+    TopicConfig("max.message.bytes", int32, "1048588", at_least(0), ("message.max.bytes",)),
+    TopicConfig("index.interval.bytes", int32, "4096", at_least(0), ("log.index.interval.bytes",)),
+    TopicConfig(
+        "delete.retention.ms", int64, "86400000", at_least(0), ("log.cleaner.delete.retention.ms",)
+    ),
+    TopicConfig(
+        "min.compaction.lag.ms", int64, "0", at_least(0), ("log.cleaner.min.compaction.lag.ms",)
+    ),
+    TopicConfig(
+        "max.compaction.lag.ms",
+        int64,
+        _LONG_MAX,
+        at_least(1),
+        ("log.cleaner.max.compaction.lag.ms",),
+    ),
+    TopicConfig(
+        "file.delete.delay.ms", int64, "60000", at_least(0), ("log.segment.delete.delay.ms",)
+    ),
+    TopicConfig(
+        "min.cleanable.dirty.ratio",
+        double,
+        "0.5",
+        between(0, 1),
+        ("log.cleaner.min.cleanable.ratio",),
+    ),
+    TopicConfig(
+        "cleanup.policy",
+        string_list,
+        "delete",
+        each_of("compact", "delete"),
+        ("log.cleanup.policy",),
+    ),
+    TopicConfig(
+        "unclean.leader.election.enable",
+        boolean,
+        "false",
+        anything,
+        ("unclean.leader.election.enable",),
+    ),
+    TopicConfig("min.insync.replicas", int32, "1", at_least(1), ("min.insync.replicas",)),
+    TopicConfig(
+        "compression.type",
+        string,
+        "producer",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        ("compression.type",),
+    ),
+    TopicConfig("compression.gzip.level", int32, "-1", gzip_level, ("compression.gzip.level",)),
+    TopicConfig("compression.lz4.level", int32, "9", between(1, 17), ("compression.lz4.level",)),
+    TopicConfig(
+        "compression.zstd.level", int32, "3", between(-131072, 22), ("compression.zstd.level",)
+    ),
+    TopicConfig("preallocate", boolean, "false", anything, ("log.preallocate",)),
+    TopicConfig(_FORMAT, string, "3.0-IV1", metadata_version, ("log.message.format.version",)),
+    TopicConfig(
+        "message.timestamp.type",
+        string,
+        "CreateTime",
+        one_of("CreateTime", "LogAppendTime"),
+        ("log.message.timestamp.type",),
+    ),
+    TopicConfig(
+        _DIFFERENCE_MAX,
+        int64,
+        _LONG_MAX,
+        at_least(0),
+        ("log.message.timestamp.difference.max.ms",),
+    ),
+    TopicConfig(
+        _BEFORE_MAX, int64, _LONG_MAX, at_least(0), ("log.message.timestamp.before.max.ms",)
+    ),
+    TopicConfig(_AFTER_MAX, int64, _LONG_MAX, at_least(0), ("log.message.timestamp.after.max.ms",)),
+    _throttled("leader.replication.throttled.replicas"),
+    _throttled("follower.replication.throttled.replicas"),
+    TopicConfig(
+        "message.downconversion.enable",
+        boolean,
+        "true",
+        anything,
+        ("log.message.downconversion.enable",),
+    ),
+    TopicConfig(_REMOTE, boolean, "false", anything),
+    TopicConfig("local.retention.ms", int64, "-2", at_least(-2), ("log.local.retention.ms",)),
+    TopicConfig("local.retention.bytes", int64, "-2", at_least(-2), ("log.local.retention.bytes",)),
+    TopicConfig("remote.log.copy.disable", boolean, "false", anything),
+    TopicConfig("remote.log.delete.on.disable", boolean, "false", anything),
+)
+"""In the order in which Kafka looks at them: of several bad values the first is told."""
+
+_BY_NAME: Final = {one.name: one for one in TOPIC_CONFIGS}
+_BY_KEY: Final = {key: one for one in TOPIC_CONFIGS for key in one.keys}
+
+BROKER_KEYS: Final = (*_BY_KEY, _PROTOCOL_KEY, _REMOTE_STORAGE_KEY)
+"""The settings of a broker that say something of its topics' configurations."""
+
+
+def problem_with(key: str, text: str) -> str | None:
+    """What a broker says of a setting of its own that it would not start with; one of
+    `BROKER_KEYS`."""
+    try:
+        if key == _REMOTE_STORAGE_KEY:
+            read(key, text, boolean, anything)
+        elif key in _BY_KEY:
+            config = _BY_KEY[key]
+            read(key, text, config.parse, anything if config.name == _RETENTION else config.check)
+    except InvalidConfiguration as problem:
+        return str(problem)
+    return None
+
+
+def validate(overrides: Mapping[str, str], broker_settings: Mapping[str, str]) -> str | None:
+    """What Kafka says is wrong with a topic's own configuration, or None (LogConfig.validate)."""
+    unknown = [name for name in overrides if name not in _BY_NAME]
+    if unknown:
+        return f"Unknown topic config name: {unknown[0]}"
+    values = _defaults(broker_settings)
+    try:
+        for config in TOPIC_CONFIGS:
+            if config.name in overrides:
+                text = overrides[config.name]
+                values[config.name] = read(config.name, text, config.parse, config.check)
+        _check_together(values, broker_settings)
+    except InvalidConfiguration as problem:
+        return str(problem)
+    return None
+
+
+def effective(
+    overrides: Mapping[str, str], broker_settings: Mapping[str, str]
+) -> tuple[ConfigEntry, ...]:
+    """The whole configuration of a topic with valid `overrides`, as the answer to the request that
+    creates it shows it (ConfigHelper.createTopicConfigEntry)."""
+    values = _defaults(broker_settings)
+    return tuple(_entry(one, overrides, broker_settings, values[one.name]) for one in TOPIC_CONFIGS)
+
+
+def _entry(
+    config: TopicConfig,
+    overrides: Mapping[str, str],
+    broker_settings: Mapping[str, str],
+    default: Value,
+) -> ConfigEntry:
+    if config.name in overrides:
+        value = read(config.name, overrides[config.name], config.parse, config.check)
+        return ConfigEntry(config.name, to_text(value), OF_TOPIC)
+    # A later key gives the value, but counts for Kafka as if nothing were set.
+    is_set = bool(config.keys) and config.keys[0] in broker_settings
+    return ConfigEntry(config.name, to_text(default), OF_BROKER if is_set else OF_KAFKA)
+
+
+def _defaults(broker_settings: Mapping[str, str]) -> Values:
+    """What holds for a topic that says nothing (KafkaConfig.extractLogConfigMap)."""
+    values = {one.name: _default(one, broker_settings) for one in TOPIC_CONFIGS}
+    values[_RETENTION] = max(_number(values, _RETENTION), -1)
+    protocol = ProtocolVersion(broker_settings.get(_PROTOCOL_KEY, LATEST))
+    if protocol.at_least(_FORMAT_IGNORED_SINCE):
+        values[_FORMAT] = _BY_NAME[_FORMAT].default
+    else:
+        values[_FORMAT] = full_version(str(values[_FORMAT])) or values[_FORMAT]
+    for name in (_BEFORE_MAX, _AFTER_MAX):
+        if values[name] == LONG_MAX:
+            values[name] = values[_DIFFERENCE_MAX]
+    return values
+
+
+def _default(config: TopicConfig, broker_settings: Mapping[str, str]) -> Value:
+    for key in config.keys:
+        if key in broker_settings:
+            value = read(key, broker_settings[key], config.parse, anything)
+            return value * _UNITS_MS[key] if key in _UNITS_MS else value
+    return config.parse(config.default)
+
+
+# What goes together -----------------------------------------------------------------------------
+
+
+def _check_together(values: Values, broker_settings: Mapping[str, str]) -> None:
+    """LogConfig.validateTopicLogConfigValues for ZooKeeper mode. Raises `InvalidConfiguration`."""
+    least, most = _number(values, "min.compaction.lag.ms"), _number(values, "max.compaction.lag.ms")
+    if least > most:
+        raise InvalidConfiguration(
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > "
+            f"max.compaction.lag.ms ({most})"
+        )
+    if values["remote.log.delete.on.disable"] or values["remote.log.copy.disable"]:
+        raise InvalidConfiguration(
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` "
+            "under Zookeeper's mode."
+        )
+    if values[_REMOTE]:
+        _check_remote(values, broker_settings)
+
+
+def _check_remote(values: Values, broker_settings: Mapping[str, str]) -> None:
+    if not boolean(broker_settings.get(_REMOTE_STORAGE_KEY, "false")):
+        raise InvalidConfiguration(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    if "compact" in to_text(values["cleanup.policy"]):
+        raise InvalidConfiguration("Remote log storage is unsupported for the compacted topics")
+    _check_local_retention(
+        values, "retention.bytes", has_limit=_number(values, "retention.bytes") > -1
+    )
+    _check_local_retention(values, _RETENTION, has_limit=values[_RETENTION] != -1)
+
+
+def _check_local_retention(values: Values, name: str, *, has_limit: bool) -> None:
+    whole, local = _number(values, name), _number(values, f"local.{name}")
+    if not has_limit or local == _DERIVED:
+        return
+    if local == -1:
+        why = f"Value must not be -1 as {name} value is set as {whole}."
+        raise InvalidConfiguration.of_value(f"local.{name}", local, why)
+    if local > whole:
+        why = f"Value must not be more than {name} property value: {whole}"
+        raise InvalidConfiguration.of_value(f"local.{name}", local, why)
+
+
+def _number(values: Values, name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int), "it is parsed as one"
+    return value

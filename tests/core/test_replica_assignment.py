@@ -1,0 +1,98 @@
+"""Where new replicas go. The tables are what Kafka 3.9.1's own AdminUtils answers."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from controller.core.errors import RequestRefused
+from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
+from controller.core.values import Broker
+
+Racks = dict[int, str | None]
+
+NO_RACKS: Racks = dict.fromkeys((0, 4, 6, 10, 12))
+SIX: Racks = dict.fromkeys((0, 4, 6, 10, 12, 16))
+ODD: Racks = {0: "r3", 4: "r1", 6: "r2", 10: "r3", 12: "r3"}
+TWO_BY_TWO: Racks = {0: "r0", 4: "r0", 6: "r1", 10: "r1"}
+THREE: Racks = {0: "r1", 4: "r0", 6: "r1"}
+DOCUMENTED: Racks = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+"""The example in AdminUtils."""
+
+
+def brokers_of(racks: Racks) -> list[Broker]:
+    return [Broker(id, 1, (), rack) for id, rack in racks.items()]
+
+
+@pytest.mark.parametrize(
+    ("racks", "partitions", "replication_factor", "start", "first", "replicas"),
+    [
+        (NO_RACKS, 2, 4, 2, 2, [(12, 6, 10, 0), (0, 10, 12, 4)]),
+        (SIX, 4, 3, 5, 0, [(16, 0, 4), (0, 4, 6), (4, 6, 10), (6, 10, 12)]),
+        (NO_RACKS, 1, 4, 0, 0, [(0, 4, 6, 10)]),
+        ({7: None}, 3, 1, 0, 0, [(7,), (7,), (7,)]),
+        (ODD, 1, 5, 2, 1, [(10, 6, 4, 0, 12)]),
+        (TWO_BY_TWO, 2, 2, 2, 4, [(4, 10), (10, 0)]),
+        (THREE, 4, 3, 2, 9, [(6, 4, 0), (4, 0, 6), (0, 4, 6), (6, 4, 0)]),
+        ({0: "r0", 4: "r0", 6: "r0"}, 1, 2, 1, 0, [(4, 0)]),
+        (
+            DOCUMENTED,
+            7,
+            3,
+            0,
+            0,
+            [(0, 3, 1), (3, 1, 5), (1, 5, 4), (5, 4, 2), (4, 2, 0), (2, 0, 3), (0, 4, 2)],
+        ),
+    ],
+)
+def test_replicas_are_those_that_kafka_assigns(
+    racks: Racks,
+    partitions: int,
+    replication_factor: int,
+    start: int,
+    first: int,
+    replicas: list[tuple[int, ...]],
+) -> None:
+    brokers = brokers_of(racks)
+    assigned = assign_replicas(brokers, partitions, replication_factor, start, start, first)
+    assert assigned == replicas
+
+
+def test_the_distance_of_second_replicas_is_drawn_apart_from_the_start() -> None:
+    brokers = brokers_of(NO_RACKS)
+    assert assign_replicas(brokers, 2, 2, 0, 2) == [(0, 10), (4, 12)]
+    assert assign_replicas(brokers, 2, 2, 3, 0) == [(10, 12), (12, 0)]
+
+
+@given(
+    racks=some.lists(some.sampled_from("abc"), min_size=1, max_size=7),
+    partitions=some.integers(1, 30),
+    dice=some.tuples(some.integers(0, 6), some.integers(0, 6)),
+    data=some.data(),
+)
+def test_no_broker_twice_and_no_rack_while_another_has_none(
+    racks: list[str], partitions: int, dice: tuple[int, int], data: some.DataObject
+) -> None:
+    brokers = brokers_of(dict(enumerate(racks)))
+    replication_factor = data.draw(some.integers(1, len(racks)))
+    start, shift = (one % len(racks) for one in dice)
+    assigned = assign_replicas(brokers, partitions, replication_factor, start, shift)
+    assert len(assigned) == partitions
+    for replicas in assigned:
+        assert len(set(replicas)) == replication_factor
+        spread = {racks[one] for one in replicas}
+        assert len(spread) == min(replication_factor, len(set(racks)))
+    firsts = Counter(replicas[0] for replicas in assigned)
+    assert max(firsts.values()) - min(firsts[one] for one in range(len(racks))) <= 1
+
+
+def test_all_brokers_have_a_rack_or_none() -> None:
+    mixed = brokers_of({1: "a", 2: None})
+    assert lacks_racks(mixed)
+    with pytest.raises(RequestRefused) as refused:
+        check_counts(mixed, 1, 1)
+    assert (refused.value.error, refused.value.message) == (-1, None)
+    assert not lacks_racks(brokers_of(THREE))
+    assert not lacks_racks(brokers_of(NO_RACKS))
+    assert not lacks_racks([])

@@ -1,0 +1,215 @@
+"""What admin tools are answered, in every version, read by kio."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from controller.core.commands import (
+    AnswerAlterPartitionReassignments,
+    AnswerElectLeaders,
+    AnswerListPartitionReassignments,
+    ApiAnswer,
+    OngoingReassignment,
+    PartitionAnswer,
+)
+from controller.core.error_codes import (
+    ELECTION_NOT_NEEDED,
+    INVALID_REQUEST,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    NOT_CONTROLLER,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from controller.core.topic_requests import (
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    AnswerUpdateFeatures,
+    CreatedTopic,
+    DeletedTopic,
+    TopicAnswer,
+)
+from controller.core.values import Assignment
+from controller.wire.admin_answers import encode_admin_answer
+from controller.wire.admin_requests import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    ELECT_LEADERS,
+    LIST_PARTITION_REASSIGNMENTS,
+    UPDATE_FEATURES,
+)
+from controller.wire.client_requests import RequestHead, decode_response
+
+TOPIC_ID = bytes(range(16))
+NOT_CONTROLLER_TEXT = "This is not the correct controller for this cluster."
+
+
+def read(
+    api_key: int, version: int, answer: ApiAnswer, settings: dict[str, str] | None = None
+) -> Any:
+    """The answer as kio reads it, throttle time left out of account."""
+    head = RequestHead(api_key, version, 5)
+    frame = encode_admin_answer(head, answer, settings or {})
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    return decode_response(head, frame[4:])
+
+
+CREATED = CreatedTopic("t", 0, None, TOPIC_ID, 3, 2, (("retention.ms", "5"),))
+REFUSED = CreatedTopic("ü", UNKNOWN_TOPIC_OR_PARTITION, "why")
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_create_topics_is_answered(version: int) -> None:
+    settings = {"log.segment.bytes": "1000", "log.retention.hours": "24"}
+    answer = read(CREATE_TOPICS, version, AnswerCreateTopics(1, (CREATED, REFUSED)), settings)
+    good, bad = answer.topics
+    assert (good.name, good.error_code, bad.name, bad.error_code) == ("t", 0, "ü", 3)
+    if version >= 1:
+        assert (good.error_message, bad.error_message) == (None, "why")
+    if version >= 5:
+        assert (good.num_partitions, good.replication_factor) == (3, 2)
+        assert (bad.num_partitions, bad.replication_factor, bad.configs) == (-1, -1, ())
+        configs = {one.name: (one.value, one.config_source) for one in good.configs}
+        assert len(configs) == 36
+        assert configs["retention.ms"] == ("5", 1)
+        assert configs["segment.bytes"] == ("1000", 4)
+        assert configs["max.message.bytes"] == ("1048588", 5)
+        assert not any(one.read_only or one.is_sensitive for one in good.configs)
+        assert (good.topic_config_error_code, bad.topic_config_error_code) == (0, 0)
+    if version >= 7:
+        assert (good.topic_id, bad.topic_id) == (UUID(bytes=TOPIC_ID), None)
+
+
+def test_topics_with_other_configurations_are_told_apart() -> None:
+    other = CreatedTopic("u", 0, None, None, 1, 1, ())
+    topics = read(CREATE_TOPICS, 7, AnswerCreateTopics(1, (CREATED, other))).topics
+    values = [{each.name: each.value for each in one.configs}["retention.ms"] for one in topics]
+    assert values == ["5", "604800000"]
+
+
+def test_an_empty_message_is_not_an_absent_one() -> None:
+    refused = CreatedTopic("t", NOT_CONTROLLER, "")
+    (topic,) = read(CREATE_TOPICS, 7, AnswerCreateTopics(1, (refused,))).topics
+    assert topic.error_message == ""
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_delete_topics_is_answered(version: int) -> None:
+    topics = [DeletedTopic("t", TOPIC_ID if version >= 6 else None)]
+    if version >= 6:
+        topics.append(DeletedTopic(None, TOPIC_ID, UNKNOWN_TOPIC_ID))
+    answer = read(DELETE_TOPICS, version, AnswerDeleteTopics(1, 0, tuple(topics)))
+    assert (answer.responses[0].name, answer.responses[0].error_code) == ("t", 0)
+    assert getattr(answer.responses[0], "error_message", None) is None
+    if version >= 6:
+        unknown = answer.responses[1]
+        assert (unknown.name, unknown.topic_id) == (None, UUID(bytes=TOPIC_ID))
+        assert unknown.error_code == UNKNOWN_TOPIC_ID
+
+
+def test_an_error_of_a_whole_deletion_is_told_of_each_topic() -> None:
+    answer = AnswerDeleteTopics(1, INVALID_REQUEST, (DeletedTopic("t", TOPIC_ID),))
+    (topic,) = read(DELETE_TOPICS, 6, answer).responses
+    assert (topic.name, topic.error_code) == ("t", INVALID_REQUEST)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_create_partitions_is_answered(version: int) -> None:
+    topics = (TopicAnswer("t"), TopicAnswer("u", INVALID_REQUEST, "why"))
+    results = read(CREATE_PARTITIONS, version, AnswerCreatePartitions(1, topics)).results
+    assert [(one.name, one.error_code, one.error_message) for one in results] == [
+        ("t", 0, None),
+        ("u", INVALID_REQUEST, "why"),
+    ]
+
+
+MIXED = (
+    PartitionAnswer("t", 1, 0),
+    PartitionAnswer("u", 0, UNKNOWN_TOPIC_OR_PARTITION, "why"),
+    PartitionAnswer("t", 0, 0),
+)
+
+
+def test_partitions_of_a_reassignment_are_answered_by_topic() -> None:
+    nothing = PartitionAnswer("u", 7, NO_REASSIGNMENT_IN_PROGRESS)
+    answer = AnswerAlterPartitionReassignments(1, 0, (*MIXED, nothing))
+    read_answer = read(ALTER_PARTITION_REASSIGNMENTS, 0, answer)
+    assert (read_answer.error_code, read_answer.error_message) == (0, "")
+    assert [
+        (one.name, [(each.partition_index, each.error_message) for each in one.partitions])
+        for one in read_answer.responses
+    ] == [
+        ("t", [(1, None), (0, None)]),
+        ("u", [(0, "why"), (7, "No partition reassignment is in progress.")]),
+    ]
+
+
+def test_ongoing_reassignments_are_answered_by_topic() -> None:
+    assignment = Assignment((1, 2, 3), (3,), (1,))
+    ongoing = tuple(OngoingReassignment("t", one, assignment) for one in (0, 4))
+    answer = read(LIST_PARTITION_REASSIGNMENTS, 0, AnswerListPartitionReassignments(1, 0, ongoing))
+    (topic,) = answer.topics
+    assert [
+        (one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas)
+        for one in topic.partitions
+    ] == [(0, (1, 2, 3), (3,), (1,)), (4, (1, 2, 3), (3,), (1,))]
+    assert (answer.error_code, answer.error_message) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("api_key", "answer"),
+    [
+        (ALTER_PARTITION_REASSIGNMENTS, AnswerAlterPartitionReassignments(1, NOT_CONTROLLER)),
+        (LIST_PARTITION_REASSIGNMENTS, AnswerListPartitionReassignments(1, NOT_CONTROLLER)),
+    ],
+)
+def test_reassignments_are_refused_as_a_whole(api_key: int, answer: ApiAnswer) -> None:
+    refused = read(api_key, 0, answer)
+    assert (refused.error_code, refused.error_message) == (NOT_CONTROLLER, NOT_CONTROLLER_TEXT)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_elections_are_answered_by_topic(version: int) -> None:
+    needless = PartitionAnswer("u", 7, ELECTION_NOT_NEEDED)
+    answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, 0, (*MIXED, needless)))
+    assert getattr(answer, "error_code", 0) == 0
+    assert [
+        (one.topic, [(each.partition_id, each.error_message) for each in one.partition_result])
+        for one in answer.replica_election_results
+    ] == [
+        ("t", [(1, None), (0, None)]),
+        ("u", [(0, "why"), (7, "Leader election not needed for topic partition.")]),
+    ]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_who_is_not_controller_says_so_of_each_partition_of_an_election(version: int) -> None:
+    """Of all of it, too, where no partition is named: who stands by knows none."""
+    refused = (PartitionAnswer("t", 0, NOT_CONTROLLER),)
+    answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, NOT_CONTROLLER, refused))
+    (topic,) = answer.replica_election_results
+    (partition,) = topic.partition_result
+    assert (partition.error_code, partition.error_message) == (NOT_CONTROLLER, None)
+    assert answer.error_code == 0
+    answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, NOT_CONTROLLER))
+    assert answer.error_code == NOT_CONTROLLER
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_features_are_answered(version: int) -> None:
+    features = (TopicAnswer("f", INVALID_REQUEST, "why"),)
+    answer = read(UPDATE_FEATURES, version, AnswerUpdateFeatures(1, 0, None, features))
+    assert (answer.error_code, answer.error_message) == (0, None)
+    (result,) = answer.results
+    assert (result.feature, result.error_code, result.error_message) == (
+        "f",
+        INVALID_REQUEST,
+        "why",
+    )
+    whole = AnswerUpdateFeatures(1, INVALID_REQUEST, "disabled")
+    answer = read(UPDATE_FEATURES, version, whole)
+    assert (answer.error_code, answer.error_message) == (INVALID_REQUEST, "disabled")
+    assert answer.results == ()

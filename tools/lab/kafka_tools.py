@@ -1,0 +1,121 @@
+"""Kafka's own command line tools, run as its bin/kafka-*.sh run them."""
+
+import asyncio
+import zipfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio.to_thread
+
+from tools.lab.server import LabError
+from tools.setup.jars import fetch
+from tools.setup.java import find_java
+
+SECONDS_MAX = 90.0
+
+MAIN_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "kafka-cluster": ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool"),
+    "kafka-configs": ("kafka.admin.ConfigCommand",),
+    "kafka-console-consumer": (
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        "kafka.tools.ConsoleConsumer",
+    ),
+    "kafka-console-producer": ("kafka.tools.ConsoleProducer",),
+    "kafka-features": ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand"),
+    "kafka-leader-election": (
+        "org.apache.kafka.tools.LeaderElectionCommand",
+        "kafka.admin.LeaderElectionCommand",
+    ),
+    "kafka-log-dirs": ("org.apache.kafka.tools.LogDirsCommand", "kafka.admin.LogDirsCommand"),
+    "kafka-reassign-partitions": (
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        "kafka.admin.ReassignPartitionsCommand",
+    ),
+    "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
+}
+"""What each tool runs, the newest class first: a version has the first one that is in its jars."""
+
+_LOGGING = Path(__file__).with_name("tools_log4j.properties")
+
+
+class Said(NamedTuple):
+    """How a tool ended, and what it wrote to standard output and standard error."""
+
+    status: int
+    output: str
+    problems: str
+
+
+class KafkaTools:
+    """The tools of one Kafka version; `folder` is for what makes them start fast."""
+
+    def __init__(self, kafka: str, folder: Path) -> None:
+        self._kafka = kafka
+        self._archive = folder / "tools.jsa"
+
+    async def warm_up(self, bootstrap: str) -> None:
+        """Keep the classes that a first tool loads: every later one starts in half the time."""
+        await self._run(
+            f"-XX:ArchiveClassesAtExit={self._archive}",
+            "kafka-topics",
+            *("--bootstrap-server", bootstrap, "--list"),
+        )
+
+    async def run(self, tool: str, *arguments: str, given: str = "") -> Said:
+        """Run a tool to its end; it reads `given`.
+
+        Raises LabError when there is no such tool, TimeoutError when it runs for SECONDS_MAX.
+        """
+        return await self._run(
+            f"-XX:SharedArchiveFile={self._archive}", tool, *arguments, given=given
+        )
+
+    async def _run(self, option: str, tool: str, *arguments: str, given: str = "") -> Said:
+        jars = await anyio.to_thread.run_sync(_jars, self._kafka)
+        process = await asyncio.create_subprocess_exec(
+            str(find_java()),
+            *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            # Without an archive that fits it starts all the same, and says nothing of it.
+            *("-Xshare:auto", "-Xlog:disable", "-Xlog:all=off", option),
+            f"-Dlog4j.configuration={_LOGGING.as_uri()}",
+            *("-cp", str(jars / "*"), _main_class(jars, tool)),
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                output, problems = await process.communicate(given.encode())
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return Said(process.returncode or 0, output.decode(), problems.decode())
+
+
+@cache
+def _jars(kafka: str) -> Path:
+    """The jars of a version; their sums are checked once a process."""
+    return fetch(f"kafka-{kafka}")
+
+
+@cache
+def _main_class(jars: Path, tool: str) -> str:
+    for main_class in MAIN_CLASSES.get(tool, ()):
+        if f"{main_class.replace('.', '/')}.class" in _tool_classes(jars):
+            return main_class
+    raise LabError(f"there is no {tool} in {jars}")
+
+
+@cache
+def _tool_classes(jars: Path) -> frozenset[str]:
+    """The names of all classes in the jars that carry tools."""
+    names: set[str] = set()
+    for pattern in ("kafka_*.jar", "kafka-tools-*.jar"):
+        for jar in jars.glob(pattern):
+            with zipfile.ZipFile(jar) as opened:
+                names.update(opened.namelist())
+    return frozenset(names)
