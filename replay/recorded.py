@@ -23,9 +23,8 @@ def demand_this_core(header: Header) -> None:
     recorded, OtherCoreError where another core decided."""
     if header.kind != "recorded":
         raise ReplayError(
-            "this is no recorded log but a world-backed one: what a controller was told is computed"
-            " from it, so that there is nothing to fold again. `refold agree` says whether its own"
-            " controller decided as this core does; `refold log show` shows it"
+            "this is no recorded log but a world-backed one, of another controller: there is nothing "
+            "of refold's own to fold again. `refold log show` shows what is in it"
         )
     if header.core_fingerprint != core_fingerprint():
         raise OtherCoreError(

@@ -145,4 +145,4 @@ def test_replay_says_what_to_use(imported: Path) -> None:
         done = refold(*arguments)
         assert done.returncode == 2
         assert "no recorded log but a world-backed one" in done.stderr
-        assert "refold agree" in done.stderr
+        assert "refold log show" in done.stderr
