@@ -23,8 +23,8 @@ def demand_this_core(header: Header) -> None:
     recorded, OtherCoreError where another core decided."""
     if header.kind != "recorded":
         raise ReplayError(
-            "this is no recorded log but a world-backed one, of another controller: there is nothing "
-            "of refold's own to fold again. `refold log show` shows what is in it"
+            "this is no recorded log but a world-backed one, of another controller: there is "
+            "nothing of refold's own to fold again. `refold log show` shows what is in it"
         )
     if header.core_fingerprint != core_fingerprint():
         raise OtherCoreError(
