@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain, repeat
 from struct import pack
 from typing import Any
 from uuid import UUID
@@ -189,6 +190,18 @@ def test_tagged_fields_of_a_later_time_are_skipped(
     assert decoded(version, with_tags(version, request, tags)).partitions == (
         states_of(version, request)
     )
+
+
+@VERSIONS
+def test_a_tagged_field_of_any_structure_is_skipped(version: int) -> None:
+    partitions = [(number, 3, [1, 2], 0, 4) for number in range(2)]
+    request = Request(1, 10, [Topic("t", bytes(15) + b"\1", partitions)])
+    field = unsigned_varint(1) + unsigned_varint(7) + unsigned_varint(3) + b"abc"
+    structures = 5 + (4 if version >= 3 else 0)
+    for place in range(structures):
+        tags = chain([NO_TAGS] * place, [field], repeat(NO_TAGS))
+        found = decoded(version, with_tags(version, request, tags)).partitions
+        assert found == states_of(version, request), place
 
 
 @VERSIONS
