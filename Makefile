@@ -10,7 +10,7 @@ JARS := $(STAMPS)/jars-kafka-3.9.1
 OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 UV := build/uv
 
-.PHONY: setup check test lab-test ci-lab mutations demo wheel lock clean prerequisites
+.PHONY: setup check test lab-test ci-lab diff mutations agreement demo wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
@@ -47,7 +47,7 @@ check: setup
 	$(BIN)/pytest -q tests/test_tidy.py
 
 test: setup
-	$(BIN)/pytest -m "not lab"
+	$(BIN)/pytest -n auto --dist loadfile -m "not lab"
 
 # The older versions are fetched before, not on a test's time.
 lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2
@@ -55,6 +55,14 @@ lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2
 
 ci-lab: setup $(OLDEST_JARS)
 	$(BIN)/pytest -m "lab and ci"
+
+# What the working tree decides otherwise than where it left main, over all incidents.
+diff: setup
+	@base=$${BASE:-$$($(BIN)/python -m tools.diff_base)}; test -z "$$base" || \
+		$(BIN)/refold diff tests/incidents --base "$$base" --accepted tests/incidents/accepted.toml
+
+agreement: setup
+	$(BIN)/python -m tools.agreement --write
 
 mutations: setup
 	$(BIN)/python -m tools.mutations

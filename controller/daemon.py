@@ -17,6 +17,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from controller.core.commands import (
+    AnswerLater,
     ApiAnswer,
     CancelTimer,
     CloseChannel,
@@ -51,6 +52,7 @@ from controller.errors import DaemonError
 from controller.housekeeping import Housekeeping
 from controller.log_records import command_record, event_record
 from controller.log_thread import LogThread
+from controller.seals import Seals
 from controller.topic_ids import is_reserved
 from eventstore.errors import LogError
 from eventstore.writer import LogWriter
@@ -91,7 +93,9 @@ class Endpoint(Protocol):
     """What the daemon needs of its Kafka-protocol endpoint."""
 
     def answer(self, answer: ApiAnswer, /) -> None: ...
+    def answer_later(self, request: int, /) -> None: ...
     def set_brokers(self, brokers: Sequence[Broker], /) -> None: ...
+    async def close(self) -> None: ...
     async def run(self) -> None: ...
 
 
@@ -102,6 +106,8 @@ class Inbox:
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, str, Event]] = []
         self._arrived = anyio.Event()
+        self.seals = Seals()
+        """For the secrets of what comes: the log gets them sealed."""
         self.expired = 0
         """Ends of a session that the fold has not seen yet: the gate is shut while there is one."""
 
@@ -109,7 +115,8 @@ class Inbox:
         """An event has come."""
         if isinstance(event, SessionExpired):
             self.expired += 1
-        self._waiting.append((time.time_ns(), time.monotonic_ns(), channel, event))
+        sealed = self.seals.seal(event)
+        self._waiting.append((time.time_ns(), time.monotonic_ns(), channel, sealed))
         self._arrived.set()
 
     async def wait(self, seconds: float) -> None:
@@ -175,6 +182,8 @@ class Daemon:
                     self._channels.close_all()
                     with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                         await self._zookeeper.close()
+                    with anyio.CancelScope(shield=True):
+                        await self._endpoint.close()
                 tasks.cancel_scope.cancel()
         finally:
             for timer in self._timers.values():
@@ -243,7 +252,10 @@ class Daemon:
             case CloseChannel() as close:
                 self._channels.close(close)
             case answer if isinstance(answer, ApiAnswer):
+                self._inbox.seals.forget(answer)
                 self._endpoint.answer(answer)
+            case AnswerLater(request=request):
+                self._endpoint.answer_later(request)
             case _ if self._inbox.expired:
                 pass  # The gate is shut: a term that is over sends nothing.
             case OpenChannel() as opened:
@@ -262,7 +274,8 @@ class Daemon:
                 numbers = [randbelow(bound) for bound in bounds]
                 self._inbox.put(NumbersDrawn(issued.id, numbers), "draw")
             case zookeeper_command:
-                self._zookeeper.submit(issued.id, zookeeper_command)
+                for_zookeeper = self._inbox.seals.open(issued.id, zookeeper_command)
+                self._zookeeper.submit(issued.id, for_zookeeper)
 
     def _tell(self, notice: Notice, issued: Issued) -> None:
         fields = {

@@ -10,16 +10,19 @@ from anyio.to_thread import run_sync
 from msgspec import Struct
 
 from eventstore.errors import LogError
+from eventstore.mirror.progress import is_mirrored
 from eventstore.retention import retain
 
 logger = logging.getLogger(__name__)
 
 
 class Retention(Struct, frozen=True):
-    """How much of the logs in a log directory is kept; None is no limit."""
+    """How much of the logs in a log directory is kept; None is no limit. What is not on the topic
+    `mirror` yet is kept in any case, if there is one."""
 
     bytes_max: int | None = None
     age_ms_max: int | None = None
+    mirror: str | None = None
 
 
 class Housekeeping:
@@ -59,6 +62,15 @@ class Housekeeping:
 
     def _retain(self) -> list[Path]:
         limits = self._retention
+
+        def is_held(segment: Path) -> bool:
+            return limits.mirror is not None and not is_mirrored(segment, limits.mirror)
+
         return retain(
-            self._log.parent, limits.bytes_max, limits.age_ms_max, time.time_ns(), own=self._log
+            self._log.parent,
+            limits.bytes_max,
+            limits.age_ms_max,
+            time.time_ns(),
+            own=self._log,
+            is_held=is_held,
         )

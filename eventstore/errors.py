@@ -56,6 +56,14 @@ class LogTooNew(LogError):
     """Made by a newer refold than this one."""
 
 
+class MirrorFailed(LogError):
+    """The mirror's topic cannot be read or written. It is `file` here."""
+
+
+class MirrorFenced(MirrorFailed):
+    """Somebody else publishes the same log now."""
+
+
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 

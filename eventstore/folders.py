@@ -14,6 +14,8 @@ PARTIAL_SUFFIX = ".partial"
 
 _SEGMENT = re.compile(r"\d{20}\.refold")
 LOCK_NAME = "lock"
+MIRRORED_NAME = "mirrored.json"
+"""Says how far a log is published (eventstore.mirror)."""
 
 
 def run_folder(parent: Path, wall_ns: int) -> Path:

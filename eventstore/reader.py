@@ -89,6 +89,15 @@ class LogReader:
         with open_segment(self.segments[-1]) as last:
             return last.last_seq()
 
+    def last_seq_at(self, wall_ns: int) -> int | None:
+        """The number of the last event whose wall clock is not later; None where there is none."""
+        for path in reversed(self.segments):
+            with open_segment(path) as segment:
+                found = segment.last_seq_at(wall_ns)
+            if found is not None:
+                return found
+        return None
+
     @property
     def snapshots(self) -> list[snapshots.SnapshotName]:
         """The snapshots there are, oldest first; `snapshots.read_snapshot` reads one."""

@@ -5,6 +5,7 @@ So segments go in groups that end before a snapshot; the last group of a log goe
 whole log, and never while a daemon writes it.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,15 +35,16 @@ def retain(
     max_age_ms: int | None,
     now_ns: int,
     own: Path | None = None,
+    is_held: Callable[[Path], bool] = lambda _: False,
 ) -> list[Path]:
     """Remove what is over a limit from the logs in `parent`; returns the segments removed.
 
     `own` is the log that the caller itself writes. The logs of other living daemons are left alone,
-    and count for nothing; so is a log that cannot be read. None is no limit. Raises LogReadOnly,
-    LogFailed.
+    and count for nothing; so is a log that cannot be read. A segment that `is_held` stays, and what
+    comes after it in its log. None is no limit. Raises LogReadOnly, LogFailed.
     """
     try:
-        groups = [group for log in folders.logs_in(parent) for group in _groups(log, own)]
+        groups = [group for log in folders.logs_in(parent) for group in _groups(log, own, is_held)]
         due = _due(groups, max_bytes, max_age_ms, now_ns)
         for group in due:
             _remove(group)
@@ -70,7 +72,7 @@ def _due(
     return due
 
 
-def _groups(log: Path, own: Path | None) -> list[_Group]:
+def _groups(log: Path, own: Path | None, is_held: Callable[[Path], bool]) -> list[_Group]:
     is_own = own is not None and log.samefile(own)
     living = folders.is_living(log)
     if living and not is_own:
@@ -95,7 +97,7 @@ def _groups(log: Path, own: Path | None) -> list[_Group]:
             return groups
         files = [file for member in members for file in _files_of(member)] + passed
         size = sum(file.stat().st_size for file in files)
-        removable = not (is_last and living)
+        removable = not (is_last and living) and not any(map(is_held, members))
         groups.append(_Group(log, files, size, newest_ns, removable, is_last))
         members = []
     return groups
@@ -117,7 +119,8 @@ def _remove(group: _Group) -> None:
     for file in group.files:
         file.unlink(missing_ok=True)
     if group.is_last:
-        (group.log / folders.LOCK_NAME).unlink(missing_ok=True)
+        for name in (folders.LOCK_NAME, folders.MIRRORED_NAME):
+            (group.log / name).unlink(missing_ok=True)
         # A file that is not ours keeps the folder.
         with suppress(OSError):
             group.log.rmdir()

@@ -7,12 +7,12 @@ write-ahead log from being folded back into its file. Reading does not check the
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -42,6 +42,10 @@ _CANNOT_OPEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 _EVENTS = "select rowid as page_key, length(payload) as size, * from events"
 _COMMANDS = "select rowid as page_key, length(body) as size, * from commands"
+_EVENTS_AFTER = f"{_EVENTS} where rowid > :after order by rowid"
+_COMMANDS_AFTER = f"{_COMMANDS} where rowid > :after order by rowid"
+
+NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises on a damaged file."""
@@ -106,18 +110,43 @@ class Segment:
             for row in page:
                 yield CommandRecord._make(row[:-1])
 
-    def event_rows(self) -> Iterator[list[Row]]:
-        """All events as stored, with their chain values, a page at once."""
-        return self._pages(_EVENTS, [], {})
+    def event_rows(
+        self, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_PARAMETERS
+    ) -> Iterator[list[Row]]:
+        """Events as stored, with their chain values, a page at once: all, or those for which SQL
+        conditions on the table's columns hold."""
+        return self._pages(_EVENTS, list(conditions), dict(parameters))
 
-    def command_rows(self) -> Iterator[list[Row]]:
-        """All commands as stored, with their chain values, a page at once."""
-        return self._pages(_COMMANDS, [], {})
+    def command_rows(
+        self, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_PARAMETERS
+    ) -> Iterator[list[Row]]:
+        """Commands as `event_rows` gives events."""
+        return self._pages(_COMMANDS, list(conditions), dict(parameters))
+
+    def command_count(self) -> int:
+        """How many commands there are: they are numbered from 1 on in the order of storing, by
+        `rowid`."""
+        (last,) = self.query("select max(rowid) from commands")[0]
+        return last or 0
+
+    def event_page(self, after: int) -> list[Row]:
+        """As `event_rows`, the page that follows the event numbered `after`."""
+        return [row[2:] for row in self._page(_EVENTS_AFTER, {"after": after})]
+
+    def command_page(self, after: int) -> list[Row]:
+        """As `command_rows`, the page that follows the first `after` commands."""
+        return [row[2:] for row in self._page(_COMMANDS_AFTER, {"after": after})]
 
     def last_seq(self) -> int:
         """The number of the last event; one before the first where there is none."""
         (last,) = self.query("select max(seq) from events")[0]
         return self.header.first_seq - 1 if last is None else last
+
+    def last_seq_at(self, wall_ns: int) -> int | None:
+        """The number of the last event whose wall clock is not later; None where there is none."""
+        # The end is asked for most: from there back the first row that fits is soon found.
+        sql = f"select seq from events where wall_ns <= {wall_ns:d} order by seq desc limit 1"
+        return next((seq for (seq,) in self.query(sql)), None)
 
     def query(self, sql: str) -> list[Any]:
         """All rows of a query that has few. Raises LogCorrupt and the rest of the family."""

@@ -13,10 +13,11 @@ import anyio
 from kio.schema.errors import ErrorCode
 
 from controller.core.values import Broker, Endpoint
-from controller.wire.client_requests import RequestHead, encode_response
+from controller.wire.client_requests import RequestHead, decode_request, encode_response
 from tools.lab.ports import free_port
 
 API_VERSIONS = 18
+DESCRIBE_CONFIGS = 32
 OFFERED = {
     **{0: (0, 11), 1: (0, 17), 3: (0, 12), 4: (0, 7), 5: (0, 4), 6: (0, 8), 7: (0, 3)},
     **{16: (0, 5), 18: (0, 4), 19: (0, 7), 32: (1, 4), 34: (1, 2), 35: (1, 4), 44: (0, 1)},
@@ -74,9 +75,42 @@ def versions_answer(
     return schema.ApiVersionsResponse(error_code=error, api_keys=keys, **later)
 
 
+def with_settings(settings: Mapping[str, str], error: ErrorCode = ErrorCode.none) -> Script:
+    """A script: a broker with these settings answers DescribeConfigs, or refuses it; it closes the
+    connection at anything else."""
+
+    async def script(received: Received) -> bytes | None:
+        if received.api_key != DESCRIBE_CONFIGS:
+            return None
+        head = RequestHead(DESCRIBE_CONFIGS, received.version, received.correlation_id)
+        [asked] = decode_request(head, received.frame).resources
+        schema = import_module(f"kio.schema.describe_configs.v{received.version}.response")
+        configs = tuple(
+            schema.DescribeConfigsResourceResult(
+                name=key,
+                value=settings.get(key),
+                read_only=True,
+                is_sensitive=False,
+                synonyms=(),
+            )
+            for key in asked.configuration_keys
+        )
+        result = schema.DescribeConfigsResult(
+            error_code=error,
+            error_message="not authorized" if error else None,
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+            configs=() if error else configs,
+        )
+        answer = schema.DescribeConfigsResponse(throttle_time=timedelta(0), results=(result,))
+        return encode_response(head, answer)[4:]
+
+    return script
+
+
 class ScriptedBroker:
     """Listens while `listening()`; the script may be changed at any time. ApiVersions is answered
-    from `offered`, and not remembered."""
+    from `offered`, and counted in `told_versions` only. While it is paused it answers nothing."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -84,6 +118,8 @@ class ScriptedBroker:
         self.offers_error = ErrorCode.none
         self.port = free_port()
         self.received: list[Received] = []
+        self.told_versions = 0
+        self.is_paused = False
         self.unanswered_max = 0
         self.writers: list[asyncio.StreamWriter] = []
         self._unanswered = 0
@@ -119,6 +155,24 @@ class ScriptedBroker:
             await self._changed.wait()
         return self.received
 
+    async def has_told_versions(self, count: int) -> None:
+        """Wait until it was asked so often what it offers."""
+        while self.told_versions < count:
+            await self._changed.wait()
+
+    def resume(self) -> None:
+        """It goes on with what it was asked while it was paused."""
+        self.is_paused = False
+        self._tell()
+
+    async def _goes_on(self) -> None:
+        while self.is_paused:
+            await self._changed.wait()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
         try:
@@ -134,6 +188,7 @@ class ScriptedBroker:
 
     async def _answer(self, received: Received, writer: asyncio.StreamWriter) -> None:
         if received.api_key == API_VERSIONS:
+            await self._goes_on()
             frame: bytes | None = self._versions(received)
         else:
             frame = await self._scripted(received)
@@ -146,14 +201,16 @@ class ScriptedBroker:
         self.received.append(received)
         self._unanswered += 1
         self.unanswered_max = max(self._unanswered, self.unanswered_max)
-        self._changed.set()
-        self._changed = anyio.Event()
+        self._tell()
         try:
+            await self._goes_on()
             return await self.script(received)
         finally:
             self._unanswered -= 1
 
     def _versions(self, received: Received) -> bytes:
+        self.told_versions += 1
+        self._tell()
         head = RequestHead(API_VERSIONS, received.version, received.correlation_id)
         answer = versions_answer(self.offered, received.version, self.offers_error)
         return encode_response(head, answer)[4:]

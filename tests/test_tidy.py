@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.mutations.listing import check_mutations, read_mutations
+
 ROOT = Path(__file__).parents[1]
 SHIPPED = ("controller", "eventstore", "replay")
 CODE = (*SHIPPED, "tools", "tests")
@@ -211,3 +213,8 @@ def test_files_name_no_machine_and_no_registry() -> None:
             for match in pattern.finditer(text)
         ]
     assert not found
+
+
+def test_every_rule_that_is_taken_out_is_in_the_code() -> None:
+    """`make mutations` says the same, after minutes."""
+    check_mutations(ROOT, read_mutations(ROOT))

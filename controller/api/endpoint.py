@@ -6,6 +6,7 @@ answer as `Limits` lets.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -21,16 +22,18 @@ from controller.api.liveness import Liveness
 from controller.api.messages import (
     Answered,
     Asked,
+    Ending,
+    Later,
     Link,
     Listener,
     LiveBrokers,
     Ping,
-    Pong,
     Setup,
     Told,
 )
 from controller.core.commands import ApiAnswer
 from controller.core.events import ApiRequest
+from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker
 
 logger = logging.getLogger(__name__)
@@ -40,6 +43,7 @@ EventSink = Callable[[ApiRequest, str], None]
 
 _AGAIN_AFTER_SECONDS: Final = 1.0
 _UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
+_ENDING_SECONDS_MAX: Final = 2.0
 
 
 class ApiEndpoint:
@@ -57,15 +61,19 @@ class ApiEndpoint:
         broker_id: int,
         limits: Limits,
         broker_settings: Mapping[str, str],
+        own_configs: Sequence[ConfigEntry] = (),
     ) -> None:
         self._on_event = on_event
         self._listeners = listeners
         self._broker_id = broker_id
         self._limits = limits
         self._broker_settings = dict(broker_settings)
+        self._own_configs = tuple(own_configs)
         self._brokers: tuple[Broker, ...] = ()
         self._link: Link | None = None
         self._first_number = 1
+        self._is_ending = False
+        self._ended = asyncio.Event()
 
     def set_brokers(self, brokers: Sequence[Broker]) -> None:
         """All live brokers but the daemon itself from now on: what is not the controller's is
@@ -78,14 +86,28 @@ class ApiEndpoint:
         """Answer a request by its number; without effect where its client has gone."""
         self._send(Answered(answer))
 
+    def answer_later(self, request: int) -> None:
+        """The answer to a request waits for brokers: another one may come in its place."""
+        self._send(Later(request))
+
+    async def close(self) -> None:
+        """End `run`; clients have a moment to take the answers that they were given."""
+        self._is_ending = True
+        if self._link is not None:
+            self._send(Ending())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _ENDING_SECONDS_MAX)
+
     async def run(self) -> None:
-        """Work until cancelled; the listeners are closed then."""
+        """Work until closed or cancelled; the listeners are closed then."""
         try:
             while True:
                 try:
                     what = await self._run_front()
                 except OSError as fault:
                     what = f"cannot be started: {fault}"
+                if self._is_ending:
+                    return
                 logger.error(
                     "the process that serves the endpoint %s; it is started again, brokers and "
                     "clients connect again",
@@ -93,6 +115,7 @@ class ApiEndpoint:
                 )
                 await anyio.sleep(_AGAIN_AFTER_SECONDS)
         finally:
+            self._ended.set()
             for listener in self._listeners:
                 listener.socket.close()
 
@@ -143,21 +166,25 @@ class ApiEndpoint:
     def _setup(self) -> Setup:
         listeners = tuple(Listener(one.socket.fileno(), one.endpoint) for one in self._listeners)
         return Setup(
-            self._broker_id, listeners, self._limits, self._first_number, self._broker_settings
+            self._broker_id,
+            listeners,
+            self._limits,
+            self._first_number,
+            self._broker_settings,
+            self._own_configs,
         )
 
     def _take(self, message: object, liveness: Liveness) -> None:
+        # A `Pong` says no more than that the front lives, as every other message does.
         liveness.answered()
         match message:
-            case Pong():
-                pass
             case Asked(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
             case Told(text=text):
                 logger.warning("%s", text)
 
-    def _send(self, message: Answered | LiveBrokers) -> None:
+    def _send(self, message: Answered | Later | Ending | LiveBrokers) -> None:
         """To the front, if there is one: a new one is told all that counts."""
         if self._link is None:
             return

@@ -32,7 +32,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     None: no limit."""
     waiting_requests_max: int = 500
     """queued.max.requests: those of them that the controller has not answered yet, and as many of
-    admin tools' whose answer waits for brokers; of all others a tenth of that."""
+    admin tools' whose answer may wait for brokers, until they are carried out; of all others a
+    tenth of that."""
     tool_request_bytes_max: int = 4 * 1024 * 1024
     """For what admin tools ask of the controller, one and all large ones together: a reassignment
     of 200,000 partitions is smaller."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from controller.api.limits import Limits
 from controller.core.commands import ApiAnswer
 from controller.core.events import ApiRequest
+from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker, Endpoint
 
 _SIZE_BYTES: Final = 4
@@ -26,13 +27,15 @@ class Listener(Struct, frozen=True):
 class Setup(Struct, frozen=True, tag="setup"):
     """To the front, first: all that it needs. Its requests and its connections are numbered from
     `first_number` on, so that a front that takes another's place repeats none. `broker_settings`
-    are what tools are told of a new topic's configuration by (topic_configs.py)."""
+    are what tools are told of a new topic's configuration by (topic_configs.py), `own_configs` what
+    they are told of the daemon's own."""
 
     broker_id: int
     listeners: tuple[Listener, ...]
     limits: Limits
     first_number: int
     broker_settings: dict[str, str]
+    own_configs: tuple[ConfigEntry, ...] = ()
 
 
 class LiveBrokers(Struct, frozen=True, tag="live_brokers"):
@@ -46,6 +49,16 @@ class Answered(Struct, frozen=True, tag="answered"):
     """To the front: the controller's answer to a request."""
 
     answer: ApiAnswer
+
+
+class Later(Struct, frozen=True, tag="later"):
+    """To the front: the answer to a request waits for brokers, which holds up no other request."""
+
+    request: int
+
+
+class Ending(Struct, frozen=True, tag="ending"):
+    """To the front: there are no more answers. It ends when clients have those that there are."""
 
 
 class Ping(Struct, frozen=True, tag="ping"):
@@ -69,7 +82,7 @@ class Told(Struct, frozen=True, tag="told"):
     text: str
 
 
-Message = Setup | LiveBrokers | Answered | Ping | Pong | Asked | Told
+Message = Setup | LiveBrokers | Answered | Later | Ending | Ping | Pong | Asked | Told
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -13,7 +13,7 @@ from controller.brokers.connection import WRONG_PROTOCOL_VERSION, BrokerConnecti
 from controller.brokers.errors import ChannelError
 from controller.brokers.trouble import Trouble
 from controller.core.commands import BrokerRequest, CommandId, OpenChannel
-from controller.core.events import BrokerAnswered, ChannelFault
+from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
 from controller.wire.answers import Answer
 from controller.wire.apis import api_of
 from controller.wire.encoding import BatchEncoder
@@ -21,7 +21,8 @@ from controller.wire.errors import WireError
 
 log = logging.getLogger(__name__)
 
-EventSink = Callable[[BrokerAnswered | ChannelFault, str], None]
+ChannelEvent = BrokerAnswered | ChannelFault | VersionsOffered
+EventSink = Callable[[ChannelEvent, str], None]
 """Takes an event and the name of the channel that it came on; must not block."""
 
 
@@ -67,6 +68,7 @@ class Channel:
         self._queued = anyio.Event()
         self._trouble = Trouble()
         self._lower_is_told = False
+        self._versions_are_told = False
         self._connection: BrokerConnection | None = None
         self._scope = anyio.CancelScope()
 
@@ -153,7 +155,15 @@ class Channel:
         self._connection = await BrokerConnection.open(
             self._endpoint, self._settings.client_id, self._settings.socket_timeout_ms
         )
+        self._tell_versions(self._connection)
         return self._connection
+
+    def _tell_versions(self, connection: BrokerConnection) -> None:
+        """Once: a broker changes them only with its epoch."""
+        if not (self._versions_are_told or self._scope.cancel_called):
+            self._versions_are_told = True
+            highest = connection.highest_versions
+            self._tell(VersionsOffered(self.broker, self.broker_epoch, highest))
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -193,5 +203,5 @@ class Channel:
             [each for one in waiting.answers for each in one.partition_errors],
         )
 
-    def _tell(self, event: BrokerAnswered | ChannelFault) -> None:
+    def _tell(self, event: ChannelEvent) -> None:
         self._settings.on_event(event, self._name)

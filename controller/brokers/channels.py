@@ -25,8 +25,8 @@ class BrokerChannels:
     """One channel a broker; they work while `run` does. All other methods return at once.
 
     Events leave by `on_event(event, channel)` in the event loop, with
-    the channel as "broker:<id>:<epoch>": `BrokerAnswered` for each request that was sent, and
-    `ChannelFault`. Nothing is told of a request that was dropped.
+    the channel as "broker:<id>:<epoch>": `BrokerAnswered` for each request that was sent,
+    `ChannelFault`, and once `VersionsOffered`. Nothing is told of a request that was dropped.
     """
 
     def __init__(

@@ -1,10 +1,12 @@
 """One connection to a broker: aiokafka's, which requests pass as ready-made bytes."""
 
+from collections.abc import Sequence
 from io import BytesIO
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CorrelationIdError, KafkaError
+from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from controller.brokers.errors import RequestRefused, Unreachable, WrongVersion
 from controller.core.values import Endpoint
@@ -14,6 +16,9 @@ from controller.wire.errors import MalformedResponse
 from controller.wire.framing import EncodedRequest, read_response_header
 
 WRONG_PROTOCOL_VERSION = "inter.broker.protocol.version is probably wrong for this broker"
+
+_BROKER: Final = 4
+"""ConfigResource.Type of a broker."""
 
 
 class BrokerConnection:
@@ -45,6 +50,12 @@ class BrokerConnection:
     def stands(self) -> bool:
         """Whether the broker has not closed it yet, as far as is known."""
         return bool(self._connection.connected())
+
+    @property
+    def highest_versions(self) -> list[tuple[int, int]]:
+        """The highest version that the broker offers of each API, by API key."""
+        offered: dict[int, tuple[int, int]] = self._connection._versions
+        return sorted((api_key, highest) for api_key, (_, highest) in offered.items())
 
     def version_for(self, api: Api, wanted: int) -> int:
         """The version to send: the one wanted, or the highest offered below it.
@@ -87,6 +98,22 @@ class BrokerConnection:
             return decode_answer(request.api, request.version, body)
         except MalformedResponse as fault:
             raise WrongVersion(f"{self._address}: {fault}: {WRONG_PROTOCOL_VERSION}") from fault
+
+    async def settings_of(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
+        """Those of these settings that the broker has a value for.
+
+        Raises `Unreachable` (no answer that can be read), `RequestRefused`.
+        """
+        try:
+            answer = await self._connection.send(
+                DescribeConfigsRequest([(_BROKER, str(broker), list(keys))])
+            )
+        except (OSError, KafkaError, ValueError) as fault:
+            raise Unreachable(f"{self._address}: no answer to DescribeConfigs: {fault}") from fault
+        ((error, message, _, _, entries),) = answer.resources
+        if error:
+            raise RequestRefused(f"{self._address}: DescribeConfigs: {message} (code {error})")
+        return {name: value for name, value, *_ in entries if value}
 
     def close(self) -> None:
         """Close at once; an answer that is still awaited is given up."""

@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from controller.cli.log_rendering import iso_time
 from controller.cli.output import OutputFault
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.imports.counting import ImportResult
 from replay.imports.importing import Selection, import_source
+from replay.times import iso_time
 from replay.zookeeper_log.source import Progress as OnProgress
 
 _UNUSABLE: Final = 2
@@ -50,17 +50,14 @@ def import_command(
     ] = "UTC",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Make a world-backed log of SOURCE, for why, inspect, diff, report, explore and agree.
+    """Make a world-backed log of SOURCE, for refold agree and what else reads logs.
 
     What was before --from goes into the log's first state. Where a file is damaged its good part
     is imported, and said where that ends.
 
     Exit status: 0 done, 2 the source cannot be used or the log cannot be written.
     """
-    from_ms, to_ms = _time_ms(first, "--from"), _time_ms(last, "--to")
-    if from_ms is not None and to_ms is not None and from_ms > to_ms:
-        raise typer.BadParameter(f"{first} is after --to {last}", param_hint="--from")
-    selection = Selection(_chroot(chroot), from_ms, to_ms, _zone(zone))
+    selection = selection_of(chroot, first, last, zone)
     try:
         with _progress() as on_progress:
             result = import_source(source, out, selection, on_progress)
@@ -115,6 +112,14 @@ def _print(result: ImportResult, source: Path) -> None:
         f" ({result.warm} more are warm) of the cluster under {result.chroot or '/'}"
     )
     typer.echo(f"{result.log}: {result.events} events")
+
+
+def selection_of(chroot: str | None, first: str | None, last: str | None, zone: str) -> Selection:
+    """What of a source the options ask for. Raises typer.BadParameter."""
+    from_ms, to_ms = _time_ms(first, "--from"), _time_ms(last, "--to")
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        raise typer.BadParameter(f"{first} is after --to {last}", param_hint="--from")
+    return Selection(_chroot(chroot), from_ms, to_ms, _zone(zone))
 
 
 def _time_ms(text: str | None, option: str) -> int | None:

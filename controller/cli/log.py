@@ -1,20 +1,22 @@
-"""`refold log`: verify, show, stats, tail, copy."""
+"""`refold log`: verify, show, stats, tail, copy; what else there is has modules of its own."""
 
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
 from controller.cli import log_rendering as rendering
+from controller.cli.log_export import export, import_command
+from controller.cli.log_folder import DAMAGED, local_log, log_errors
+from controller.cli.log_mirror import fetch, mirror
 from controller.cli.log_subjects import Subjects
+from controller.cli.moments import moment
 from controller.cli.output import OutputFault, print_table
 from controller.core.canonical import EVENT_SCHEMAS
 from eventstore import copying, stream
@@ -24,19 +26,17 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from eventstore.statistics import KindCount, Statistics, statistics
 from eventstore.verify import VerifyReport, verify
+from replay.times import iso_time
 from replay.world_log.encoding import SCHEMAS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-DAMAGED: Final = 1
-UNUSABLE: Final = 2
 TERM_MAX: Final = 2**31 - 1
-_STORED_MAX: Final = 2**63 - 1
 _FOLLOW_S: Final = 0.2
 
 app = typer.Typer(
-    help="Verify, show, count, follow and copy event logs.\n\n"
+    help="Verify, show, count, follow, copy, export, import and mirror event logs.\n\n"
     'LOG is the folder of one daemon run, one segment of it, or "-": a stream made by '
     "`refold log copy LOG -`. A log may be read while its daemon writes it.\n\n"
     "Exit codes: 0 done; 1 the log is damaged; 2 it cannot be used (not there, not a log, made by "
@@ -73,7 +73,7 @@ def verify_command(log: Log, as_json: Json = False) -> None:
     Exit code 0: sound, and said whether the log is closed (a daemon that was killed leaves it
     open); 1: damaged, each damage on a line with its file and record; 2: unusable.
     """
-    with _errors(), _local(log) as path:
+    with log_errors(), local_log(log) as path:
         report = verify(path)
     with suppress(OutputFault):
         if as_json:
@@ -114,8 +114,8 @@ def show(
 
     It does not check the records: run `refold log verify` first.
     """
-    first_seq, from_ns = _bound(first, "--from")
-    last_seq, to_ns = _bound(last, "--to")
+    first_seq, from_ns = moment(first, "--from")
+    last_seq, to_ns = moment(last, "--to")
     if _is_after(first_seq, last_seq) or _is_after(from_ns, to_ns):
         raise typer.BadParameter(f"{first} is after --to {last}", param_hint="--from")
     wanted = EventFilter(
@@ -131,10 +131,10 @@ def show(
     if as_format is Format.KAFKA:
         from controller.cli.log_kafka import show_kafka_lines
 
-        with _errors():
+        with log_errors():
             show_kafka_lines(log, wanted, has_more=bool(limit or with_commands or as_json))
         return
-    with _errors(), LogReader.open(log) as reader:
+    with log_errors(), LogReader.open(log) as reader:
         _demand_kinds(reader, wanted.kinds)
         number = 0
         for number, (event, commands) in enumerate(_records(reader, wanted, with_commands), 1):
@@ -151,7 +151,7 @@ def stats(log: Log, as_json: Json = False) -> None:
 
     It does not check the records: run `refold log verify` first.
     """
-    with _errors(), _local(log) as path:
+    with log_errors(), local_log(log) as path:
         found = statistics(path)
         if as_json:
             _write(rendering.json_text(_stats_object(found)))
@@ -173,7 +173,7 @@ def tail(
 
     It does not check the records: run `refold log verify` first.
     """
-    with _errors(), LogReader.open(log) as reader:
+    with log_errors(), LogReader.open(log) as reader:
         shown = max(0, reader.last_seq - count)
         while True:
             closed = reader.closing is not None
@@ -196,15 +196,15 @@ def copy(
 
     `refold log copy - FOLDER` makes a log of a stream. Exit code 1: the copy is damaged.
     """
-    with _errors():
+    with log_errors():
         if target == "-":
             if sys.stdout.isatty():
                 raise LogError("standard output", "is a terminal: send the stream to a pipe")
-            with _local(log) as path:
+            with local_log(log) as path:
                 stream.send(path, sys.stdout.buffer)
             return
         folder = Path(target)
-        with _local(log) as path:
+        with local_log(log) as path:
             copying.copy_log(path, folder)
         report = verify(folder)
         for damage in report.damages:
@@ -212,27 +212,10 @@ def copy(
     _note(f"{target}: {_summary(report)}")
 
 
-@contextmanager
-def _errors() -> Iterator[None]:
-    """A clear line and an exit code in the place of a traceback."""
-    try:
-        yield
-    except LogError as error:
-        typer.echo(f"refold log: {error}", err=True)
-        raise typer.Exit(DAMAGED if isinstance(error, LogCorrupt) else UNUSABLE) from None
-    except KeyboardInterrupt:
-        raise typer.Exit() from None
-
-
-@contextmanager
-def _local(log: str) -> Iterator[Path]:
-    """The log as a path; a stream is received into a temporary folder."""
-    if log != "-":
-        yield Path(log)
-        return
-    with TemporaryDirectory(prefix="refold-") as folder:
-        stream.receive(stream.standard_input(), Path(folder))
-        yield Path(folder)
+app.command("export")(export)
+app.command("import")(import_command)
+app.command("mirror")(mirror)
+app.command("fetch")(fetch)
 
 
 def _records(
@@ -268,26 +251,6 @@ def _demand_kinds(reader: LogReader, kinds: tuple[str, ...]) -> None:
 
 def _is_after(first: int | None, last: int | None) -> bool:
     return first is not None and last is not None and first > last
-
-
-def _bound(text: str | None, option: str) -> tuple[int | None, int | None]:
-    """The number, or the time in nanoseconds, that an option gives; one that no log can hold as the
-    nearest that it can."""
-    if text is None:
-        return None, None
-    if text.isdecimal():
-        return min(int(text), _STORED_MAX), None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text} is neither a number nor a time such as 2026-11-21T03:59:01", param_hint=option
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    whole_s = moment.replace(microsecond=0).timestamp()
-    ns = int(whole_s) * 1_000_000_000 + moment.microsecond * 1000
-    return None, max(0, min(ns, _STORED_MAX))
 
 
 def _summary(report: VerifyReport) -> str:
@@ -327,7 +290,7 @@ def _print_stats(log: str, found: Statistics) -> None:
     _write(f"cluster    {header.cluster_id}")
     _write(f"terms      {', '.join(map(str, found.terms)) or 'none'}")
     if found.first_ns is not None and found.last_ns is not None:
-        span = f"{rendering.iso_time(found.first_ns)} to {rendering.iso_time(found.last_ns)}"
+        span = f"{iso_time(found.first_ns)} to {iso_time(found.last_ns)}"
         _write(f"time       {span}, {found.duration_s:,.3f} s")
     if rate is not None:
         _write(f"rate       {rate:,.1f} events/s")

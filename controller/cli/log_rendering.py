@@ -1,13 +1,13 @@
 """Records of a log as people and scripts read them."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from controller.core.canonical import decode_command, decode_event, decode_reason
 from eventstore.records import CommandRecord, EventRecord
+from replay.times import iso_time
 from replay.world_log import encoding as world
 
 TEXT_CHARACTERS_MAX = 1000
@@ -64,12 +64,6 @@ def command_line(record: CommandRecord) -> str:
 def json_text(value: Any) -> str:
     """A value on one line of JSON."""
     return msgspec.json.encode(value).decode()
-
-
-def iso_time(wall_ns: int) -> str:
-    """A wall-clock time as ISO 8601 in UTC, to the microsecond."""
-    moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns % 1_000_000_000 // 1000:06d}Z"
 
 
 def plain(value: Any) -> Any:

@@ -8,12 +8,12 @@ import msgspec
 
 from controller.core import commands, events
 from controller.core.canonical import decode_command, decode_event
-from controller.core.znodes import BROKER_IDS, TOPIC_CONFIGS, TOPICS
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
+from replay.listing.subjects import paths_of_command, paths_of_transaction, subjects_of_path
 from replay.world_log import encoding as world
 from replay.world_log.events import Observed, RequestInferred, RequestServed, WorldBegun
-from replay.zookeeper_log.transactions import Multi, Transaction
+from replay.zookeeper_log.transactions import Transaction
 
 _COMMANDS_REMEMBERED: Final = 100_000
 
@@ -46,11 +46,11 @@ class Subjects:
             return []
         match event:
             case events.WatchFired(path=path):
-                return _subjects_of_path(path)
+                return subjects_of_path(path)
             case events.BrokerAnswered(broker=broker, partition_errors=errors):
                 partitions = (f"{topic}-{partition}" for topic, partition, _ in errors)
                 return chain([f"broker {broker}"], partitions)
-            case events.ChannelFault(broker=broker):
+            case events.ChannelFault(broker=broker) | events.VersionsOffered(broker=broker):
                 return [f"broker {broker}"]
             case events.TimerFired(timer=timer):
                 return [timer]
@@ -66,7 +66,7 @@ class Subjects:
             return []
         match event:
             case Transaction():
-                found = map(self._subjects_of_znode, _paths_of_transaction(event))
+                found = map(self._subjects_of_znode, paths_of_transaction(event))
                 self._of_transaction = list(dict.fromkeys(chain.from_iterable(found)))
                 return self._of_transaction
             case Observed() | RequestInferred():
@@ -80,7 +80,7 @@ class Subjects:
         if self._chroot is None:
             begun = next((world.decode_event(one.payload) for one in self._reader.events()), None)
             self._chroot = begun.chroot if isinstance(begun, WorldBegun) else ""
-        return _subjects_of_path(path.removeprefix(self._chroot))
+        return subjects_of_path(path.removeprefix(self._chroot))
 
     def _subjects_of_command(self, command: commands.CommandId, seq: int) -> list[str]:
         if self._first_cause is None or command.cause < self._first_cause:
@@ -96,7 +96,7 @@ class Subjects:
         found = _paths_of_command(record)
         if not found:
             return
-        subjects = dict.fromkeys(chain.from_iterable(map(_subjects_of_path, found)))
+        subjects = dict.fromkeys(chain.from_iterable(map(subjects_of_path, found)))
         self._subjects[record.cause, record.ordinal] = list(subjects)
         if len(self._subjects) > _COMMANDS_REMEMBERED:
             del self._subjects[next(iter(self._subjects))]
@@ -104,35 +104,6 @@ class Subjects:
 
 def _paths_of_command(record: CommandRecord) -> list[str]:
     try:
-        command = decode_command(record.body or b"")
+        return paths_of_command(decode_command(record.body or b""))
     except msgspec.DecodeError:
         return []
-    match command:
-        case commands.ReadZnodes(paths=paths) | commands.ReadStats(paths=paths):
-            return list(paths)
-        case commands.ReadChildren(path=path):
-            return [path]
-        case (
-            commands.WriteZnodes(operations=operations)
-            | commands.WriteAtomically(operations=operations)
-        ):
-            return [operation.path for operation in operations]
-        case _:
-            return []
-
-
-def _paths_of_transaction(transaction: Transaction) -> list[str]:
-    content = transaction.content
-    parts = content.operations if isinstance(content, Multi) else (content,)
-    return [path for one in parts if (path := getattr(one, "path", None)) is not None]
-
-
-def _subjects_of_path(path: str) -> list[str]:
-    if path.startswith(f"{BROKER_IDS}/"):
-        return [f"broker {path.removeprefix(f'{BROKER_IDS}/')}"]
-    for parent in (TOPICS, TOPIC_CONFIGS):
-        if path.startswith(f"{parent}/"):
-            topic, *rest = path.removeprefix(f"{parent}/").split("/")
-            partition = [f"{topic}-{rest[1]}"] if len(rest) > 1 else []
-            return [topic, *partition]
-    return []

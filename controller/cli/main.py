@@ -24,13 +24,36 @@ class SubCommand(NamedTuple):
 SUB_COMMANDS: Final = {
     "run": SubCommand("controller.cli.run:app", "Run the controller of a Kafka cluster."),
     "check": SubCommand("controller.cli.check:app", "Say whether a take-over would go well."),
+    "reassign": SubCommand(
+        "controller.cli.reassign:app", "Move replicas, interruptibly, and take it back."
+    ),
     "import": SubCommand(
         "controller.cli.import_source:app", "Make a log of what a stock cluster left behind."
     ),
-    "log": SubCommand("controller.cli.log:app", "Verify, show, count, follow and copy event logs."),
+    "agree": SubCommand(
+        "controller.cli.agree:app", "Say whether a stock cluster's controller decided rightly."
+    ),
+    "diff": SubCommand(
+        "controller.cli.diff:app", "Say what two versions of refold decide otherwise on logs."
+    ),
+    "new-incident": SubCommand(
+        "controller.cli.new_incident:app", "Cut a log to what matters and make it a test."
+    ),
+    "why": SubCommand("controller.cli.why:app", "Say why a partition, broker or term is as it is."),
+    "inspect": SubCommand(
+        "controller.cli.inspect:app", "Show the cluster at a moment, or what changed between two."
+    ),
+    "events": SubCommand("controller.cli.events:app", "List what was observed, in plain words."),
+    "decisions": SubCommand(
+        "controller.cli.decisions:app", "List what was decided, and by which rule."
+    ),
+    "log": SubCommand(
+        "controller.cli.log:app", "Verify, show, follow, copy, export, mirror event logs."
+    ),
     "replay": SubCommand(
         "controller.cli.replay:app", "Fold a log again and compare every command."
     ),
+    "fleet": SubCommand("controller.cli.fleet:app", "Work on the logs of many clusters, on Spark."),
 }
 
 

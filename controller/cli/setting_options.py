@@ -34,6 +34,10 @@ class _Options(TypedDict):
         _option("--inter-broker-protocol-version", "VERSION", "The one that the brokers have."),
     ]
     log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Where event logs go.")]
+    mirror: Annotated[
+        str | None,
+        _option("--mirror", "HOST:PORT,...", "Brokers to whose topic event logs are mirrored."),
+    ]
     take_over: Annotated[
         bool | None,
         typer.Option(

@@ -108,6 +108,11 @@ class RequestBatch:
                 delete or (before is not None and before.delete),
             )
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is to be told anything."""
+        return not (self._leader_and_isr or self._stop_replica or self._update_metadata_to)
+
     def requests(self) -> Iterator[BrokerRequest]:
         """The requests; brokers that are not registered are left out (KB 12.2.5)."""
         for broker in sorted(self._leader_and_isr):

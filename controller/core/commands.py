@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from controller.core.operations import WriteOperation
+from controller.core.scram_requests import AnswerAlterUserScramCredentials
 from controller.core.topic_requests import (
     AnswerCreatePartitions,
     AnswerCreateTopics,
@@ -264,6 +265,12 @@ class AnswerElectLeaders(Struct, frozen=True, array_like=True, tag="answer_elect
     partitions: tuple[PartitionAnswer, ...] = ()
 
 
+class AnswerLater(Struct, frozen=True, array_like=True, tag="answer_later"):
+    """A request is carried out but for what brokers do: its answer waits for them."""
+
+    request: int
+
+
 ApiAnswer = (
     AnswerAlterPartition
     | AnswerControlledShutdown
@@ -271,6 +278,7 @@ ApiAnswer = (
     | AnswerAlterPartitionReassignments
     | AnswerListPartitionReassignments
     | AnswerElectLeaders
+    | AnswerAlterUserScramCredentials
     | AnswerTopicRequest
 )
 
@@ -343,6 +351,8 @@ Command = (
     | AnswerCreatePartitions
     | AnswerDeleteTopics
     | AnswerUpdateFeatures
+    | AnswerAlterUserScramCredentials
+    | AnswerLater
     | StartTimer
     | CancelTimer
     | DrawTopicIds
@@ -408,6 +418,8 @@ def target_of(command: Command) -> str:
             | AnswerCreatePartitions(request=request)
             | AnswerDeleteTopics(request=request)
             | AnswerUpdateFeatures(request=request)
+            | AnswerAlterUserScramCredentials(request=request)
+            | AnswerLater(request=request)
         ):
             return f"request {request}"
         case DrawTopicIds(count=count):

@@ -11,6 +11,7 @@ from math import isinf, isnan
 from typing import Any, Final
 
 from controller.core.errors import CoreError
+from controller.core.releases import LATEST, Release, release_named
 
 Value = bool | int | float | str | tuple[str, ...]
 Parse = Callable[[str], Value]
@@ -214,11 +215,17 @@ def gzip_level(name: str, value: int) -> None:
         raise InvalidConfiguration.of_value(name, value, why)
 
 
-def metadata_version(name: str, value: str) -> None:
-    """MetadataVersionValidator."""
-    if not full_version(value):
-        why = f"Version {value} is not a valid version"
-        raise InvalidConfiguration.of_value(name, value, why)
+def metadata_version(oldest: Release) -> Check:
+    """MetadataVersionValidator of that release. A version of a later one counts as unknown, though
+    some releases know the next one's first; `releases.LATEST` knows all that there are."""
+
+    def check(name: str, value: str) -> None:
+        full = full_version(value)
+        if full is None or (release_named(full) > oldest and oldest < LATEST):
+            why = f"Version {value} is not a valid version"
+            raise InvalidConfiguration.of_value(name, value, why)
+
+    return check
 
 
 def throttled_replicas(name: str, value: tuple[str, ...]) -> None:

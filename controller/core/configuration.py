@@ -5,21 +5,25 @@ from typing import Literal
 from msgspec import Struct
 
 from controller.core.protocol_versions import LATEST, ProtocolVersion
-from controller.core.values import NO_EPOCH, Broker, Endpoint
+from controller.core.values import NO_BROKER, NO_EPOCH, Broker, Endpoint
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
     """The settings that change decisions. Names are Kafka's with underscores for dots.
 
-    `broker_id` is the daemon's own, one that no broker has. `rules` "kafka" turns refold's
+    `broker_id` is the daemon's own, one that no broker has; with `is_broker` it is that of a stock
+    broker, whose decisions as controller are derived. `rules` "kafka" turns refold's
     deviations off (deviations.py). `take_over` takes the role from a living controller each time
     a session begins. `endpoints` and `rack` are told to brokers as those of a live broker, so
     that they and their clients find the controller; without endpoints it is not told.
     `broker_settings` are those that say something of topics' configurations, as they were given,
-    under Kafka's keys (topic_configs.BROKER_KEYS). No secret is ever a part of this.
+    under Kafka's keys (topic_configs.BROKER_KEYS). `kip_236_enable` makes reassignments
+    interruptible (kip-236.md); a log that was begun before there was such a thing does not say so.
+    No secret is ever a part of this.
     """
 
     broker_id: int
+    is_broker: bool = False
     inter_broker_protocol_version: str = LATEST
     inter_broker_listener: str = "PLAINTEXT"
     control_plane_listener: str | None = None
@@ -35,11 +39,23 @@ class Configuration(Struct, frozen=True, kw_only=True):
     num_partitions: int = 1
     default_replication_factor: int = 1
     broker_settings: dict[str, str] = {}
+    kip_236_enable: bool = False
 
     @property
     def protocol(self) -> ProtocolVersion:
         """The protocol version, parsed. Raises ConfigurationError for an unknown one."""
         return ProtocolVersion(self.inter_broker_protocol_version)
+
+    @property
+    def id_without_replicas(self) -> int:
+        """The broker id that can hold no replica: the daemon's."""
+        return NO_BROKER if self.is_broker else self.broker_id
+
+    @property
+    def has_kip_236(self) -> bool:
+        """Whether reassignments are cancelled, added and requested as KIP-236 has it; Kafka knows
+        nothing of it."""
+        return self.kip_236_enable and self.rules == "refold"
 
     @property
     def own_broker(self) -> Broker | None:

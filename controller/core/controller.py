@@ -2,11 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TypeGuard
 
 from controller.core.batch import RequestBatch
 from controller.core.commands import (
-    BrokerRequest,
     Command,
     CommandId,
     Issued,
@@ -15,11 +13,13 @@ from controller.core.commands import (
     Reason,
     Stop,
     StopReplicaRequest,
+    UpdateMetadataRequest,
 )
 from controller.core.configuration import Configuration
 from controller.core.follower import Follower
 from controller.core.state import ControllerContext
 from controller.core.triggers import Trigger
+from controller.core.turns import Turns
 
 
 class Controller:
@@ -29,8 +29,10 @@ class Controller:
     holds the role, `is_stopping` that the daemon is told to end, `is_backing_off` that
     a failover of ours has just failed. `stood_session` is the session that stood for election last
     (0: none has), `last_epoch` the highest controller epoch that it has held. `timed` holds the
-    requests that are not answered yet and have a time-out, by the name of its timer. `now_ms` is
-    the wall clock of the event that is folded, `follower` who is told of every step.
+    requests that are not answered yet and have a time-out, by the name of its timer, `unsent`
+    the state machines that a fenced change has left unable to go on. `now_ms` is
+    the wall clock of the event that is folded, `follower` who is told of every step,
+    `turns` the order of what is done one by one.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -46,8 +48,10 @@ class Controller:
         self.stood_session = 0
         self.last_epoch = 0
         self.timed: dict[str, int] = {}
+        self.unsent: dict[str, None] = {}
         self.now_ms = 0
         self.follower = Follower()
+        self.turns = Turns()
         self._cause = 0
         self._ordinal = 0
         self._issued: list[Issued] = []
@@ -103,8 +107,11 @@ class Controller:
         self.follower.sends(requests, batch.rule)
         for request in requests:
             id = self.issue(request, reason)
-            if request.broker in self.context.channels and _is_waited_for(request):
-                self.context.in_flight[id] = request
+            if request.broker in self.context.channels:
+                if isinstance(request, UpdateMetadataRequest):
+                    self.context.unheard[request.broker] = id
+                elif _is_waited_for(request):
+                    self.context.in_flight[id] = request
             sent.append(id)
         return sent
 
@@ -120,9 +127,7 @@ class Controller:
         self.issue(Stop(reason), Reason(rule))
 
 
-def _is_waited_for(
-    request: BrokerRequest,
-) -> TypeGuard[LeaderAndIsrRequest | StopReplicaRequest]:
+def _is_waited_for(request: LeaderAndIsrRequest | StopReplicaRequest) -> bool:
     if isinstance(request, StopReplicaRequest):
         return any(one.delete for one in request.partitions)
-    return isinstance(request, LeaderAndIsrRequest)
+    return True

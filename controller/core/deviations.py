@@ -28,7 +28,8 @@ class Deviation(Struct, frozen=True, kw_only=True):
 OWN_ID_REPAIRED: Final = Deviation(
     name="own-id-repaired",
     defect="An auto-created topic may place a replica on the daemon's id, which holds no log.",
-    rule="Another live broker takes its place before the partition gets a state.",
+    rule="Another live broker takes its place before the partition gets a state; a partition that "
+    "has one gets the replicas back that are known.",
     source="facts.md, Taking the controller role; DESIGN.md, ZooKeeper and brokers",
     always=True,
 )
@@ -159,6 +160,14 @@ STANDS_AGAIN_WHEN_FENCED: Final = Deviation(
     "there.",
     source="OB-15, KB 13.3.1",
 )
+BATCH_BEGUN_ANEW: Final = Deviation(
+    name="batch-begun-anew",
+    defect="A controller that is fenced in the middle of a state change keeps the requests that it "
+    "did not send: elected once more in the same process it moves no replica, or no partition, to "
+    "another state any more, so that dead brokers stay in ISRs and topics are not deleted.",
+    rule="Each batch of requests begins empty.",
+    source="KB 12.2.1, ControllerBrokerRequestBatch.newBatch",
+)
 EMPTY_ASSIGNMENT_REFUSED: Final = Deviation(
     name="empty-assignment-refused",
     defect="CreateTopics with an assignment that names no broker makes partitions without any "
@@ -171,6 +180,14 @@ VALIDATE_ONLY_CHANGES_NOTHING: Final = Deviation(
     defect="UpdateFeatures with validateOnly (kafka-features --dry-run) changes the features.",
     rule="It is answered in the same way, and nothing is written.",
     source="KafkaController.processFeatureUpdatesWithActiveController, KB 11.9.2",
+)
+CREATIONS_TOGETHER: Final = Deviation(
+    name="creations-together",
+    defect="CreateTopics requests that come at once are written one by one, each with round trips "
+    "of its own: of many the last ones find their time run out.",
+    rule="Those that wait one behind the other, with nothing between them and no topic in common, "
+    "are judged in their order and written together; each has its own answer.",
+    source="DESIGN.md, Kafka's rules and better ones; ZkAdminManager.createTopics",
 )
 
 ALL: Final = (
@@ -191,6 +208,8 @@ ALL: Final = (
     DELETION_NEEDS_NO_STATE,
     ISR_BY_LEADER,
     STANDS_AGAIN_WHEN_FENCED,
+    BATCH_BEGUN_ANEW,
     EMPTY_ASSIGNMENT_REFUSED,
     VALIDATE_ONLY_CHANGES_NOTHING,
+    CREATIONS_TOGETHER,
 )

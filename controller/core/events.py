@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from controller.core.commands import CommandId
+from controller.core.scram_requests import AlterUserScramCredentialsReceived
 from controller.core.topic_requests import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
@@ -119,6 +120,15 @@ class ChannelFault(Struct, frozen=True, array_like=True, tag="channel_fault"):
     text: str
 
 
+class VersionsOffered(Struct, frozen=True, array_like=True, tag="versions_offered"):
+    """A broker told what it offers: once a channel, before the first answer on it. `highest`: the
+    highest version of each API, by API key."""
+
+    broker: int
+    broker_epoch: int
+    highest: list[tuple[int, int]]
+
+
 # Requests that brokers send to the controller ---------------------------------------------------
 #
 # `request` numbers the requests of one daemon run; the answer is a command that names it.
@@ -204,12 +214,14 @@ class ListPartitionReassignmentsReceived(
 
 
 class ElectLeadersReceived(Struct, frozen=True, array_like=True, tag="elect_leaders_received"):
-    """Somebody asks for elections (KB 3.9, 11.5). `partitions` is None for all."""
+    """Somebody asks for elections (KB 3.9, 11.5). `partitions` is None for all. `timeout_ms`: how
+    long the answer may wait until brokers know the new leaders; 0: not at all."""
 
     request: int
     version: int
     election: Literal["preferred", "unclean"]
     partitions: list[tuple[str, int]] | None
+    timeout_ms: int = 0
 
 
 BrokerApiRequest = AlterPartitionReceived | ControlledShutdownReceived | AllocateProducerIdsReceived
@@ -217,6 +229,7 @@ AdminRequest = (
     AlterPartitionReassignmentsReceived
     | ListPartitionReassignmentsReceived
     | ElectLeadersReceived
+    | AlterUserScramCredentialsReceived
     | TopicRequest
 )
 ApiRequest = BrokerApiRequest | AdminRequest
@@ -260,6 +273,7 @@ Event = (
     | ZnodesWritten
     | BrokerAnswered
     | ChannelFault
+    | VersionsOffered
     | AlterPartitionReceived
     | ControlledShutdownReceived
     | AllocateProducerIdsReceived
@@ -270,6 +284,7 @@ Event = (
     | CreatePartitionsReceived
     | DeleteTopicsReceived
     | UpdateFeaturesReceived
+    | AlterUserScramCredentialsReceived
     | TimerFired
     | TopicIdsDrawn
     | NumbersDrawn

@@ -23,16 +23,23 @@ from controller.core.events import (
     SessionExpired,
     ShutdownRequested,
     TimerFired,
+    VersionsOffered,
     WatchFired,
 )
 from controller.core.outcomes import CONNECTED, SLICE, Answers, Wait
 from controller.core.procedures.api_calls import refuse
 from controller.core.procedures.dispatch import process
 from controller.core.procedures.rebalance import rebalance_timer
-from controller.core.procedures.responses import process_broker_answer, process_channel_fault
+from controller.core.procedures.responses import (
+    process_broker_answer,
+    process_channel_fault,
+    process_versions_offered,
+)
 from controller.core.procedures.role import BACK_OFF_TIMER
+from controller.core.procedures.topic_creation import with_neighbours
 from controller.core.procedures.waiting_requests import (
     answer_completed,
+    hear,
     start_time_out,
     time_out,
 )
@@ -98,9 +105,12 @@ class Fold:
                 self.controller.enqueue(ApiCall(request))
             case BrokerAnswered() as answer:
                 process_broker_answer(self.controller, answer)
+                hear(self.controller, answer)
                 return self._offer(answer)
             case ChannelFault() as fault:
                 process_channel_fault(self.controller, fault)
+            case VersionsOffered() as offered:
+                process_versions_offered(self.controller, offered)
             case SessionConnected() | SessionDisconnected() | SessionExpired() as change:
                 return self._change_session(change)
             case ShutdownRequested(reason=reason):
@@ -157,7 +167,16 @@ class Fold:
         self.controller.triggers.clear()
         for trigger in triggers:
             if isinstance(trigger, ApiCall):
-                refuse(self.controller, trigger.request)
+                for request in trigger.requests:
+                    refuse(self.controller, request)
+
+    def _next_trigger(self) -> Trigger | None:
+        """Take the controller event whose turn it is; None: none is to be handled now."""
+        triggers = self.controller.triggers
+        if not triggers:
+            return None
+        trigger = triggers.popleft()
+        return with_neighbours(self.controller, trigger) if triggers else trigger
 
     def _advance(self, result: Any) -> bool:
         """Run procedures as far as they get; True where a slice ends in between."""
@@ -165,11 +184,12 @@ class Fold:
             if self._procedure is None:
                 if self.controller.is_stopping:
                     self._drop_triggers()
-                if not self.controller.triggers:
+                trigger = self._next_trigger()
+                if trigger is None:
                     return False
-                self._trigger = self.controller.triggers.popleft()
-                self.controller.follower.begins(self._trigger)
-                self._procedure = process(self.controller, self._trigger)
+                self._trigger = trigger
+                self.controller.follower.begins(trigger)
+                self._procedure = process(self.controller, trigger)
                 self._wait, result = None, None
             elif self._wait is not None and self._wait is not SLICE and result is None:
                 return False

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from controller.core.commands import BrokerRequest, Issued
+from controller.core.election import Elected
 from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
 from controller.core.triggers import Trigger
+from controller.core.values import LeaderAndIsr
 
 
 class Follower:
@@ -37,6 +39,14 @@ class Follower:
         self, broker: int, partitions: Sequence[Partition], target: ReplicaState, rule: str
     ) -> None:
         """The same for the replicas of these partitions on a broker."""
+
+    def elects(
+        self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
+    ) -> None:
+        """An election came to this, before it is written; `current` is what stands in ZooKeeper."""
+
+    def fails(self, partition: Partition, code: str, text: str) -> None:
+        """A step leaves a partition as it is, and why; also where the operator was told before."""
 
     def resumes_deletions(self) -> None:
         """Every topic that is queued for deletion is about to be taken as far as it gets."""

@@ -28,6 +28,15 @@ class Create(Struct, frozen=True, array_like=True, tag="create", gc=False):
     ephemeral: bool = False
 
 
+class CreateSequential(Struct, frozen=True, array_like=True, tag="create_sequential", gc=False):
+    """Create a znode whose name ends in the parent's ten-digit counter. One whose reply was lost
+    may be there twice when it is tried again."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
 class SetData(Struct, frozen=True, array_like=True, tag="set", gc=False):
     """Set a znode's data if its version is `version` (-1: any)."""
 
@@ -50,4 +59,4 @@ class Check(Struct, frozen=True, array_like=True, tag="check", gc=False):
     version: int
 
 
-WriteOperation = Create | SetData | Delete | Check
+WriteOperation = Create | CreateSequential | SetData | Delete | Check

@@ -23,7 +23,7 @@ from controller.core.events import (
 class Znodes:
     """Columns of znodes that were read, one entry a path in the order of the paths."""
 
-    __slots__ = ("czxids", "data", "errors", "missing", "owners", "versions")
+    __slots__ = ("czxids", "data", "errors", "missing", "mzxids", "owners", "versions")
 
     def __init__(self, count: int) -> None:
         self.missing = count
@@ -31,6 +31,7 @@ class Znodes:
         self.data: list[bytes | None] = [None] * count
         self.versions: list[int] = [0] * count
         self.czxids: list[int] = [0] * count
+        self.mzxids: list[int] = [0] * count
         self.owners: list[int] = [0] * count
 
     def add(self, event: ZnodesRead) -> bool:
@@ -40,6 +41,7 @@ class Znodes:
         self.data[place] = event.data
         self.versions[place] = event.versions
         self.czxids[place] = event.czxids
+        self.mzxids[place] = event.mzxids
         self.owners[place] = event.owners
         self.missing -= len(event.errors)
         return self.missing <= 0

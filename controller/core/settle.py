@@ -25,9 +25,11 @@ from controller.core.operations import (
     NO_NODE,
     NODE_EXISTS,
     OK,
+    RUNTIME_INCONSISTENCY,
     SESSION_EXPIRED,
     Check,
     Create,
+    CreateSequential,
     Delete,
     SetData,
     WriteOperation,
@@ -45,6 +47,7 @@ from controller.core.outcomes import (
 )
 from controller.core.values import ANY_VERSION
 
+_EPOCH_PATH = "/controller_epoch"
 _RETRY = 1
 """Of a lost write: it did not happen."""
 
@@ -139,6 +142,36 @@ async def write_atomically(
     return writes.errors
 
 
+async def write_together(
+    controller: Controller, operations: list[WriteOperation], reason: Reason
+) -> list[int]:
+    """One multi guarded by the controller epoch: all is done or nothing; the errors.
+
+    Raises ControllerMovedError when it was fenced. A reply that was lost is settled: it was done
+    if every operation looks done.
+    """
+    epoch = Check(_EPOCH_PATH, controller.context.epoch_version)
+    while True:
+        errors = await write_atomically(controller, [epoch, *operations], reason)
+        if CONNECTION_LOSS not in errors:
+            break
+        verdicts = await _verdicts(controller, operations)
+        if _RETRY not in verdicts:
+            return verdicts
+    if errors[0] not in (OK, RUNTIME_INCONSISTENCY):
+        raise ControllerMovedError("a guarded write was refused: /controller_epoch has changed")
+    return errors[1:]
+
+
+async def _verdicts(controller: Controller, operations: list[WriteOperation]) -> list[int]:
+    rule = "settle writes whose reply was lost"
+    found = await read_latest(controller, [one.path for one in operations], rule)
+    return [
+        _verdict(*one)
+        for one in zip(operations, found.errors, found.data, found.versions, strict=True)
+    ]
+
+
 async def _settle(
     controller: Controller, operations: list[WriteOperation], tried: list[int], done: Writes
 ) -> list[int]:
@@ -195,7 +228,8 @@ def _verdict(operation: WriteOperation, error: int, data: bytes | None, version:
             if error == NO_NODE:
                 return OK
             return _RETRY if expected in (ANY_VERSION, version) else BAD_VERSION
-        case Check():
+        case Check() | CreateSequential():
+            # Which one was made nobody can tell: a notification that is there twice does no harm.
             return _RETRY
 
 

@@ -7,11 +7,14 @@ and loaded by the core that the log's header names.
 import msgspec
 from msgspec import Struct
 
+from controller.core.announcement import Announcement
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.waiting_requests import timer_of
+from controller.core.reassignment_znodes import Reassignment
+from controller.core.releases import Release
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.topic_requests import WaitingRequest
@@ -42,14 +45,20 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     is_backing_off: bool
     stood_session: int
     last_epoch: int
+    unsent: list[str]
     epoch: int
     epoch_version: int
     brokers: list[Broker]
     shutting_down: list[int]
     channels: dict[int, int]
+    releases: dict[int, Release]
     topics: list[_TopicRow]
     offline_dirs: dict[int, list[tuple[str, int]]]
     reassigning: list[tuple[str, int]]
+    reassignments: list[tuple[tuple[str, int], Reassignment]]
+    cancel: int
+    rollback_waiting: list[tuple[tuple[str, int], str]]
+    extra_waits: bool
     queued_for_deletion: list[str]
     deletion_started: list[str]
     ineligible_for_deletion: list[str]
@@ -58,6 +67,9 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     config_change: str
     leaderless: list[tuple[tuple[str, int], str]]
     waiting: dict[int, WaitingRequest]
+    announcing: dict[int, Announcement]
+    unheard: dict[int, CommandId]
+    silent: list[int]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest | StopReplicaRequest]]
 
 
@@ -78,17 +90,23 @@ def take_snapshot(fold: Fold) -> bytes:
             is_backing_off=controller.is_backing_off,
             stood_session=controller.stood_session,
             last_epoch=controller.last_epoch,
+            unsent=list(controller.unsent),
             epoch=context.epoch,
             epoch_version=context.epoch_version,
             brokers=list(context.brokers.values()),
             shutting_down=list(context.shutting_down),
             channels=context.channels,
+            releases=context.releases,
             topics=[_topic_row(topic) for topic in context.topics.values()],
             offline_dirs={
                 broker: [one.key for one in partitions]
                 for broker, partitions in context.offline_dirs.items()
             },
             reassigning=[one.key for one in context.reassigning],
+            reassignments=[(one.key, record) for one, record in context.reassignments.items()],
+            cancel=context.cancel,
+            rollback_waiting=[(one.key, why) for one, why in context.rollback_waiting.items()],
+            extra_waits=context.extra_waits,
             queued_for_deletion=list(context.queued_for_deletion),
             deletion_started=list(context.deletion_started),
             ineligible_for_deletion=list(context.ineligible_for_deletion),
@@ -96,6 +114,9 @@ def take_snapshot(fold: Fold) -> bytes:
             unclean_default=context.unclean_default,
             config_change=context.config_change,
             waiting=context.waiting,
+            announcing=context.announcing,
+            unheard=context.unheard,
+            silent=list(context.silent),
             leaderless=[(one.key, text) for one, text in context.leaderless.items()],
             in_flight=list(context.in_flight.items()),
         )
@@ -114,11 +135,13 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.is_backing_off = snapshot.is_backing_off
     controller.stood_session = snapshot.stood_session
     controller.last_epoch = snapshot.last_epoch
+    controller.unsent = dict.fromkeys(snapshot.unsent)
     context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
     context.brokers = {broker.id: broker for broker in snapshot.brokers}
     context.shutting_down = dict.fromkeys(snapshot.shutting_down)
     context.channels = snapshot.channels
+    context.releases = snapshot.releases
     for row in snapshot.topics:
         topic = context.topics[row.name] = _topic(row)
         if topic.id is not None:
@@ -128,6 +151,16 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         for broker, names in snapshot.offline_dirs.items()
     }
     context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
+    context.reassignments = {
+        context.topics[topic].partition(number): record
+        for (topic, number), record in snapshot.reassignments
+    }
+    context.cancel = snapshot.cancel
+    context.rollback_waiting = {
+        context.topics[topic].partition(number): why
+        for (topic, number), why in snapshot.rollback_waiting
+    }
+    context.extra_waits = snapshot.extra_waits
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
     context.deletion_started = dict.fromkeys(snapshot.deletion_started)
     context.ineligible_for_deletion = dict.fromkeys(snapshot.ineligible_for_deletion)
@@ -139,7 +172,11 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         for (topic, number), text in snapshot.leaderless
     }
     context.waiting = snapshot.waiting
-    controller.timed = {timer_of(number): number for number in snapshot.waiting}
+    context.announcing = snapshot.announcing
+    context.unheard = snapshot.unheard
+    context.silent = dict.fromkeys(snapshot.silent)
+    timed = [*context.waiting, *context.announcing]
+    controller.timed = {timer_of(number): number for number in timed}
     context.in_flight = dict(snapshot.in_flight)
     return fold
 

@@ -7,8 +7,11 @@ order is the order of insertion, never that of a hash.
 
 from collections.abc import Iterable, Iterator
 
+from controller.core.announcement import Announcement
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.partition_states import PartitionState
+from controller.core.reassignment_znodes import Reassignment
+from controller.core.releases import LATEST, Release
 from controller.core.replica_states import ReplicaState
 from controller.core.topic_requests import WaitingRequest
 from controller.core.values import (
@@ -84,6 +87,7 @@ class ControllerContext:
 
     - `is_loaded`: the failover has begun.
     - `channels`: each broker that has one, with the broker epoch that it was opened for.
+    - `releases`: the release of Kafka of each of them that has told what it offers.
     - `own_broker`: the daemon in the live brokers that others are told of, if it is among them.
     - `deletion_started`, `ineligible_for_deletion`: among the topics queued for deletion those
       whose replicas are being deleted, and those that have to wait (KB 8.1).
@@ -93,6 +97,15 @@ class ControllerContext:
     - `config_change`: the last notification of /config/changes that was looked at.
     - `leaderless`: what the operator was told of each partition that could get no leader.
     - `waiting`: by number the requests of admin tools whose answer waits for what they began.
+    - `announcing`: those for which it is done, and brokers have not all said that they know.
+    - `unheard`: of each broker with a channel its last UpdateMetadata, until it has answered.
+    - `silent`: brokers that had not answered a while after another one; no answer waits for them.
+    - `reassignments`: of those that are reassigned by way of ZooKeeper what /admin/reassignments
+      says (KIP-236); one that is in `reassigning` alone was asked for by admin tools.
+    - `cancel`: the czxid of /admin/reassign_cancel, 0: it does not stand; while it does no
+      reassignment goes on.
+    - `rollback_waiting`: partitions that cannot go back yet to what they had, and why.
+    - `extra_waits`: entries stand in /admin/reassign_partitions_extra that could not go on.
     - `in_flight`: the requests without an answer, of those whose answer may say something: all
       LeaderAndIsr, and StopReplica that deletes.
     """
@@ -106,11 +119,16 @@ class ControllerContext:
         self.brokers: dict[int, Broker] = {}
         self.shutting_down: dict[int, None] = {}
         self.channels: dict[int, int] = {}
+        self.releases: dict[int, Release] = {}
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.in_flight: dict[CommandId, LeaderAndIsrRequest | StopReplicaRequest] = {}
         self.offline_dirs: dict[int, dict[Partition, None]] = {}
         self.reassigning: dict[Partition, None] = {}
+        self.reassignments: dict[Partition, Reassignment] = {}
+        self.cancel = 0
+        self.rollback_waiting: dict[Partition, str] = {}
+        self.extra_waits = False
         self.queued_for_deletion: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
         self.ineligible_for_deletion: dict[str, None] = {}
@@ -119,6 +137,9 @@ class ControllerContext:
         self.config_change = ""
         self.leaderless: dict[Partition, str] = {}
         self.waiting: dict[int, WaitingRequest] = {}
+        self.announcing: dict[int, Announcement] = {}
+        self.unheard: dict[int, CommandId] = {}
+        self.silent: dict[int, None] = {}
 
     # Brokers
 
@@ -133,6 +154,10 @@ class ControllerContext:
         """Those that get the replicas of new partitions, by id; never the daemon."""
         live = self.live_brokers
         return [live[id] for id in sorted(live)]
+
+    def oldest_release(self) -> Release:
+        """The oldest release of Kafka that a live broker has told; the latest where none has."""
+        return min(self.releases.values(), default=LATEST)
 
     def is_online(self, broker: int, partition: Partition) -> bool:
         """Whether the broker is live and the partition in none of its offline log directories."""
@@ -249,6 +274,8 @@ class ControllerContext:
             partition.assignment = NO_ASSIGNMENT
             partition.leadership = None
             self.leaderless.pop(partition, None)
+            self.reassignments.pop(partition, None)
+            self.rollback_waiting.pop(partition, None)
         if not any(map(self._is_remembered, topic.partitions.values())):
             del self.topics[name]
 

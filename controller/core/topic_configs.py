@@ -6,6 +6,7 @@ those of `BROKER_KEYS` count, the others are passed over.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from controller.core.config_types import (
@@ -33,6 +34,8 @@ from controller.core.config_types import (
     to_text,
 )
 from controller.core.protocol_versions import LATEST, ProtocolVersion
+from controller.core.releases import LATEST as LATEST_RELEASE
+from controller.core.releases import OLDEST, Release
 
 OF_TOPIC: Final = 1
 OF_BROKER: Final = 4
@@ -57,6 +60,17 @@ _DIFFERENCE_MAX: Final = "message.timestamp.difference.max.ms"
 _BEFORE_MAX: Final = "message.timestamp.before.max.ms"
 _AFTER_MAX: Final = "message.timestamp.after.max.ms"
 _FORMAT_IGNORED_SINCE: Final = "3.0-IV1"
+_LOCAL_RETENTION_ALONE_SINCE: Final[Release] = (3, 6)
+"""Before, local.retention.* must fit to retention.* without remote storage, too: a broker that
+reads another one breaks."""
+_REMOTE_STORAGE_TOLD_SINCE: Final[Release] = (3, 6)
+"""Before, Kafka told of these configurations only where a topic has them, and as they were given
+(ConfigDef.defineInternal)."""
+_FORMAT_FIXED_SINCE: Final[Release] = (3, 0)
+"""Before, message.format.version was by default what the release itself has."""
+_MESSAGE_BYTES: Final = "max.message.bytes"
+_MESSAGE_BYTES_OF_OLDEST: Final = 1_000_012
+"""By default, before Kafka 2.5 (KAFKA-4203)."""
 _DERIVED: Final = -2
 """Of local.retention.*: as retention.* says."""
 
@@ -65,25 +79,43 @@ Values = dict[str, Value]
 
 class TopicConfig(NamedTuple):
     """One configuration. The first of a broker's `keys` that is given says what it is where the
-    topic does not, else Kafka's `default` holds."""
+    topic does not, else Kafka's `default` holds. Brokers know it from the release `since` on, and
+    tell of it from `told_since` on."""
 
     name: str
     parse: Parse
     default: str
     check: Check
     keys: tuple[str, ...] = ()
+    since: Release = OLDEST
+    told_since: Release = OLDEST
 
 
 class ConfigEntry(NamedTuple):
-    """What a configuration is, and where that comes from (`OF_TOPIC`, `OF_BROKER`, `OF_KAFKA`)."""
+    """What a configuration is, and where that comes from (`OF_TOPIC`, `OF_BROKER`, `OF_KAFKA`).
+    A topic's has a value always."""
 
     name: str
-    value: str
+    value: str | None
     source: int
 
 
 def _throttled(name: str) -> TopicConfig:
     return TopicConfig(name, string_list, "", throttled_replicas)
+
+
+def _level(name: str, default: str, check: Check) -> TopicConfig:
+    return TopicConfig(name, int32, default, check, (name,), since=(3, 8))
+
+
+def _timestamp_limit(name: str, key: str) -> TopicConfig:
+    return TopicConfig(name, int64, str(LONG_MAX), at_least(0), (key,), since=(3, 6))
+
+
+def _local_retention(name: str, key: str) -> TopicConfig:
+    return TopicConfig(
+        name, int64, str(_DERIVED), at_least(_DERIVED), (key,), (3, 0), _REMOTE_STORAGE_TOLD_SINCE
+    )
 
 
 _LONG_MAX: Final = str(LONG_MAX)
@@ -117,7 +149,7 @@ TOPIC_CONFIGS: Final = (
         at_least(-1),
         ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ),
-    TopicConfig("max.message.bytes", int32, "1048588", at_least(0), ("message.max.bytes",)),
+    TopicConfig(_MESSAGE_BYTES, int32, "1048588", at_least(0), ("message.max.bytes",)),
     TopicConfig("index.interval.bytes", int32, "4096", at_least(0), ("log.index.interval.bytes",)),
     TopicConfig(
         "delete.retention.ms", int64, "86400000", at_least(0), ("log.cleaner.delete.retention.ms",)
@@ -164,13 +196,17 @@ TOPIC_CONFIGS: Final = (
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         ("compression.type",),
     ),
-    TopicConfig("compression.gzip.level", int32, "-1", gzip_level, ("compression.gzip.level",)),
-    TopicConfig("compression.lz4.level", int32, "9", between(1, 17), ("compression.lz4.level",)),
-    TopicConfig(
-        "compression.zstd.level", int32, "3", between(-131072, 22), ("compression.zstd.level",)
-    ),
+    _level("compression.gzip.level", "-1", gzip_level),
+    _level("compression.lz4.level", "9", between(1, 17)),
+    _level("compression.zstd.level", "3", between(-131072, 22)),
     TopicConfig("preallocate", boolean, "false", anything, ("log.preallocate",)),
-    TopicConfig(_FORMAT, string, "3.0-IV1", metadata_version, ("log.message.format.version",)),
+    TopicConfig(
+        _FORMAT,
+        string,
+        "3.0-IV1",
+        metadata_version(LATEST_RELEASE),
+        ("log.message.format.version",),
+    ),
     TopicConfig(
         "message.timestamp.type",
         string,
@@ -185,10 +221,8 @@ TOPIC_CONFIGS: Final = (
         at_least(0),
         ("log.message.timestamp.difference.max.ms",),
     ),
-    TopicConfig(
-        _BEFORE_MAX, int64, _LONG_MAX, at_least(0), ("log.message.timestamp.before.max.ms",)
-    ),
-    TopicConfig(_AFTER_MAX, int64, _LONG_MAX, at_least(0), ("log.message.timestamp.after.max.ms",)),
+    _timestamp_limit(_BEFORE_MAX, "log.message.timestamp.before.max.ms"),
+    _timestamp_limit(_AFTER_MAX, "log.message.timestamp.after.max.ms"),
     _throttled("leader.replication.throttled.replicas"),
     _throttled("follower.replication.throttled.replicas"),
     TopicConfig(
@@ -198,11 +232,18 @@ TOPIC_CONFIGS: Final = (
         anything,
         ("log.message.downconversion.enable",),
     ),
-    TopicConfig(_REMOTE, boolean, "false", anything),
-    TopicConfig("local.retention.ms", int64, "-2", at_least(-2), ("log.local.retention.ms",)),
-    TopicConfig("local.retention.bytes", int64, "-2", at_least(-2), ("log.local.retention.bytes",)),
-    TopicConfig("remote.log.copy.disable", boolean, "false", anything),
-    TopicConfig("remote.log.delete.on.disable", boolean, "false", anything),
+    TopicConfig(
+        _REMOTE,
+        boolean,
+        "false",
+        anything,
+        since=(3, 0),
+        told_since=_REMOTE_STORAGE_TOLD_SINCE,
+    ),
+    _local_retention("local.retention.ms", "log.local.retention.ms"),
+    _local_retention("local.retention.bytes", "log.local.retention.bytes"),
+    TopicConfig("remote.log.copy.disable", boolean, "false", anything, since=(3, 9)),
+    TopicConfig("remote.log.delete.on.disable", boolean, "false", anything, since=(3, 9)),
 )
 """In the order in which Kafka looks at them: of several bad values the first is told."""
 
@@ -227,9 +268,30 @@ def problem_with(key: str, text: str) -> str | None:
     return None
 
 
-def validate(overrides: Mapping[str, str], broker_settings: Mapping[str, str]) -> str | None:
-    """What Kafka says is wrong with a topic's own configuration, or None (LogConfig.validate)."""
-    unknown = [name for name in overrides if name not in _BY_NAME]
+def default_of(key: str) -> str | None:
+    """What a broker's setting is that is not given, one of `BROKER_KEYS`; of several keys for the
+    same the last one has the default."""
+    if key == _PROTOCOL_KEY:
+        return LATEST
+    if key == _REMOTE_STORAGE_KEY:
+        return "false"
+    config = _BY_KEY[key]
+    if key != config.keys[-1]:
+        return None
+    return str(int(config.default) // _UNITS_MS[key]) if key in _UNITS_MS else config.default
+
+
+def validate(
+    overrides: Mapping[str, str],
+    broker_settings: Mapping[str, str],
+    oldest: Release = LATEST_RELEASE,
+) -> str | None:
+    """What Kafka says is wrong with a topic's own configuration, or None (LogConfig.validate).
+
+    What brokers of the release `oldest` cannot read is wrong, too.
+    """
+    known = {one.name for one in TOPIC_CONFIGS if one.since <= oldest}
+    unknown = [name for name in overrides if name not in known]
     if unknown:
         return f"Unknown topic config name: {unknown[0]}"
     values = _defaults(broker_settings)
@@ -237,20 +299,44 @@ def validate(overrides: Mapping[str, str], broker_settings: Mapping[str, str]) -
         for config in TOPIC_CONFIGS:
             if config.name in overrides:
                 text = overrides[config.name]
-                values[config.name] = read(config.name, text, config.parse, config.check)
+                check = metadata_version(oldest) if config.name == _FORMAT else config.check
+                values[config.name] = read(config.name, text, config.parse, check)
         _check_together(values, broker_settings)
+        if oldest < _LOCAL_RETENTION_ALONE_SINCE:
+            _check_local_retention_of_old(values)
     except InvalidConfiguration as problem:
         return str(problem)
     return None
 
 
 def effective(
-    overrides: Mapping[str, str], broker_settings: Mapping[str, str]
+    overrides: Mapping[str, str],
+    broker_settings: Mapping[str, str],
+    release: Release = LATEST_RELEASE,
 ) -> tuple[ConfigEntry, ...]:
     """The whole configuration of a topic with valid `overrides`, as the answer to the request that
-    creates it shows it (ConfigHelper.createTopicConfigEntry)."""
-    values = _defaults(broker_settings)
-    return tuple(_entry(one, overrides, broker_settings, values[one.name]) for one in TOPIC_CONFIGS)
+    creates it shows it where the controller is of that release
+    (ConfigHelper.createTopicConfigEntry)."""
+    values = _defaults(broker_settings) | _defaults_of_old(release, broker_settings)
+    entries = []
+    for one in TOPIC_CONFIGS:
+        if max(one.since, one.told_since) <= release:
+            entries.append(_entry(one, overrides, broker_settings, values[one.name]))
+        elif one.since <= release and one.name in overrides:
+            entries.append(ConfigEntry(one.name, overrides[one.name], OF_TOPIC))
+    return tuple(entries)
+
+
+def _defaults_of_old(release: Release, broker_settings: Mapping[str, str]) -> Values:
+    """What an older release has by default where 3.9 has something else."""
+    old: Values = {}
+    if release < _FORMAT_FIXED_SINCE:
+        name = ".".join(map(str, release))
+        given = broker_settings.get(_BY_NAME[_FORMAT].keys[0], name)
+        old[_FORMAT] = full_version(given) or given
+    if release == OLDEST and _BY_NAME[_MESSAGE_BYTES].keys[0] not in broker_settings:
+        old[_MESSAGE_BYTES] = _MESSAGE_BYTES_OF_OLDEST
+    return old
 
 
 def _entry(
@@ -269,6 +355,13 @@ def _entry(
 
 def _defaults(broker_settings: Mapping[str, str]) -> Values:
     """What holds for a topic that says nothing (KafkaConfig.extractLogConfigMap)."""
+    return dict(_defaults_by(tuple(broker_settings.items())))
+
+
+@lru_cache(maxsize=1)
+def _defaults_by(settings: tuple[tuple[str, str], ...]) -> Values:
+    """The same, kept: one daemon has one broker's settings, and a request many topics."""
+    broker_settings = dict(settings)
     values = {one.name: _default(one, broker_settings) for one in TOPIC_CONFIGS}
     values[_RETENTION] = max(_number(values, _RETENTION), -1)
     protocol = ProtocolVersion(broker_settings.get(_PROTOCOL_KEY, LATEST))
@@ -322,6 +415,13 @@ def _check_remote(values: Values, broker_settings: Mapping[str, str]) -> None:
         values, "retention.bytes", has_limit=_number(values, "retention.bytes") > -1
     )
     _check_local_retention(values, _RETENTION, has_limit=values[_RETENTION] != -1)
+
+
+def _check_local_retention_of_old(values: Values) -> None:
+    """LogConfig.RemoteLogConfig of 3.0 to 3.5: no limit at all is less than any local one."""
+    for name in ("retention.bytes", _RETENTION):
+        whole, local = _number(values, name), _number(values, f"local.{name}")
+        _check_local_retention(values, name, has_limit=(whole, local) != (-1, -1))
 
 
 def _check_local_retention(values: Values, name: str, *, has_limit: bool) -> None:

@@ -8,6 +8,7 @@ done, `timeout_ms` how long the answer may wait for what was begun.
 from msgspec import Struct
 
 from controller.core.error_codes import NONE
+from controller.core.releases import LATEST, Release
 
 NOT_GIVEN = -1
 """A count of partitions or replicas that the request leaves to the controller."""
@@ -53,10 +54,12 @@ class CreatedTopic(Struct, frozen=True, array_like=True, gc=False):
 
 
 class AnswerCreateTopics(Struct, frozen=True, array_like=True, tag="answer_create_topics"):
-    """The answer to a `CreateTopicsReceived`, in the order of the request."""
+    """The answer to a `CreateTopicsReceived`, in the order of the request. Configurations are told
+    as by a controller of `release`."""
 
     request: int
     topics: tuple[CreatedTopic, ...]
+    release: Release = LATEST
 
 
 class NewPartitions(Struct, frozen=True, array_like=True):

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from controller.core.events import ApiRequest, BrokerAnswered
+from controller.core.topic_requests import CreateTopicsReceived
 
 
 class Startup(Struct, frozen=True, array_like=True, tag="Startup"):
@@ -85,6 +86,18 @@ class ZkPartitionReassignment(Struct, frozen=True, array_like=True, tag="ZkParti
     created: bool = True
 
 
+class ReassignmentCancel(Struct, frozen=True, array_like=True, tag="ReassignmentCancel"):
+    """/admin/reassign_cancel was created or removed, or what waits may be rolled back (KB 14.2)."""
+
+
+class ExtraReassignments(Struct, frozen=True, array_like=True, tag="ExtraReassignments"):
+    """/admin/reassign_partitions_extra was written, or what it waited for is over (KB 14.3)."""
+
+
+class ReassignmentRequests(Struct, frozen=True, array_like=True, tag="ReassignmentRequests"):
+    """The children of /admin/reassignment_requests changed, or may go on (KB 14.5)."""
+
+
 class PartitionReassignmentIsrChange(
     Struct, frozen=True, array_like=True, tag="PartitionReassignmentIsrChange"
 ):
@@ -125,9 +138,15 @@ class TopicUncleanLeaderElectionEnable(
 
 
 class ApiCall(Struct, frozen=True, array_like=True, tag="ApiCall"):
-    """A request that came in at the endpoint."""
+    """A request that came in at the endpoint, and those that are handled together with it."""
 
     request: ApiRequest
+    together: list[CreateTopicsReceived] = []
+
+    @property
+    def requests(self) -> list[ApiRequest]:
+        """All of them, in the order in which they came in."""
+        return [self.request, *self.together]
 
 
 Trigger = (
@@ -146,6 +165,9 @@ Trigger = (
     | TopicDeletion
     | TopicDeletionStopReplicaResponseReceived
     | ZkPartitionReassignment
+    | ReassignmentCancel
+    | ExtraReassignments
+    | ReassignmentRequests
     | PartitionReassignmentIsrChange
     | ReplicaLeaderElection
     | AutoPreferredReplicaLeaderElection

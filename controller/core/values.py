@@ -5,6 +5,7 @@ All of them are frozen, so that a command may carry a part of the state without 
 
 from msgspec import Struct
 
+NO_BROKER = -1
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 NO_EPOCH = -1

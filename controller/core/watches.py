@@ -1,15 +1,18 @@
 """Which controller event a fired watch leads to (KB 1.1)."""
 
-from controller.core import znodes
+from controller.core import reassignment_znodes, znodes
 from controller.core.triggers import (
     BrokerChange,
     BrokerModifications,
     ConfigChange,
     ControllerChange,
+    ExtraReassignments,
     IsrChangeNotification,
     LogDirEventNotification,
     PartitionModifications,
     PartitionReassignmentIsrChange,
+    ReassignmentCancel,
+    ReassignmentRequests,
     Reelect,
     ReplicaLeaderElection,
     TopicChange,
@@ -27,6 +30,8 @@ def trigger_of(path: str, change: str) -> Trigger | None:
         return _OF_CHILDREN.get(path)
     if path == znodes.REASSIGN_PARTITIONS:
         return ZkPartitionReassignment(created=change == "created")
+    if path in _OF_PATH:
+        return _OF_PATH[path]
     if path == znodes.PREFERRED_ELECTION:
         return ReplicaLeaderElection()
     parent, _, name = path.rpartition("/")
@@ -45,4 +50,10 @@ _OF_CHILDREN: dict[str, Trigger] = {
     znodes.LOG_DIR_EVENTS: LogDirEventNotification(),
     znodes.DELETE_TOPICS: TopicDeletion(),
     znodes.CONFIG_CHANGES: ConfigChange(),
+    reassignment_znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
+}
+_OF_PATH: dict[str, Trigger] = {
+    reassignment_znodes.REASSIGN_CANCEL: ReassignmentCancel(),
+    reassignment_znodes.REASSIGN_PARTITIONS_EXTRA: ExtraReassignments(),
+    reassignment_znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
 }

@@ -55,6 +55,9 @@ _SEQUENCED: Final = {
 }
 
 
+CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/{_SEQUENCED[CONFIG_CHANGES]}"
+"""What the path of a notification of changed configurations begins with; a number follows."""
+
 T = TypeVar("T")
 
 
@@ -267,13 +270,12 @@ def _read_topic_id(path: str, text: str | None) -> bytes | None:
 def write_topic(content: TopicContent) -> bytes:
     """A topic's znode, version 3 (TopicZNode.encode)."""
     partitions = content.assignments
+    # A reassignment writes all of it again for each partition: the encoder makes text of numbers.
     znode: dict[str, Any] = {
         "version": 3,
-        "partitions": {str(number): one.replicas for number, one in partitions.items()},
-        "adding_replicas": {str(n): one.adding for n, one in partitions.items() if one.adding},
-        "removing_replicas": {
-            str(n): one.removing for n, one in partitions.items() if one.removing
-        },
+        "partitions": {number: one.replicas for number, one in partitions.items()},
+        "adding_replicas": {n: one.adding for n, one in partitions.items() if one.adding},
+        "removing_replicas": {n: one.removing for n, one in partitions.items() if one.removing},
     }
     if content.topic_id is not None:
         znode["topic_id"] = write_topic_id(content.topic_id)
@@ -379,6 +381,12 @@ _config_change_decoder = msgspec.json.Decoder(_ConfigChange)
 def read_config_change(path: str, data: bytes | None) -> str:
     """The entity whose configuration changed, such as "topics/t". Raises ZnodeError."""
     return decoded(_config_change_decoder, path, "a configuration change", data).entity_path
+
+
+def write_config_change(entity: str) -> bytes:
+    """The content of a notification that an entity such as "users/u" has other configurations
+    (ConfigEntityChangeNotificationSequenceZNode.encode)."""
+    return msgspec.json.encode({"version": 2, "entity_path": entity})
 
 
 # /latest_producer_id_block --------------------------------------------------------------------

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from controller.core.values import Broker
+from controller.operator import start_checks
 from controller.operator.facts import Facts
 from controller.operator.findings import Finding
 from controller.operator.start_checks import check_start
@@ -79,6 +80,11 @@ def check_protocol(settings: Settings, facts: Facts) -> Iterator[Finding]:
         yield Finding("protocol", "error", text, advice)
     if answering and not lacking:
         yield Finding("protocol", "ok", f"all brokers know the requests of {version}")
+
+
+def check_policies(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """As at the start; of a broker that does not answer `check_brokers` tells."""
+    return start_checks.check_policies([one for one in facts.brokers if not one.fault])
 
 
 def check_racks(settings: Settings, facts: Facts) -> Iterator[Finding]:
@@ -174,6 +180,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_servers,
     check_brokers,
     check_protocol,
+    check_policies,
     check_racks,
     check_listeners,
     check_clock,

@@ -4,6 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core import znodes
+from controller.core.cluster_id import CLUSTER_ID, read_cluster_id
 from controller.core.errors import ZnodeError
 from controller.core.outcomes import Znodes
 from controller.core.values import Broker
@@ -11,12 +12,6 @@ from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.facts import ClusterFacts, ControllerFacts, ZooKeeperFacts
 from controller.operator.zookeeper_reader import ZooKeeperReader
 from controller.settings.settings import Settings
-
-CLUSTER_ID = "/cluster/id"
-
-
-class _ClusterId(Struct):
-    id: str
 
 
 class _Migration(Struct):
@@ -54,7 +49,7 @@ async def _cluster(reader: ZooKeeperReader) -> ClusterFacts:
     return ClusterFacts(
         chroot_exists=True,
         is_kafka=is_kafka,
-        cluster_id=_cluster_id(found.data[2]),
+        cluster_id=read_cluster_id(found.data[2]),
         registered=tuple(ids),
         brokers=tuple(brokers),
         unreadable=tuple(unreadable),
@@ -73,13 +68,6 @@ def _controller(found: Znodes) -> ControllerFacts | None:
         kraft_epoch=holder.kraftControllerEpoch if holder else -1,
         is_ephemeral=found.owners[0] != 0,
     )
-
-
-def _cluster_id(data: bytes | None) -> str | None:
-    try:
-        return msgspec.json.decode(data or b"", type=_ClusterId).id
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _migrating(data: bytes | None) -> str:

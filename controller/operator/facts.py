@@ -43,11 +43,15 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
 
 class BrokerFacts(Struct, frozen=True, kw_only=True):
     """One broker as its controller listener answers. `versions`: of each request that refold
-    sends, the one wanted and the one that would be sent. `fault`: what stood in the way."""
+    sends, the one wanted and the one that would be sent. `fault`: what stood in the way.
+    `policies`: the plugins that it is configured with, by key; `policies_fault`: why it did not
+    tell them, where the rest is well."""
 
     broker: int
     fault: str = ""
     versions: tuple[tuple[str, int, int], ...] = ()
+    policies: dict[str, str] = {}
+    policies_fault: str = ""
 
 
 class DiskFacts(Struct, frozen=True, kw_only=True):

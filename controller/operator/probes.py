@@ -22,6 +22,7 @@ from controller.brokers.errors import ChannelError
 from controller.core.values import Broker, Endpoint
 from controller.operator.facts import BrokerFacts, DiskFacts, ServerFacts
 from controller.settings.settings import Settings
+from controller.settings.table import POLICIES
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from controller.zookeeper.servers import ConnectString, Server
 
@@ -66,7 +67,8 @@ async def _probe_server(server: Server) -> ServerFacts:
 
 
 async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:
-    """Every broker: does it answer on the controller's listener, which requests does it know."""
+    """Every broker: does it answer on the controller's listener, which requests does it know,
+    which policies does it have."""
     found: dict[int, BrokerFacts] = {}
     limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
 
@@ -98,11 +100,25 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerFacts:
         connection = await BrokerConnection.open(endpoint, str(settings.broker_id), timeout_ms)
         try:
             versions = [(api.name, one, connection.version_for(api, one)) for api, one in wanted]
+            policies, policies_fault = await _policies(connection, broker.id)
         finally:
             connection.close()
     except ChannelError as error:
         return BrokerFacts(broker=broker.id, fault=str(error))
-    return BrokerFacts(broker=broker.id, versions=tuple(versions))
+    return BrokerFacts(
+        broker=broker.id,
+        versions=tuple(versions),
+        policies=policies,
+        policies_fault=policies_fault,
+    )
+
+
+async def _policies(connection: BrokerConnection, broker: int) -> tuple[dict[str, str], str]:
+    """The policies that a broker has, and why they are not known."""
+    try:
+        return await connection.settings_of(broker, POLICIES), ""
+    except ChannelError as error:
+        return {}, str(error)
 
 
 def probe_listeners(listeners: Sequence[Endpoint]) -> str:

@@ -19,10 +19,13 @@ from controller.daemon import Daemon, Inbox
 from controller.errors import DaemonError
 from controller.fingerprint import code_version, core_fingerprint
 from controller.housekeeping import Housekeeping, Retention
+from controller.mirror_process import Task
+from controller.mirroring import mirrored
 from controller.operator.cluster import read_zookeeper
 from controller.operator.errors import StartRefused
 from controller.operator.facts import ZooKeeperFacts
-from controller.operator.start_checks import check_start, may_be_last_run
+from controller.operator.probes import probe_brokers
+from controller.operator.start_checks import check_policies, check_start, may_be_last_run
 from controller.settings.settings import Settings
 from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.session import SessionSettings
@@ -66,13 +69,26 @@ async def run(settings: Settings) -> None:
         raise StartRefused([f"no event log can be made: {error}"]) from None
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 100)
-    with log:
-        fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
-        logger.info("refold %s starts", code_version(), extra={"fields": fields})
-        reason = await _run_daemon(settings, log, listeners)
+    async with mirrored(_mirror(settings)):
+        with log:
+            fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
+            logger.info("refold %s starts", code_version(), extra={"fields": fields})
+            reason = await _run_daemon(settings, log, listeners)
     if reason:
         raise DaemonError(reason)
     logger.info("ended in order", extra={"fields": {"log": str(folder)}})
+
+
+def _mirror(settings: Settings) -> Task | None:
+    if settings.mirror_servers is None:
+        return None
+    config = settings.mirror_client_config
+    return Task(
+        str(settings.log_dir),
+        settings.mirror_topic,
+        settings.mirror_servers,
+        str(config) if config is not None else None,
+    )
 
 
 async def _may_start(settings: Settings) -> str:
@@ -81,6 +97,9 @@ async def _may_start(settings: Settings) -> str:
     if may_be_last_run(settings, facts):
         facts = await _after_last_run(settings, facts)
     findings = check_start(settings, facts)
+    brokers = facts.cluster.brokers if facts.cluster is not None else ()
+    if not any(one.level == "error" for one in findings):
+        findings += check_policies(await probe_brokers(settings, brokers))
     reasons = [one.line for one in findings if one.level == "error"]
     if reasons:
         raise StartRefused(reasons)
@@ -135,6 +154,7 @@ async def _run_daemon(
         broker_id=settings.broker_id,
         limits=settings.limits,
         broker_settings=settings.broker_settings,
+        own_configs=settings.described,
     )
     zookeeper = ZooKeeperConnection(
         settings.zookeeper, inbox.put, settings=_session_settings(settings)
@@ -144,7 +164,8 @@ async def _run_daemon(
         client_id=str(settings.broker_id),
         socket_timeout_ms=settings.socket_timeout_ms,
     )
-    limits = Retention(settings.retention_bytes, settings.retention_ms)
+    mirror = settings.mirror_topic if settings.mirror_servers is not None else None
+    limits = Retention(settings.retention_bytes, settings.retention_ms, mirror)
     housekeeping = Housekeeping(Path(log.folder), limits)
     daemon = Daemon(
         settings.configuration(),

@@ -1,11 +1,17 @@
 """The checks that must hold before a start. Pure: settings and facts in, findings out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from controller.operator.facts import ClusterFacts, ZooKeeperFacts
+from controller.operator.facts import BrokerFacts, ClusterFacts, ZooKeeperFacts
 from controller.operator.findings import Finding
 from controller.settings.settings import Settings
+from controller.settings.table import POLICIES
+
+_WITHOUT_POLICY: Final = (
+    "leave the role with a stock controller; or, if the cluster may do without, take it out of the "
+    "brokers' files and restart them"
+)
 
 ClusterCheck = Callable[[Settings, ClusterFacts], Iterator[Finding]]
 
@@ -119,6 +125,21 @@ def check_protocol_version(settings: Settings, cluster: ClusterFacts) -> Iterato
         text = f"no registration contradicts {protocol.name}"
         advice = "it tells only whether a broker has 2.7 or later: compare the rest by hand"
         yield Finding("protocol", "ok", text, advice)
+
+
+def check_policies(brokers: Sequence[BrokerFacts]) -> Iterator[Finding]:
+    """No broker has a policy: what refold does as controller, no policy would be asked about."""
+    for one in brokers:
+        for key, value in one.policies.items():
+            text = f"broker {one.broker} has {key}={value}, a plugin that refold cannot ask"
+            yield Finding("policies", "error", text, _WITHOUT_POLICY)
+        fault = one.fault or one.policies_fault
+        if fault:
+            text = f"broker {one.broker} did not tell its policies: {fault}"
+            advice = f"see that it has neither {' nor '.join(POLICIES)}"
+            yield Finding("policies", "warning", text, advice)
+    if brokers and not any(one.policies or one.fault or one.policies_fault for one in brokers):
+        yield Finding("policies", "ok", "no broker has a policy")
 
 
 def _is_registered(settings: Settings, cluster: ClusterFacts) -> bool:

@@ -14,15 +14,23 @@ from controller.core.commands import (
     ReadZnodes,
     ZooKeeperCommand,
 )
-from controller.core.events import ChildrenRead, Event, SessionConnected, ZnodesRead
+from controller.core.events import (
+    ChildrenRead,
+    Event,
+    SessionConnected,
+    ZnodesRead,
+    ZnodesWritten,
+)
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED
-from controller.core.outcomes import Children, Znodes
+from controller.core.outcomes import Children, Writes, Znodes
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.servers import ConnectString
 from controller.zookeeper.session import SessionSettings
 
 _LOST = {CONNECTION_LOSS, SESSION_EXPIRED}
+
+_Result = Znodes | Children | Writes
 
 
 class ZooKeeperReader:
@@ -39,7 +47,7 @@ class ZooKeeperReader:
         )
         self._connection = ZooKeeperConnection(connect, self._on_event, settings=settings)
         self._connected = anyio.Event()
-        self._waiting: dict[CommandId, tuple[Znodes | Children, anyio.Event]] = {}
+        self._waiting: dict[CommandId, tuple[_Result, anyio.Event]] = {}
         self._asked = 0
         self._tasks: TaskGroup
 
@@ -84,7 +92,7 @@ class ZooKeeperReader:
         self._demand([result.error])
         return result.children
 
-    async def _ask(self, command: ZooKeeperCommand, result: Znodes | Children) -> None:
+    async def _ask(self, command: ZooKeeperCommand, result: _Result) -> None:
         self._asked += 1
         command_id = CommandId(self._asked, 0)
         done = anyio.Event()
@@ -103,7 +111,11 @@ class ZooKeeperReader:
         match event:
             case SessionConnected():
                 self._connected.set()
-            case ZnodesRead(command=command) | ChildrenRead(command=command):
+            case (
+                ZnodesRead(command=command)
+                | ChildrenRead(command=command)
+                | ZnodesWritten(command=command)
+            ):
                 result, done = self._waiting[command]
                 # The result was made for this command: its kind is the event's.
                 if result.add(event):  # type: ignore[arg-type]

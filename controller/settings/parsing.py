@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from controller.core import topic_names
 from controller.core.errors import ConfigurationError
 from controller.core.protocol_versions import ProtocolVersion
 from controller.zookeeper.errors import BadConnectString
@@ -123,6 +124,24 @@ def _check_host(host: str) -> None:
     except UnicodeError:
         text = "a host whose name has from 1 to 63 characters between two dots"
         raise ValueError(f"{text}, which {host[:80]!r} has not") from None
+
+
+def servers(text: str) -> str:
+    """HOST:PORT, several with commas between."""
+    found = [one.strip() for one in text.split(",")]
+    for one in found:
+        host, _, port = one.rpartition(":")
+        if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:
+            raise ValueError(f"HOST:PORT with commas between, which {one!r} is not")
+        _check_host(host)
+    return ",".join(found)
+
+
+def topic(text: str) -> str:
+    """The name of a topic."""
+    if problem := topic_names.problem_of(text):
+        raise ValueError(f"a topic's name ({problem})")
+    return text
 
 
 def protocol_map(text: str) -> dict[str, str]:

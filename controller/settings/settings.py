@@ -11,13 +11,15 @@ from msgspec import Struct, structs
 
 from controller.api.limits import Limits
 from controller.core.configuration import Configuration
-from controller.core.topic_configs import BROKER_KEYS, problem_with
+from controller.core.topic_configs import BROKER_KEYS, ConfigEntry, problem_with
 from controller.core.values import Endpoint
+from controller.settings.described import described
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import Address
 from controller.settings.sources import Given, chosen, from_environment, from_file, is_toml
 from controller.settings.table import (
     BY_KEY,
+    CLASSES,
     IGNORED,
     IGNORED_FOR_ONE_LISTENER,
     OWN,
@@ -35,7 +37,7 @@ _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 class Settings(Struct, frozen=True, kw_only=True):
     """What `refold run` and `refold check` work with. Fields are named as their keys (table.py);
-    times in milliseconds."""
+    times in milliseconds. `described`: what tools are told of it (described.py)."""
 
     zookeeper: ConnectString
     session_timeout_ms: int
@@ -54,8 +56,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     num_partitions: int
     default_replication_factor: int
     broker_settings: dict[str, str]
+    described: tuple[ConfigEntry, ...]
     delete_topic_enable: bool
     auto_leader_rebalance_enable: bool
+    kip_236_enable: bool
     leader_imbalance_per_broker_percentage: int
     leader_imbalance_check_interval_seconds: int
     take_over: bool
@@ -64,6 +68,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     segment_bytes: int
     retention_bytes: int | None
     retention_ms: int | None
+    mirror_servers: str | None
+    mirror_topic: str
+    mirror_client_config: Path | None
     messages: Literal["auto", "json", "text"]
 
     def configuration(self) -> Configuration:
@@ -85,6 +92,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             num_partitions=self.num_partitions,
             default_replication_factor=self.default_replication_factor,
             broker_settings=self.broker_settings,
+            kip_236_enable=self.kip_236_enable,
         )
 
 
@@ -122,7 +130,7 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
     topics = _broker_settings(layers, problems)
     if problems:
         raise SettingsError(problems)
-    settings = _settings(values, endpoints, advertised, listener, limits, topics)
+    settings = _settings(values, endpoints, advertised, listener, limits, topics, described(layers))
     return Loaded(settings, tuple(warnings))
 
 
@@ -150,6 +158,10 @@ def _refused(file: list[Given]) -> list[str]:
         f"{key}={given.text} ({given.source}) cannot be: {why}"
         for key, why in REFUSED.items()
         if (given := chosen(key, [file])) and given.text.lower() != "false"
+    ] + [
+        f"{key}= ({source}): no broker would start with it: a class must have a name"
+        for key, text, source in {one.key: one for one in file}.values()
+        if key in CLASSES and not text
     ]
 
 
@@ -278,6 +290,7 @@ def _settings(
     inter_broker_listener: str,
     limits: Limits,
     broker_settings: dict[str, str],
+    told: tuple[ConfigEntry, ...],
 ) -> Settings:
     session_timeout_ms = values["zookeeper.session.timeout.ms"]
     return Settings(
@@ -298,8 +311,10 @@ def _settings(
         num_partitions=values["num.partitions"],
         default_replication_factor=values["default.replication.factor"],
         broker_settings=broker_settings,
+        described=told,
         delete_topic_enable=values["delete.topic.enable"],
         auto_leader_rebalance_enable=values["auto.leader.rebalance.enable"],
+        kip_236_enable=values["kip-236.enable"],
         leader_imbalance_per_broker_percentage=values["leader.imbalance.per.broker.percentage"],
         leader_imbalance_check_interval_seconds=values["leader.imbalance.check.interval.seconds"],
         take_over=values[OWN + "take.over"],
@@ -308,5 +323,8 @@ def _settings(
         segment_bytes=values[OWN + "log.segment.bytes"],
         retention_bytes=values[OWN + "log.retention.bytes"],
         retention_ms=values[OWN + "log.retention.ms"],
+        mirror_servers=values[OWN + "mirror.bootstrap.servers"],
+        mirror_topic=values[OWN + "mirror.topic"],
+        mirror_client_config=values[OWN + "mirror.client.config"],
         messages=values[OWN + "messages"],
     )

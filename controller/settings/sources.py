@@ -20,7 +20,7 @@ class Given(NamedTuple):
 
 
 def from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
-    """REFOLD_ and the key in capitals, with _ for each dot; the prefix `refold.` is left out."""
+    """REFOLD_ and the key in capitals, with _ for each dot and dash, without `refold.`."""
     for setting in SETTINGS:
         if setting.variable in environment:
             yield Given(setting.key, environment[setting.variable], setting.variable)

@@ -3,6 +3,7 @@
 The page docs/settings.md is made from this table.
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -34,7 +35,7 @@ class Setting(NamedTuple):
     @property
     def variable(self) -> str:
         """The environment variable that gives it."""
-        return "REFOLD_" + self.key.removeprefix(OWN).upper().replace(".", "_")
+        return "REFOLD_" + re.sub("[.-]", "_", self.key.removeprefix(OWN).upper())
 
 
 SETTINGS: Final = (
@@ -177,8 +178,8 @@ SETTINGS: Final = (
         parsing.whole_number(1),
         str(_LIMITS.waiting_requests_max),
         "How many requests of brokers may wait for the controller's answer at a time, and as "
-        "many of admin tools that wait for brokers; of others a "
-        "tenth of that.",
+        "many of admin tools that create, grow and delete topics until they are carried out; of "
+        "others a tenth of that.",
     ),
     Setting(
         "queued.max.request.bytes",
@@ -217,6 +218,13 @@ SETTINGS: Final = (
         parsing.boolean,
         "true",
         "Whether leadership goes back to the preferred replicas by itself.",
+    ),
+    Setting(
+        "kip-236.enable",
+        parsing.boolean,
+        "true",
+        "Whether reassignments can be cancelled as a whole, added to and requested as KIP-236 has "
+        "it (docs/kip-236.md). Without it, and under Kafka's rules, its znodes mean nothing.",
     ),
     Setting(
         "leader.imbalance.per.broker.percentage",
@@ -265,6 +273,28 @@ SETTINGS: Final = (
         "How old a log may become. -1: no limit.",
     ),
     Setting(
+        "refold.mirror.bootstrap.servers",
+        parsing.servers,
+        None,
+        "Brokers, HOST:PORT with commas between, of the cluster to whose topic logs are mirrored: "
+        "this one or another one. Without it there is no mirror. What is not mirrored yet is not "
+        "removed by retention.",
+        "--mirror",
+    ),
+    Setting(
+        "refold.mirror.topic",
+        parsing.topic,
+        "refold-log",
+        "The topic for the logs of any number of clusters; it is made if it is not there.",
+    ),
+    Setting(
+        "refold.mirror.client.config",
+        parsing.folder,
+        None,
+        "A file with settings of a Kafka client (security.protocol, sasl.*, ssl.*), where the "
+        "mirror's cluster asks for them.",
+    ),
+    Setting(
         "refold.messages",
         parsing.one_of("auto", "json", "text"),
         "auto",
@@ -280,6 +310,9 @@ TOPIC_KEYS: Final = tuple(key for key in BROKER_KEYS if key not in BY_KEY)
 """Keys of Kafka that say what holds for topics, and nothing of the daemon: of use to judge topics'
 configurations, and to tell tools of them. A file may give them, under these names only: the event
 log's settings have some of them behind `refold.`."""
+
+POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
+"""Plugins that brokers ask and refold cannot: where one has any it does not take the role."""
 
 REFUSED: Final = {
     "create.topic.policy.class.name": "it is a plugin, and refold cannot ask it before a topic is "
@@ -300,6 +333,14 @@ REFUSED: Final = {
     "anybody may change",
 }
 """Keys of Kafka that must not be set, or not to true: what they stand for, refold does not do."""
+
+CLASSES: Final = (
+    "create.topic.policy.class.name",
+    "alter.config.policy.class.name",
+    "client.quota.callback.class",
+)
+"""Those of them that name a class for Kafka, which cannot be an empty name (ConfigDef.parseType);
+authorizer.class.name is a text that may be empty."""
 
 IGNORED: Final = {
     "max.connections.per.ip.overrides": "refold has one limit for all addresses, "

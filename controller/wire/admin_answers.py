@@ -17,6 +17,7 @@ from controller.core.commands import (
     OngoingReassignment,
     PartitionAnswer,
 )
+from controller.core.scram_requests import AnswerAlterUserScramCredentials
 from controller.core.topic_configs import effective
 from controller.core.topic_requests import (
     AnswerCreatePartitions,
@@ -42,7 +43,7 @@ _TEXTS: Final = {
 """Kafka's own texts, which it sends with a partition's error code where it has nothing to add."""
 _TEXTS_OF_ALL: Final = {
     error_codes.NONE: "",
-    error_codes.NOT_CONTROLLER: "This is not the correct controller for this cluster.",
+    error_codes.NOT_CONTROLLER: error_codes.NOT_CONTROLLER_TEXT,
 }
 """The same for all of a request about reassignments: where there is no error, the text is empty."""
 
@@ -50,6 +51,7 @@ AdminAnswer = (
     AnswerAlterPartitionReassignments
     | AnswerListPartitionReassignments
     | AnswerElectLeaders
+    | AnswerAlterUserScramCredentials
     | AnswerTopicRequest
 )
 Make = Callable[..., Any]
@@ -68,7 +70,7 @@ def encode_admin_answer(
     make = _maker(sys.modules[schema.__module__])
     configs = {}
     if isinstance(answer, AnswerCreateTopics) and head.version >= _FIRST_CREATION_WITH_CONFIGS:
-        configs = _configs(answer.topics, make, broker_settings)
+        configs = _configs(answer, make, broker_settings)
     fields = _fields(answer, make, configs)
     return encode_response(head, make(schema.__name__, throttle_time=_UNTHROTTLED, **fields))
 
@@ -101,6 +103,17 @@ def _fields(
                 "error_code": ErrorCode(_of_all_elections(answer)),
                 "replica_election_results": _elected(elected, make),
             }
+        case AnswerAlterUserScramCredentials(users=users):
+            results = tuple(
+                make(
+                    "AlterUserScramCredentialsResult",
+                    user=one.user,
+                    error_code=ErrorCode(one.error),
+                    error_message=one.message,
+                )
+                for one in users
+            )
+            return {"results": results}
         case AnswerUpdateFeatures(features=updated):
             return {
                 "error_code": ErrorCode(answer.error),
@@ -128,7 +141,7 @@ def _created(
 
 
 def _configs(
-    topics: tuple[CreatedTopic, ...], make: Make, broker_settings: Mapping[str, str]
+    answer: AnswerCreateTopics, make: Make, broker_settings: Mapping[str, str]
 ) -> dict[Overrides, tuple[Any, ...]]:
     """The whole configurations of the topics that there are now, or would be, by what is their
     own."""
@@ -142,9 +155,9 @@ def _configs(
                 config_source=entry.source,
                 is_sensitive=False,
             )
-            for entry in effective(dict(overrides), broker_settings)
+            for entry in effective(dict(overrides), broker_settings, answer.release)
         )
-        for overrides in dict.fromkeys(one.configs for one in topics if not one.error)
+        for overrides in dict.fromkeys(one.configs for one in answer.topics if not one.error)
     }
 
 

@@ -10,6 +10,11 @@ from controller.core.events import (
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
+from controller.core.scram_requests import (
+    AlterUserScramCredentialsReceived,
+    ScramDeletion,
+    ScramUpsertion,
+)
 from controller.core.topic_requests import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
@@ -23,6 +28,7 @@ from controller.core.topic_requests import (
 from controller.wire.client_requests import MalformedRequest, RequestHead, read_header
 from controller.wire.reading import UNREADABLE
 from controller.wire.request_body import RequestBody
+from controller.wire.scram import credential_of
 
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
@@ -30,6 +36,7 @@ CREATE_PARTITIONS: Final = 37
 ELECT_LEADERS: Final = 43
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
 LIST_PARTITION_REASSIGNMENTS: Final = 46
+ALTER_USER_SCRAM_CREDENTIALS: Final = 51
 UPDATE_FEATURES: Final = 57
 
 SPOKEN_WITH_TOOLS: Final = {
@@ -39,6 +46,7 @@ SPOKEN_WITH_TOOLS: Final = {
     ELECT_LEADERS: (0, 2),
     ALTER_PARTITION_REASSIGNMENTS: (0, 0),
     LIST_PARTITION_REASSIGNMENTS: (0, 0),
+    ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
     UPDATE_FEATURES: (0, 1),
 }
 """The first and the last version of each of them, those of a Kafka 3.9 broker."""
@@ -56,6 +64,7 @@ _FIRST_FLEXIBLE: Final = {
     ELECT_LEADERS: 2,
     ALTER_PARTITION_REASSIGNMENTS: 0,
     LIST_PARTITION_REASSIGNMENTS: 0,
+    ALTER_USER_SCRAM_CREDENTIALS: 0,
     UPDATE_FEATURES: 0,
 }
 _FIRST_CREATION_THAT_MAY_VALIDATE: Final = 1
@@ -74,10 +83,9 @@ def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> Admin
     by Kafka. Unlike there an election of an unknown type is malformed, which Kafka answers
     UNKNOWN_SERVER_ERROR, and so is a request of more than `ENTRIES_MAX` entries.
     """
-    what = f"request with api key {head.api_key} version {head.version}"
     first, last = SPOKEN_WITH_TOOLS[head.api_key]
     if not first <= head.version <= last:
-        raise MalformedRequest(f"{what} is not offered")
+        raise MalformedRequest(f"{head.spelt} is not offered")
     flexible = head.version >= _FIRST_FLEXIBLE[head.api_key]
     _, at = read_header(frame, flexible=flexible)
     body = RequestBody(frame, at, flexible=flexible, entries_max=ENTRIES_MAX)
@@ -85,7 +93,7 @@ def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> Admin
         event = _READERS[head.api_key](body, head.version, request)
         body.end()
     except UNREADABLE as fault:
-        raise MalformedRequest(f"{what} cannot be read: {fault!r}") from fault
+        raise MalformedRequest(f"{head.spelt} cannot be read: {fault!r}") from fault
     return event
 
 
@@ -135,8 +143,7 @@ def _elect_leaders(body: RequestBody, version: int, request: int) -> ElectLeader
     if kind not in _ELECTIONS:
         raise ValueError(f"there is no election of type {kind}")
     partitions = _partitions(body)
-    body.int32()  # An election does not wait.
-    return ElectLeadersReceived(request, version, _ELECTIONS[kind], partitions)
+    return ElectLeadersReceived(request, version, _ELECTIONS[kind], partitions, body.int32())
 
 
 def _alter_reassignments(
@@ -159,6 +166,25 @@ def _list_reassignments(
 ) -> ListPartitionReassignmentsReceived:
     body.int32()
     return ListPartitionReassignmentsReceived(request, version, _partitions(body))
+
+
+def _alter_scram_credentials(
+    body: RequestBody, version: int, request: int
+) -> AlterUserScramCredentialsReceived:
+    """What a password was made into stays here: the event has what brokers are to know of it."""
+
+    def deletion() -> ScramDeletion:
+        return ScramDeletion(body.string(), body.int8())
+
+    def upsertion() -> ScramUpsertion:
+        user, mechanism, iterations = body.string(), body.int8(), body.int32()
+        credential = credential_of(mechanism, body.octets(), body.octets(), iterations)
+        return ScramUpsertion(user, mechanism, iterations, credential)
+
+    deletions = body.structures(deletion)
+    return AlterUserScramCredentialsReceived(
+        request, version, deletions, body.structures(upsertion)
+    )
 
 
 def _update_features(body: RequestBody, version: int, request: int) -> UpdateFeaturesReceived:
@@ -192,5 +218,6 @@ _READERS: Final[dict[int, Callable[[RequestBody, int, int], AdminRequest]]] = {
     ELECT_LEADERS: _elect_leaders,
     ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
     LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
+    ALTER_USER_SCRAM_CREDENTIALS: _alter_scram_credentials,
     UPDATE_FEATURES: _update_features,
 }

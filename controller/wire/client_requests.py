@@ -31,6 +31,11 @@ class RequestHead(NamedTuple):
     version: int
     correlation_id: int
 
+    @property
+    def spelt(self) -> str:
+        """What was asked, in the words of an error."""
+        return f"request with api key {self.api_key} version {self.version}"
+
 
 def read_head(frame: bytes) -> RequestHead:
     """The first `HEAD_BYTES` of a request."""
@@ -68,15 +73,14 @@ def decode_request(head: RequestHead, frame: bytes) -> Any:
 
     Raises `MalformedRequest`, `UnknownTaggedField`.
     """
-    what = f"request with api key {head.api_key} version {head.version}"
     try:
         schema = load_request_schema(head.api_key, head.version)
         _, at = entity_reader(schema.__header_schema__)(frame, 0)
         return entity_reader(schema)(frame, at)[0]
     except (KioIndexError, SerialError, ValueError, struct.error) as fault:
-        raise MalformedRequest(f"{what} cannot be read: {fault!r}") from fault
+        raise MalformedRequest(f"{head.spelt} cannot be read: {fault!r}") from fault
     except KeyError as fault:
-        raise UnknownTaggedField(f"{what} has an unknown tagged field: {fault}") from fault
+        raise UnknownTaggedField(f"{head.spelt} has an unknown tagged field: {fault}") from fault
 
 
 def encode_request(head: RequestHead, client_id: str, request: Any) -> bytes:

@@ -69,7 +69,7 @@ def read_sender(head: RequestHead, beginning: bytes) -> tuple[Sender, int]:
     """
     first, last = SPOKEN[head.api_key]
     if not first <= head.version <= last:
-        raise MalformedRequest(f"{_what(head)} is not offered")
+        raise MalformedRequest(f"{head.spelt} is not offered")
     at = HEAD_BYTES
     if (head.api_key, head.version) != _WITHOUT_CLIENT_ID:
         _, at = read_header(beginning, flexible=_is_flexible(head))
@@ -78,7 +78,7 @@ def read_sender(head: RequestHead, beginning: bytes) -> tuple[Sender, int]:
             return Sender(_int32(beginning, at)[0], UNKNOWN_BROKER_EPOCH), at + 4
         return Sender(*_int32_int64(beginning, at)), at + 12
     except UNREADABLE as fault:
-        raise MalformedRequest(f"{_what(head)} ends before its sender") from fault
+        raise MalformedRequest(f"{head.spelt} ends before its sender") from fault
 
 
 def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> ApiRequest:
@@ -95,9 +95,9 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
         if _is_flexible(head):
             at = after_tags(frame, at)
     except UNREADABLE as fault:
-        raise MalformedRequest(f"{_what(head)} cannot be read: {fault!r}") from fault
+        raise MalformedRequest(f"{head.spelt} cannot be read: {fault!r}") from fault
     if at > len(frame):
-        raise MalformedRequest(f"{_what(head)} ends early")
+        raise MalformedRequest(f"{head.spelt} ends early")
     if head.api_key == CONTROLLED_SHUTDOWN:
         return ControlledShutdownReceived(request, head.version, *sender)
     if head.api_key == ALLOCATE_PRODUCER_IDS:
@@ -114,10 +114,6 @@ def encode_answer(head: RequestHead, answer: ApiAnswer) -> bytes:
 
 def _is_flexible(head: RequestHead) -> bool:
     return head.version >= _FIRST_FLEXIBLE[head.api_key]
-
-
-def _what(head: RequestHead) -> str:
-    return f"request with api key {head.api_key} version {head.version}"
 
 
 def _alter_partition(head: RequestHead, answer: AnswerAlterPartition) -> bytes:

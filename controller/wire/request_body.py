@@ -8,6 +8,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TypeVar
 
+from controller.wire.primitives import NO_TOPIC_ID
 from controller.wire.reading import after_tags, unsigned_varint
 
 T = TypeVar("T")
@@ -16,7 +17,6 @@ _int8 = Struct(">b").unpack_from
 _int16 = Struct(">h").unpack_from
 _int32 = Struct(">i").unpack_from
 _each_int32 = Struct(">i").iter_unpack
-_NO_ID = bytes(16)
 
 
 class RequestBody:
@@ -56,7 +56,7 @@ class RequestBody:
     def topic_id(self) -> bytes | None:
         """16 bytes; None for zeros, which stand for no id."""
         found = self._bytes(16)
-        return None if found == _NO_ID else found
+        return None if found == NO_TOPIC_ID else found
 
     def string(self) -> str:
         """A string that may not be null."""
@@ -66,6 +66,11 @@ class RequestBody:
         """A string, or None."""
         length = self._varint() - 1 if self._flexible else self.int16()
         return None if length < 0 else self._bytes(length).decode()
+
+    def octets(self) -> bytes:
+        """Bytes that may not be null."""
+        length = self._varint() - 1 if self._flexible else self.int32()
+        return _not_null(None if length < 0 else self._bytes(length))
 
     def int32s(self) -> tuple[int, ...]:
         """An array of integers of four bytes that may not be null."""

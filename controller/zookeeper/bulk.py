@@ -8,7 +8,15 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core.operations import OK, Check, Create, Delete, SetData, WriteOperation
+from controller.core.operations import (
+    OK,
+    Check,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
+    WriteOperation,
+)
 from controller.core.values import ANY_VERSION
 from controller.zookeeper.errors import MalformedReply
 from controller.zookeeper.wire import HEADER_BYTES
@@ -40,6 +48,8 @@ _ITEM = struct.Struct(">i?ii")
 _STAT = struct.Struct(">qq16xi8xq16x")
 _EPHEMERAL = _INT.pack(1)
 _LASTING = _INT.pack(0)
+_LASTING_SEQUENTIAL = _INT.pack(2)
+_EPHEMERAL_SEQUENTIAL = _INT.pack(3)
 _END = _RESULT.pack(-1, True, -1)
 _HEADS: Final = {
     opcode: _RESULT.pack(opcode, False, -1)
@@ -109,6 +119,9 @@ def multi_request(
             case Create(data=data, ephemeral=ephemeral):
                 parts += (_HEADS[CREATE], pack(len(path)), path, pack(len(data)), data)
                 parts += (acl, _EPHEMERAL if ephemeral else _LASTING)
+            case CreateSequential(data=data, ephemeral=ephemeral):
+                parts += (_HEADS[CREATE], pack(len(path)), path, pack(len(data)), data)
+                parts += (acl, _EPHEMERAL_SEQUENTIAL if ephemeral else _LASTING_SEQUENTIAL)
             case Delete(version=version):
                 parts += (_HEADS[DELETE], pack(len(path)), path, pack(version))
             case Check(version=version):

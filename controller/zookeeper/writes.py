@@ -24,6 +24,7 @@ from controller.core.operations import (
     OK,
     RUNTIME_INCONSISTENCY,
     Create,
+    CreateSequential,
     SetData,
     WriteOperation,
 )
@@ -108,7 +109,7 @@ class IndependentWrites(Work):
         match operation:
             case SetData(data=data):
                 size += len(data)
-            case Create(data=data):
+            case Create(data=data) | CreateSequential(data=data):
                 size += len(data) + len(self._with.acl)
         return size
 

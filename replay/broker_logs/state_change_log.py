@@ -19,7 +19,10 @@ _MESSAGES: Final = (
         "leader_and_isr_partition",
     ),
     (rf"Sending UpdateMetadata request to brokers {_BROKERS} ", "update_metadata"),
-    (r"Sending StopReplica request for \d+ replicas to broker (\d+)", "stop_replica"),
+    (
+        r"Sending StopReplica request (?:\(delete = \w+\) )?for \d+ replicas to broker (\d+)",
+        "stop_replica",
+    ),
     (r"Sending StopReplica request .* to broker (\d+)", "stop_replica_partition"),
     (r"Received response .* \(id: (-?\d+) rack: ", "response"),
     (r"Changed partition ()", "partition_state"),

@@ -277,17 +277,7 @@ class Decisions:
         if operation is None or isinstance(operation, Error | Check):
             return "other"
         path = self._in_kafka(_path(operation))
-        if path == znodes.CONTROLLER:
-            return "resignation" if isinstance(operation, Delete) else "other"
-        if path in _SINGLE:
-            return _SINGLE[path]
-        if not path.startswith(f"{znodes.TOPICS}/"):
-            return next((kind for start, kind in _BELOW if path.startswith(start)), "other")
-        if isinstance(operation, Delete):
-            return "topic_deletion"
-        if znodes.state_of(path) is not None:
-            return "partition_state"
-        return "assignment" if _topic_of(path) is not None else "partition_znode"
+        return kind_of(path, is_delete=isinstance(operation, Delete))
 
     def _observed(
         self, transaction: Transaction, what: str, error: int, term: Term | None = None
@@ -301,6 +291,21 @@ class Decisions:
     def _in_kafka(self, path: str) -> str:
         """A path below the chroot, as Kafka knows it; "" for one that lies elsewhere."""
         return path.removeprefix(self._chroot) if path.startswith(f"{self._chroot}/") else ""
+
+
+def kind_of(path: str, *, is_delete: bool) -> str:
+    """What a guarded write of a znode, by its path in Kafka, is about."""
+    if path == znodes.CONTROLLER:
+        return "resignation" if is_delete else "other"
+    if path in _SINGLE:
+        return _SINGLE[path]
+    if not path.startswith(f"{znodes.TOPICS}/"):
+        return next((kind for start, kind in _BELOW if path.startswith(start)), "other")
+    if is_delete:
+        return "topic_deletion"
+    if znodes.state_of(path) is not None:
+        return "partition_state"
+    return "assignment" if _topic_of(path) is not None else "partition_znode"
 
 
 def _path(

@@ -3,20 +3,15 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
+from controller.core.cluster_id import CLUSTER_ID, read_cluster_id
 from controller.core.znodes import BROKER_IDS, CONTROLLER_EPOCH
 from replay.errors import ReplayError
 from replay.world.tree import Tree
 from replay.zookeeper_log.transactions import Create, Multi, Transaction
 
-CLUSTER_ID: Final = "/cluster/id"
 _SIGNS: Final = (CONTROLLER_EPOCH, BROKER_IDS)
-
-
-class _ClusterId(Struct):
-    id: str
 
 
 class KafkaRoot(Struct, frozen=True):
@@ -76,7 +71,7 @@ def _roots(tree: Tree) -> dict[str, str]:
     data = {path: znode.data for path, znode in tree.dump().items()}
     chroots = {_chroot_of_sign(path) for path in data} - {None}
     return {
-        chroot: _id_of(data.get(f"{chroot}{CLUSTER_ID}", b""))
+        chroot: read_cluster_id(data.get(f"{chroot}{CLUSTER_ID}")) or ""
         for chroot in sorted(one for one in chroots if one is not None)
     }
 
@@ -88,7 +83,7 @@ def _first_made(
     ids: dict[str, str] = {}
     for create in _creates(following):
         if create.path.endswith(CLUSTER_ID):
-            ids[create.path.removesuffix(CLUSTER_ID)] = _id_of(create.data or b"")
+            ids[create.path.removesuffix(CLUSTER_ID)] = read_cluster_id(create.data) or ""
         chroot = _chroot_of_sign(create.path)
         if chroot is not None and wanted in (None, chroot):
             found = chroot
@@ -115,10 +110,3 @@ def _creates(transactions: Iterable[Transaction]) -> Iterator[Create]:
             yield content
         elif isinstance(content, Multi) and not content.error:
             yield from (one for one in content.operations if isinstance(one, Create))
-
-
-def _id_of(data: bytes) -> str:
-    try:
-        return msgspec.json.decode(data, type=_ClusterId).id
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""

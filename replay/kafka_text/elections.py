@@ -55,8 +55,6 @@ class Elections(Teller):
                 names = self._sort(_names(outcome.data[0]) if error == OK else [])
                 if self.log.is_failing_over:
                     self._tell_pending(names)
-                    if error == NO_NODE:
-                        self._tell_start([], "PREFERRED")
                 elif isinstance(self.log.trigger, ReplicaLeaderElection) and error == OK:
                     self._tell_skipped(names, "PREFERRED")
 
@@ -142,7 +140,7 @@ class Elections(Teller):
             CONTROLLER,
             f"Error completing replica leader election (PREFERRED) for partition {partition!r}",
             "kafka.common.StateChangeFailedException: Failed to elect leader for partition "
-            f"{partition!r} under strategy PreferredReplicaPartitionLeaderElectionStrategy",
+            f"{partition!r} under strategy {PREFERRED.kafka_name}",
         )
 
     def _tell_result(self, partition: Partition, leader: int) -> None:

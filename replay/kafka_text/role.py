@@ -31,9 +31,11 @@ _API_EVENTS: Final = {
     "CreatePartitionsReceived": "CreatePartitions",
     "DeleteTopicsReceived": "DeleteTopics",
     "UpdateFeaturesReceived": "UpdateFeatures",
+    "AlterUserScramCredentialsReceived": "AlterUserScramCredentials",
 }
-"""What Kafka calls the controller event of a request, by ours. CreateTopics, CreatePartitions and
-DeleteTopics are none in Kafka, whose brokers carry them out beside the controller: the request."""
+"""What Kafka calls the controller event of a request, by ours. CreateTopics, CreatePartitions,
+DeleteTopics and AlterUserScramCredentials are none in Kafka, whose brokers carry them out beside
+the controller: the request."""
 
 
 class Role(Teller):

@@ -28,11 +28,8 @@ from replay.kafka_text.spelling import (
 from replay.kafka_text.teller import Teller, ZooKeeperOutcome
 
 _STRATEGIES: Final = {
-    OFFLINE.name: "OfflinePartitionLeaderElectionStrategy(false)",
-    UNCLEAN.name: "OfflinePartitionLeaderElectionStrategy(true)",
-    PREFERRED.name: "PreferredReplicaPartitionLeaderElectionStrategy",
-    REASSIGNMENT.name: "ReassignPartitionLeaderElectionStrategy",
-    CONTROLLED_SHUTDOWN.name: "ControlledShutdownPartitionLeaderElectionStrategy",
+    one.name: one.kafka_name
+    for one in (OFFLINE, UNCLEAN, PREFERRED, REASSIGNMENT, CONTROLLED_SHUTDOWN)
 }
 _NO_PREFIX: Final = Source(PARTITIONS.logger, "")
 _FAILED: Final = "kafka.common.StateChangeFailedException"

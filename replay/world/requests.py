@@ -4,18 +4,10 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from controller.core.operations import OK, Check, Create, Delete, SetData
+from controller.core.operations import OK, Check, Create, CreateSequential, Delete, SetData
 
 BAD_ARGUMENTS: Final = -8
 """A path that is malformed, or that may not be deleted."""
-
-
-class CreateSequential(Struct, frozen=True, array_like=True, tag="create_sequential", gc=False):
-    """Create a znode whose name ends in the parent's ten-digit counter; see `Result.path`."""
-
-    path: str
-    data: bytes = b""
-    ephemeral: bool = False
 
 
 class Multi(Struct, frozen=True):

@@ -18,6 +18,7 @@ from controller.core.commands import (
     AnswerAlterPartitionReassignments,
     AnswerControlledShutdown,
     AnswerElectLeaders,
+    AnswerLater,
     AnswerListPartitionReassignments,
     ApiAnswer,
     BrokerRequest,
@@ -65,6 +66,7 @@ from controller.core.events import (
     ShutdownRequested,
     TimerFired,
     TopicIdsDrawn,
+    VersionsOffered,
     WatchFired,
     ZnodesRead,
     ZnodesWritten,
@@ -81,9 +83,15 @@ from controller.core.operations import (
     SESSION_EXPIRED,
     Check,
     Create,
+    CreateSequential,
     Delete,
     SetData,
     WriteOperation,
+)
+from controller.core.releases import release_of
+from controller.core.scram_requests import (
+    AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
 )
 from controller.core.topic_requests import AnswerTopicRequest, TopicRequest
 from controller.core.values import ANY_VERSION, NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
@@ -158,6 +166,13 @@ def _asked_for(request: ApiRequest) -> list[str]:
         case _ if isinstance(request, TopicRequest):
             head, *asked = spell_topic_request(request)
             return [f"{number} {head}", *asked]
+        case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
+            gone = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
+            given = [
+                f"{one.user} mechanism {one.mechanism} of {one.iterations} iterations"
+                for one in upsertions
+            ]
+            return [f"{number} AlterUserScramCredentials", *gone, *given]
         case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
             states = [
                 f"{one.topic}-{one.partition} e {one.leader_epoch} isr {_ids(one.isr)}"
@@ -193,6 +208,9 @@ def _told(event: Event) -> str:
             return f"broker {broker} answered code {error}{spelt}"
         case ChannelFault(broker=broker, kind=kind, text=text):
             return f"channel to broker {broker} {kind}: {text}"
+        case VersionsOffered(broker=broker, highest=highest):
+            release = ".".join(map(str, release_of(highest)))
+            return f"broker {broker} offers what Kafka {release} does"
         case TopicIdsDrawn(topic_ids=ids):
             return f"topic ids drawn: {' '.join(map(write_topic_id, ids))}"
         case NumbersDrawn(numbers=numbers):
@@ -339,6 +357,11 @@ def _answer(answer: ApiAnswer) -> list[str]:
     if isinstance(answer, AnswerTopicRequest):
         head, *answered = spell_topic_answer(answer)
         return [f"answer {answer.request}: {head}".rstrip(": "), *answered]
+    if isinstance(answer, AnswerAlterUserScramCredentials):
+        users = [
+            f"{one.user} code {one.error} {one.message or ''}".rstrip() for one in answer.users
+        ]
+        return [f"answer {answer.request}:", *users]
     head = f"answer {answer.request}: code {answer.error}"
     match answer:
         case AnswerAlterPartition(partitions=altered):
@@ -394,6 +417,8 @@ def _other(command: Command) -> str:
             return f"draw numbers below {' '.join(map(str, bounds))}"
         case StartTimer(timer=timer, delay_ms=delay_ms):
             return f"start timer {timer} of {delay_ms} ms"
+        case AnswerLater(request=request):
+            return f"request {request} is answered later"
         case CancelTimer(timer=timer):
             return f"cancel timer {timer}"
         case Stop(reason=reason):
@@ -419,6 +444,8 @@ def _operation(operation: WriteOperation) -> str:
     match operation:
         case Create(path=path, data=data, ephemeral=ephemeral):
             return f"create {'ephemeral ' if ephemeral else ''}{path} {data.decode()}".rstrip()
+        case CreateSequential(path=path, data=data):
+            return f"create sequential {path} {data.decode()}".rstrip()
         case SetData(path=path, data=data, version=version):
             return f"set {path}{_at(version)} {data.decode()}"
         case Delete(path=path, version=version):

@@ -144,7 +144,7 @@ class Tree:
             raise Refused(NODE_EXISTS, path)
         if is_session(parent.owner):
             raise Refused(NO_CHILDREN_FOR_EPHEMERALS, path)
-        self._put(parent_path, _with_children_changed(parent, parent.creations + 1, zxid))
+        self._put(parent_path, with_children_changed(parent, parent.creations + 1, zxid))
         self._put(path, Znode(data, zxid, zxid, now_ms, now_ms, 0, 0, owner, zxid))
         return path
 
@@ -174,7 +174,7 @@ class Tree:
         _check_version(self.get(path), version, path)
         if path in self._children:
             raise Refused(NOT_EMPTY, path)
-        self._put(parent_path, _with_children_changed(parent, parent.creations, zxid))
+        self._put(parent_path, with_children_changed(parent, parent.creations, zxid))
         self._put(path, None)
 
     def check(self, path: str, version: int) -> Znode:
@@ -242,7 +242,8 @@ class Tree:
         return children
 
 
-def _with_children_changed(parent: Znode, creations: int, zxid: int) -> Znode:
+def with_children_changed(parent: Znode, creations: int, zxid: int) -> Znode:
+    """A znode whose children were changed by transaction `zxid`."""
     return Znode(
         parent.data,
         parent.czxid,

@@ -15,6 +15,7 @@ from controller.core.operations import (
     SESSION_EXPIRED,
     Check,
     Create,
+    CreateSequential,
     Delete,
     SetData,
 )
@@ -22,7 +23,6 @@ from controller.core.values import ANY_VERSION
 from replay.world.owners import is_session
 from replay.world.requests import (
     AddWatch,
-    CreateSequential,
     Exists,
     GetChildren,
     GetData,

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, cast
 from zlib import error as ZlibError
 
-from replay.errors import ReplayError
+from cramjam import DecompressionError, snappy
 
 BROKEN: Final = (EOFError, gzip.BadGzipFile, ZlibError)
-"""What reading a damaged compressed stream raises, besides what `decompressed` does."""
+"""What reading a damaged compressed stream raises."""
 
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEADER_BYTES: Final = 16
@@ -24,25 +24,12 @@ _BLOCK_BYTES_MAX: Final = 32 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
 
-class UnreadableCompressionError(ReplayError):
-    """Snappy, and the library for it is not installed."""
-
-
 def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
-    """The stream of a snapshot of that name, decompressed as it is read.
-
-    Raises UnreadableCompressionError; reading raises one of BROKEN.
-    """
+    """The stream of a snapshot of that name, decompressed as it is read: reading raises one of
+    BROKEN."""
     if name.endswith(".gz"):
         return cast(BinaryIO, gzip.GzipFile(fileobj=stream))
     if name.endswith(".snappy"):
-        # Only here: aiokafka is slow to import.
-        from aiokafka.codec import has_snappy
-
-        if not has_snappy():
-            raise UnreadableCompressionError(
-                f"{name} is compressed with snappy: install cramjam to read it"
-            )
         return io.BufferedReader(_Blocks(stream))
     return stream
 
@@ -71,8 +58,6 @@ class _Blocks(io.RawIOBase):
 
 
 def _snappy_blocks(stream: BinaryIO) -> Iterator[bytes]:
-    from aiokafka.codec import snappy_decode
-
     header = _exactly(stream, _SNAPPY_HEADER_BYTES)
     if not header.startswith(_SNAPPY_MAGIC):
         raise EOFError("it does not begin as snappy does")
@@ -82,14 +67,17 @@ def _snappy_blocks(stream: BinaryIO) -> Iterator[bytes]:
         (size,) = _LENGTH.unpack(length)
         if not 0 < size <= _BLOCK_BYTES_MAX:
             raise EOFError(f"a block of {size} bytes cannot be")
-        block = _exactly(stream, size)
-        if _decoded_size(block) > _BLOCK_BYTES_MAX:
-            raise EOFError(f"a block decodes to {_decoded_size(block)} bytes")
-        try:
-            yield snappy_decode(block)
-        except Exception as error:
-            # The library's own exception, by a name that it does not promise.
-            raise EOFError(f"a block cannot be decoded: {error}") from None
+        yield _decoded(_exactly(stream, size))
+
+
+def _decoded(block: bytes) -> bytes:
+    try:
+        size = snappy.decompress_raw_len(block)
+        if size > _BLOCK_BYTES_MAX:
+            raise EOFError(f"a block decodes to {size} bytes")
+        return bytes(snappy.decompress_raw(block))
+    except DecompressionError as error:
+        raise EOFError(f"a block cannot be decoded: {error}") from None
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:
@@ -97,13 +85,3 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     if len(read) < size:
         raise EOFError("a block is cut off")
     return read
-
-
-def _decoded_size(block: bytes) -> int:
-    """The length that a raw snappy block begins with: 7 bits a byte, the lowest first."""
-    size = 0
-    for place, byte in enumerate(block[:5]):
-        size |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            break
-    return size

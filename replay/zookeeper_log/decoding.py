@@ -108,10 +108,16 @@ def _count(record: bytes, at: int) -> tuple[int, int]:
     return max(count, 0), at + 4
 
 
-def _create(record: bytes, at: int) -> tuple[Create, int]:
+def _new_znode(record: bytes, at: int) -> tuple[str, bytes | None, Acls, int]:
+    """What every creation begins with."""
     path, at = decode_string(record, at)
     data, at = decode_buffer(record, at)
     acls, at = decode_acls(record, at)
+    return path, data, acls, at
+
+
+def _create(record: bytes, at: int) -> tuple[Create, int]:
+    path, data, acls, at = _new_znode(record, at)
     is_ephemeral, parent_cversion = _FLAG_AND_INT.unpack_from(record, at)
     return Create(path, data, acls, is_ephemeral, parent_cversion), at + _FLAG_AND_INT.size
 
@@ -121,25 +127,19 @@ def _old_or_new_create(record: bytes, at: int) -> tuple[Create, int]:
     try:
         return _create(record, at)
     except struct.error:
-        path, at = decode_string(record, at)
-        data, at = decode_buffer(record, at)
-        acls, at = decode_acls(record, at)
+        path, data, acls, at = _new_znode(record, at)
         (is_ephemeral,) = _FLAG.unpack_from(record, at)
         return Create(path, data, acls, is_ephemeral, -1), at + _FLAG.size
 
 
 def _create_ttl(record: bytes, at: int) -> tuple[CreateTtl, int]:
-    path, at = decode_string(record, at)
-    data, at = decode_buffer(record, at)
-    acls, at = decode_acls(record, at)
+    path, data, acls, at = _new_znode(record, at)
     parent_cversion, ttl_ms = _INT_AND_LONG.unpack_from(record, at)
     return CreateTtl(path, data, acls, parent_cversion, ttl_ms), at + _INT_AND_LONG.size
 
 
 def _create_container(record: bytes, at: int) -> tuple[CreateContainer, int]:
-    path, at = decode_string(record, at)
-    data, at = decode_buffer(record, at)
-    acls, at = decode_acls(record, at)
+    path, data, acls, at = _new_znode(record, at)
     return CreateContainer(path, data, acls, _int(record, at)[0]), at + 4
 
 

@@ -2,7 +2,8 @@
 
 A snapshot is fuzzy, so a transaction may be there already, or its znode be gone again: such a one
 is passed over, as a starting server does (DataTree.processTxn). All is as it was from
-`State.exact_from` on; before, znodes may be ahead of their time.
+`State.exact_from` on; before, znodes may be ahead of their time. Servers before 3.6 leave that open
+for a znode that was deleted while they took the snapshot: it may be gone too early.
 """
 
 from typing import BinaryIO, Self
@@ -11,7 +12,7 @@ from msgspec import structs
 
 from replay.world.owners import CONTAINER_OWNER, ttl_owner
 from replay.world.paths import ROOT, is_valid, parent_of
-from replay.world.tree import Refused, Tree, Znode
+from replay.world.tree import Refused, Tree, Znode, with_children_changed
 from replay.zookeeper_log.snapshot_file import SnapshotReader
 from replay.zookeeper_log.transactions import (
     Check,
@@ -46,7 +47,7 @@ class State:
     def load(cls, stream: BinaryIO, name: str, zxid: int) -> Self:
         """What a snapshot holds; `zxid` is the one in the file's name.
 
-        Raises DamagedFileError, UnreadableCompressionError.
+        Raises DamagedFileError.
         """
         reader = SnapshotReader(stream, name)
         state = cls()
@@ -56,6 +57,9 @@ class State:
             state.tree.put(path, znode)
             # Whatever was written while the snapshot was taken left its zxid here.
             state.exact_from = max(state.exact_from, znode.mzxid, znode.pzxid)
+        # A znode that went meanwhile may have left no trace; but the server tells how far it was.
+        digest_zxid = 0 if reader.digest is None else reader.digest.zxid
+        state.exact_from = max(state.exact_from, digest_zxid, reader.last_zxid or 0)
         return state
 
     def apply(self, transaction: Transaction) -> None:
@@ -150,19 +154,7 @@ class State:
         return self._find(parent_of(path)) if is_valid(path) and path != ROOT else None
 
     def _put_parent(self, path: str, parent: Znode, creations: int, pzxid: int) -> None:
-        new = Znode(
-            parent.data,
-            parent.czxid,
-            parent.mzxid,
-            parent.ctime,
-            parent.mtime,
-            parent.version,
-            creations,
-            parent.owner,
-            pzxid,
-            parent.aversion,
-        )
-        self.tree.put(parent_of(path), new)
+        self.tree.put(parent_of(path), with_children_changed(parent, creations, pzxid))
 
     def _close_session(self, session: int, paths: tuple[str, ...], zxid: int) -> None:
         self.sessions.pop(session, None)

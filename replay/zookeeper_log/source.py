@@ -131,7 +131,17 @@ def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[So
         except OSError as error:
             where = error.filename or path
             raise ReplayError(f"{where} cannot be read: {error.strerror or error}") from None
-        yield source
+        except ReplayError as error:
+            raise _with_notes(error, notes) from None
+        try:
+            yield source
+        except ReplayError as error:
+            raise _with_notes(error, notes) from None
+
+
+def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
+    """The error, behind what may be its reason: the archive is damaged."""
+    return ReplayError("; ".join((*notes, str(error)))) if notes else error
 
 
 def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: Progress) -> Source:

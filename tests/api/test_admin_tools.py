@@ -40,7 +40,7 @@ def schema_of(api_key: int, version: int) -> Any:
     return load_payload_module(api_key, version, EntityType.request)
 
 
-def create_topics(*names: str) -> Any:
+def create_topics(*names: str, timeout_s: float = 30) -> Any:
     schema = schema_of(CREATE_TOPICS, 7)
     topics = (
         schema.CreatableTopic(
@@ -48,7 +48,7 @@ def create_topics(*names: str) -> Any:
         )
         for name in names
     )
-    return schema.CreateTopicsRequest(topics=tuple(topics), timeout=timedelta(seconds=30))
+    return schema.CreateTopicsRequest(topics=tuple(topics), timeout=timedelta(seconds=timeout_s))
 
 
 def reassign(partitions: int, replicas: tuple[int, ...] | None = (1, 2, 3)) -> Any:
@@ -76,7 +76,8 @@ async def test_a_topic_is_created_and_its_configuration_told(served: Served) -> 
         head = tool.send(CREATE_TOPICS, 7, create_topics("t"))
         (event,) = await served.has_events(1)
         new = NewTopic("t", 3, -1, [], [])
-        assert event == CreateTopicsReceived(event.request, 7, 30_000, False, [new])
+        assert event == CreateTopicsReceived(event.request, 7, event.timeout_ms, False, [new])
+        assert 20_000 < event.timeout_ms <= 30_000
         assert served.channels[0].startswith("api:")
         served.endpoint.answer(created(event))
         (topic,) = (await tool.answer_to(head)).topics
@@ -99,7 +100,8 @@ async def test_reassignments_and_elections_come_to_the_controller(served: Served
         )
         head = tool.send(ELECT_LEADERS, 2, all_partitions)
         _, event = await served.has_events(2)
-        assert event == ElectLeadersReceived(event.request, 2, "unclean", None)
+        assert event == ElectLeadersReceived(event.request, 2, "unclean", None, event.timeout_ms)
+        assert 50_000 < event.timeout_ms <= 60_000
         served.endpoint.answer(AnswerElectLeaders(event.request, 0))
         assert (await tool.answer_to(head)).replica_election_results == ()
 
@@ -140,6 +142,80 @@ async def test_requests_that_wait_for_brokers_hold_up_none_that_do_not(serve: Se
         assert (await tool.answer_to(head)).error_code == 0
         served.endpoint.answer(created(served.events[5]))
         await none_but(served, 12)
+
+
+async def test_who_waits_for_brokers_has_no_place_any_more(serve: Serve) -> None:
+    """Also one that has gone: its request is done by then as far as the controller can do it."""
+    served = await serve(waiting_requests_max=2)
+    async with connected(3, served.port) as (waiting, next_one, last):
+        async with Client(served.port) as gone:
+            gone.send(CREATE_TOPICS, 7, create_topics("gone"))
+            (of_gone,) = await served.has_events(1)
+        head = waiting.send(CREATE_TOPICS, 7, create_topics("waiting"))
+        _, of_waiting = await served.has_events(2)
+        next_one.send(CREATE_TOPICS, 7, create_topics("next"))
+        await none_but(served, 2)
+        served.endpoint.answer_later(of_gone.request)
+        await served.has_events(3)
+        last.send(CREATE_TOPICS, 7, create_topics("last"))
+        await none_but(served, 3)
+        served.endpoint.answer_later(of_waiting.request)
+        await served.has_events(4)
+        for event in (of_gone, of_waiting):
+            served.endpoint.answer(created(event))
+        (topic,) = (await waiting.answer_to(head)).topics
+        assert topic.name == "waiting"
+
+
+async def test_who_finds_no_place_in_its_time_has_timed_out(serve: Serve) -> None:
+    """Nothing of it is done, and it is told so; its connection stands."""
+    served = await serve(waiting_requests_max=1)
+    async with connected(2, served.port) as (first, second):
+        first.send(CREATE_TOPICS, 7, create_topics("t"))
+        (event,) = await served.has_events(1)
+        answer = await second.ask(CREATE_TOPICS, 7, create_topics("u", "v", timeout_s=0.2))
+        assert [(one.name, one.error_code) for one in answer.topics] == [("u", 7), ("v", 7)]
+        assert len(served.events) == 1
+        served.endpoint.answer(created(event))
+        second.send(CREATE_TOPICS, 7, create_topics("u"))
+        await served.has_events(2)
+
+
+async def test_the_time_of_a_request_begins_when_it_comes(serve: Serve) -> None:
+    served = await serve(waiting_requests_max=1)
+    async with connected(2, served.port) as (first, second):
+        first.send(CREATE_TOPICS, 7, create_topics("t"))
+        (event,) = await served.has_events(1)
+        second.send(CREATE_TOPICS, 7, create_topics("u"))
+        second.send(CREATE_TOPICS, 7, create_topics("x", timeout_s=0))
+        await none_but(served, 1)
+        await asyncio.sleep(0.3)
+        served.endpoint.answer(created(event))
+        _, waited = await served.has_events(2)
+        assert isinstance(waited, CreateTopicsReceived)
+        assert waited.timeout_ms <= 30_000 - 300
+        served.endpoint.answer(created(waited))
+        *_, untimed = await served.has_events(3)
+        assert isinstance(untimed, CreateTopicsReceived)
+        assert untimed.timeout_ms == 0
+
+
+async def test_who_is_answered_at_the_end_gets_the_answer(served: Served) -> None:
+    async with connected(20, served.port) as tools, Client(served.port) as silent:
+        heads = [
+            tool.send(CREATE_TOPICS, 7, create_topics(f"t{number}"))
+            for number, tool in enumerate(tools)
+        ]
+        silent.send(CREATE_TOPICS, 7, create_topics("never answered"))
+        for event in await served.has_events(21):
+            if event.topics[0].name != "never answered":
+                served.endpoint.answer(created(event))
+        await served.endpoint.close()
+        for number, (tool, head) in enumerate(zip(tools, heads, strict=True)):
+            (topic,) = (await tool.answer_to(head)).topics
+            assert topic.name == f"t{number}"
+            assert await tool.closed()
+        assert await silent.closed()
 
 
 async def test_of_queued_max_requests_those_that_do_not_wait_have_a_tenth(serve: Serve) -> None:

@@ -88,7 +88,7 @@ async def test_what_a_request_holds_is_held_until_it_is_answered() -> None:
     budget = Budget(100)
     with ExitStack() as held:
         held.callback(await budget.take(100))
-        waiting = asyncio.create_task(desk.ask(7, event_of(desk.number()), held.pop_all()))
+        waiting = desk.ask(7, event_of(desk.number()), held.pop_all())
         await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -102,7 +102,7 @@ async def test_what_a_request_holds_is_held_until_it_is_answered() -> None:
 async def test_an_answer_that_nobody_waits_for_changes_nothing() -> None:
     desk = Desk(lambda _: None, first_number=1)
     desk.answered(AnswerAllocateProducerIds(99, 0))
-    waiting = asyncio.create_task(desk.ask(7, event_of(desk.number()), ExitStack()))
+    waiting = desk.ask(7, event_of(desk.number()), ExitStack())
     await asyncio.sleep(0)
     assert not waiting.done()
     desk.answered(AnswerAllocateProducerIds(1, 0))

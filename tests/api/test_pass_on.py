@@ -1,6 +1,8 @@
 """What is passed on to a live broker, and what is answered in its stead."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from struct import pack
 from typing import Any
@@ -24,7 +26,7 @@ from tests.api.conftest import OWN_ID, Serve, Served, echo
 from tests.scripted_broker import OFFERED, Received, ScriptedBroker, never
 from tools.lab.ports import free_port
 
-CREATE_TOPICS, ALTER_REPLICA_LOG_DIRS, SCRAM_CREDENTIALS = 19, 34, 51
+CREATE_TOPICS, ALTER_REPLICA_LOG_DIRS = 19, 34
 FROM_A_CONTROLLER = LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, ALTER_CONFIGS = 32, 35, 44
 LIST_GROUPS, LIST_TRANSACTIONS = 16, 66
@@ -78,8 +80,8 @@ async def test_the_brokers_own_table_is_offered_without_what_we_do_not_do(
     async with Client(with_broker.port) as client:
         answer = await client.ask(API_VERSIONS, 3, api_versions())
     spans = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-    left_out = {*FROM_A_CONTROLLER, ALTER_REPLICA_LOG_DIRS, SCRAM_CREDENTIALS}
-    ours = {20: (0, 6), 37: (0, 3), 43: (0, 2), 46: (0, 0), 57: (0, 1)}
+    left_out = {*FROM_A_CONTROLLER, ALTER_REPLICA_LOG_DIRS}
+    ours = {20: (0, 6), 37: (0, 3), 43: (0, 2), 46: (0, 0), 51: (0, 0), 57: (0, 1)}
     assert spans == {key: span for key, span in OFFERED.items() if key not in left_out} | ours
     assert answer.supported_features[0].name == "x"
     assert (answer.finalized_features_epoch, answer.finalized_features[0].max_version_level) == (
@@ -91,7 +93,7 @@ async def test_the_brokers_own_table_is_offered_without_what_we_do_not_do(
 @pytest.mark.parametrize(
     ("api_key", "version"),
     [
-        *((CREATE_TOPICS, 8), (SCRAM_CREDENTIALS, 0), (LEADER_AND_ISR, 7)),
+        *((CREATE_TOPICS, 8), (ALTER_REPLICA_LOG_DIRS, 2), (LEADER_AND_ISR, 7)),
         *((METADATA, 13), (9999, 0)),
     ],
 )
@@ -282,3 +284,94 @@ async def test_nothing_is_passed_on_to_a_listener_where_we_have_an_identity(
         client.send(METADATA, 12, metadata_request())
         assert await client.closed()
     assert not broker.received
+
+
+# Brokers that hang -----------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def two_brokers(served: Served) -> AsyncIterator[tuple[ScriptedBroker, ScriptedBroker]]:
+    """Two that are passed on to in turn, both known."""
+    first, second = ScriptedBroker(echo), ScriptedBroker(echo)
+    async with first.listening(), second.listening():
+        served.endpoint.set_brokers([first.registered(1), second.registered(2)])
+        for broker in (first, second):
+            async with asyncio.timeout(5):
+                while not broker.received:
+                    async with Client(served.port) as client:
+                        await answered(client)
+        yield first, second
+
+
+async def answered(client: Client) -> None:
+    client.send(METADATA, 12, metadata_request())
+    async with asyncio.timeout(10):
+        await client.receive()
+
+
+async def test_what_hangs_at_a_paused_broker_is_asked_of_another(served: Served) -> None:
+    async with two_brokers(served) as (first, second), AsyncExitStack() as stack:
+        before = [await stack.enter_async_context(Client(served.port)) for _ in range(4)]
+        for client in before:
+            await answered(client)
+        asked = len(first.received)
+        assert asked >= 2, "it has its share"
+        first.is_paused = True
+        await asyncio.gather(*map(answered, before))
+        hung = len(second.received)
+        for _ in range(4):
+            async with Client(served.port) as client, asyncio.timeout(0.5):
+                await answered(client)
+        assert len(second.received) == hung + 4, "nothing new goes to the other one"
+        told = first.told_versions
+        first.resume()
+        await first.has_told_versions(told + 1)
+        asked = len(first.received)
+        async with asyncio.timeout(10):
+            while len(first.received) == asked:
+                async with Client(served.port) as client:
+                    await answered(client)
+
+
+async def test_what_changes_something_is_not_asked_twice(serve: Serve) -> None:
+    served = await serve(request_timeout_ms=3000)
+    async with two_brokers(served) as (first, second), AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(Client(served.port)) for _ in range(2)]
+        for client in clients:
+            await answered(client)
+        first.is_paused = True
+        for client in clients:
+            client.send(ALTER_CONFIGS, 1, alter_configs(TOPIC, "t"))
+        assert sorted([await client.closed() for client in clients]) == [False, True]
+        for broker in (first, second):
+            assert [one.api_key for one in broker.received].count(ALTER_CONFIGS) == 1
+
+
+async def test_a_broker_that_is_slow_and_lives_is_waited_for(served: Served) -> None:
+    async with two_brokers(served) as (first, second), AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(Client(served.port)) for _ in range(2)]
+        for client in clients:
+            await answered(client)
+        told = first.told_versions
+
+        async def slow(received: Received) -> bytes | None:
+            await first.has_told_versions(told + 2)
+            return await echo(received)
+
+        first.script = slow
+        counted = len(first.received), len(second.received)
+        await asyncio.gather(*map(answered, clients))
+        assert (len(first.received), len(second.received)) == (counted[0] + 1, counted[1] + 1)
+
+
+async def test_while_no_broker_gives_a_sign_of_life_the_client_waits(serve: Serve) -> None:
+    """Another one would be no better: it is the first that is heard of again."""
+    served = await serve()
+    async with two_brokers(served) as (first, second), Client(served.port) as client:
+        first.is_paused = second.is_paused = True
+        client.send(METADATA, 12, metadata_request())
+        await asyncio.sleep(2.5)
+        first.resume()
+        second.resume()
+        async with asyncio.timeout(5):
+            await client.receive()

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from controller.core.commands import (
     AnswerListPartitionReassignments,
     PartitionAnswer,
 )
+from controller.core.scram_requests import AnswerAlterUserScramCredentials, UserAnswer
 from controller.core.topic_configs import TOPIC_CONFIGS, effective, validate
 from controller.core.topic_requests import (
     AnswerCreatePartitions,
@@ -28,6 +30,7 @@ from controller.core.topic_requests import (
 from controller.wire.admin_answers import AdminAnswer, encode_admin_answer
 from controller.wire.admin_requests import (
     ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
@@ -139,6 +142,31 @@ async def test_configurations_are_judged_and_told_as_by_a_stock_controller(lab: 
         same_verdict(by_name[f"t{number}"], one, broker.config)
 
 
+@pytest.mark.parametrize("kafka", ["2.8.2", "3.3.2"])
+async def test_what_older_brokers_cannot_read_is_refused(tmp_path: Path, kafka: str) -> None:
+    """A stock controller of that release takes all that we take where such brokers live, and tells
+    the same configurations of it."""
+    words = (*WORDS, *MORE_WORDS, *SPECIAL_WORDS, "3.0-IV0", "3.0", "3.3", "3.4-IV0")
+    overrides = [{one.name: word} for one in TOPIC_CONFIGS for word in words]
+    async with Lab(tmp_path / "lab", kafka=kafka) as lab:
+        await lab.start_zookeeper()
+        (broker,) = await lab.start_brokers(1)
+        async with Client(broker.port) as client:
+            answer = await client.ask(CREATE_TOPICS, 7, create_topics(overrides))
+    release = tuple(map(int, kafka.split(".")[:2]))
+    by_name = {one.name: one for one in answer.topics}
+    for number, one in enumerate(overrides):
+        theirs, ours = by_name[f"t{number}"], validate(one, {}, release)
+        assert ours or not theirs.error_code, (one, theirs.error_message)
+        if ours and ours.startswith("Unknown topic config name"):
+            assert theirs.error_message == ours
+        if not ours:
+            told = {one.name: (one.value, one.config_source) for one in theirs.configs}
+            assert told == {
+                entry.name: (entry.value, entry.source) for entry in effective(one, {}, release)
+            }
+
+
 def same_verdict(topic: Any, overrides: dict[str, str], settings: Mapping[str, str]) -> None:
     problem = validate(overrides, settings)
     assert topic.error_message == problem, overrides
@@ -204,6 +232,14 @@ def bad_request(head: RequestHead) -> Any:
             return schema(topics=(topic,))
         case key if key == LIST_PARTITION_REASSIGNMENTS:
             return schema(topics=None)
+        case key if key == ALTER_USER_SCRAM_CREDENTIALS:
+            salt = {"salt": b"salt", "salted_password": b"password"}
+            upsertions = (
+                module.ScramCredentialUpsertion(name=name, mechanism=kind, iterations=count, **salt)
+                for name, kind, count in (("", 1, 4096), ("few", 1, 4095), ("new", 3, 4096))
+            )
+            deletion = module.ScramCredentialDeletion(name="absent", mechanism=2)
+            return schema(deletions=(deletion,), upsertions=tuple(upsertions))
         case key:
             assert key == UPDATE_FEATURES
             kind = {"upgrade_type": 1} if head.version else {"allow_downgrade": False}
@@ -259,6 +295,11 @@ def answer_of(api_key: int, read: Any) -> AdminAnswer:
         case key if key == LIST_PARTITION_REASSIGNMENTS:
             assert read.topics == ()
             return AnswerListPartitionReassignments(1, error)
+        case key if key == ALTER_USER_SCRAM_CREDENTIALS:
+            users = (
+                UserAnswer(one.user, one.error_code, one.error_message) for one in read.results
+            )
+            return AnswerAlterUserScramCredentials(1, tuple(users))
         case _:
             features = named(read.results, "feature")
             return AnswerUpdateFeatures(1, error, read.error_message, features)

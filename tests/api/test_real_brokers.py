@@ -3,7 +3,6 @@ through it, and the same with the role in the hands of a stock controller."""
 
 import asyncio
 import json
-from pathlib import Path
 from typing import TypeGuard
 
 import anyio
@@ -25,6 +24,7 @@ from controller.core.events import (
     ApiRequest,
     BrokerAnswered,
     ControlledShutdownReceived,
+    Event,
 )
 from controller.core.topic_requests import (
     AnswerCreateTopics,
@@ -35,9 +35,8 @@ from controller.core.topic_requests import NewTopic as NewTopicAsked
 from controller.core.values import Broker, Endpoint
 from tests.api.client import METADATA, Client, metadata_request
 from tests.api.conftest import OWN_ID, Serve, Served
+from tests.default_clusters.cluster import tool
 from tools.lab import Lab
-from tools.setup.jars import fetch
-from tools.setup.java import find_java
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
@@ -85,8 +84,13 @@ async def make_controller(served: Served, lab: Lab) -> None:
 async def tell_brokers(served: Served, lab: Lab) -> None:
     live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in lab.brokers]
     everyone = (*live, Broker(OWN_ID, 1, (endpoint_of(served.port),)))
-    told = asyncio.Queue[object](maxsize=10)
-    channels = BrokerChannels(lambda event, channel: told.put_nowait(event), client_id=str(OWN_ID))
+    told = asyncio.Queue[BrokerAnswered](maxsize=10)
+
+    def tell(event: Event, channel: str) -> None:
+        if isinstance(event, BrokerAnswered):
+            told.put_nowait(event)
+
+    channels = BrokerChannels(tell, client_id=str(OWN_ID))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(channels.run)
         for broker in live:
@@ -96,21 +100,6 @@ async def tell_brokers(served: Served, lab: Lab) -> None:
             answered = await told.get()
             assert answered == BrokerAnswered(CommandId(1, broker.id), broker.id, 1, 0, [])
         tasks.cancel_scope.cancel()
-
-
-async def tool(lab: Lab, main_class: str, *arguments: str) -> str:
-    """What one of Kafka's own tools prints; it must end well."""
-    jars: Path = await anyio.to_thread.run_sync(fetch, f"kafka-{lab.kafka}")
-    process = await asyncio.create_subprocess_exec(
-        str(find_java()),
-        *("-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", str(jars / "*"), main_class),
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, problems = await process.communicate()
-    assert process.returncode == 0, (output + problems).decode()
-    return output.decode()
 
 
 async def produce_and_consume(bootstrap: str, *, idempotent: bool = True) -> None:

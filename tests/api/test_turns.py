@@ -36,7 +36,7 @@ async def test_a_client_with_many_requests_waits_for_its_turn_before_each() -> N
     limits = Limits()
     brokers = LiveBrokers([LISTENER], print)
     desk = Desk(print, first_number=1)
-    shared = Shared(OWN_ID, limits, Admission(1, 1), Lanes(limits), desk, brokers, {})
+    shared = Shared(OWN_ID, limits, Admission(1, 1), Lanes(limits), desk, brokers, {}, ())
     reader, taker = asyncio.StreamReader(), Taker()
     reader.feed_data(ASKED_BY_A_BROKER * REQUESTS)
     reader.feed_eof()

@@ -7,8 +7,9 @@ from struct import pack
 import anyio
 import pytest
 
+from controller.brokers.channel import ChannelEvent
 from controller.brokers.channels import BrokerChannels
-from controller.core.events import BrokerAnswered, ChannelFault
+from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
 from tests.scripted_broker import Received, ScriptedBroker
 
 
@@ -27,14 +28,21 @@ async def answer_all(received: Received) -> bytes | None:
 
 
 class Told:
-    """The events that channels told, in order, and on which channel."""
+    """The events that channels told, in order, and on which channel; what brokers offer apart.
+    `order` has the kinds of all."""
 
     def __init__(self) -> None:
         self.events: list[BrokerAnswered | ChannelFault] = []
         self.channels: list[str] = []
+        self.offered: list[VersionsOffered] = []
+        self.order: list[type[ChannelEvent]] = []
         self._more = anyio.Event()
 
-    def __call__(self, event: BrokerAnswered | ChannelFault, channel: str) -> None:
+    def __call__(self, event: ChannelEvent, channel: str) -> None:
+        self.order.append(type(event))
+        if isinstance(event, VersionsOffered):
+            self.offered.append(event)
+            return
         self.events.append(event)
         self.channels.append(channel)
         self._more.set()

@@ -18,7 +18,7 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerAnswered, ChannelFault
+from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.wire.encoding import BatchEncoder
 from tests.brokers.conftest import Told, flexible, no_errors
@@ -230,6 +230,21 @@ async def test_a_broker_that_closes_at_the_request_is_told_once(
     assert recovered == ChannelFault(1, 10, "recovered", "")
     assert answer == answered(CommandId(7, 0))
     assert len(broker.received) == 4
+
+
+async def test_what_a_broker_offers_is_told_before_its_first_answer_and_once(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        await told.wait(1)
+        assert told.order == [VersionsOffered, BrokerAnswered]
+        broker.disconnect()
+        channels.send(CommandId(7, 1), leader_and_isr())
+        await told.wait(2)
+    highest = [(api_key, last) for api_key, (_, last) in sorted(broker.offered.items())]
+    assert told.offered == [VersionsOffered(1, 10, highest)]
 
 
 async def test_a_connection_lost_once_is_no_fault(

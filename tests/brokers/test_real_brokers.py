@@ -2,6 +2,8 @@
 and 3.9 ask for. A stale controller epoch changes nothing in the broker and shows that it could
 read the whole request: it answers for each partition."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -18,6 +20,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.events import BrokerAnswered
+from controller.core.releases import release_of
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
 from tests.brokers.conftest import Told
 from tools.lab import Lab
@@ -94,6 +97,24 @@ async def test_a_stale_controller_is_told_so_in_every_version(
     assert answers[2:5] == [(STALE_CONTROLLER_EPOCH, by_topic_id)] * 3
     assert answers[5:9] == [(STALE_CONTROLLER_EPOCH, [])] * 4
     assert [error for error, _ in answers[9:]] == [STALE_CONTROLLER_EPOCH] * 4
+
+
+@pytest.mark.parametrize(
+    ("kafka", "protocol"), [("2.8.2", "2.4"), ("3.3.2", "2.8"), ("3.9.1", "2.6"), ("3.9.1", "3.9")]
+)
+async def test_what_a_broker_offers_tells_its_release(
+    tmp_path: Path, channels: BrokerChannels, told: Told, kafka: str, protocol: str
+) -> None:
+    """Whatever its protocol version is."""
+    async with Lab(tmp_path / "lab", kafka=kafka) as lab:
+        await lab.start_zookeeper()
+        (broker,) = await lab.start_brokers(1, inter_broker_protocol=protocol)
+        channels.open(OpenChannel(1, 10, Endpoint("P", "PLAINTEXT", "127.0.0.1", broker.port)))
+        channels.send(CommandId(1, 0), update_metadata(5))
+        with anyio.fail_after(60):
+            await told.wait(1)
+    [offered] = told.offered
+    assert release_of(offered.highest) == tuple(map(int, kafka.split(".")[:2]))
 
 
 async def test_a_stale_broker_epoch_is_told_so(

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from aiozk import ZKClient
 
 from tests.cli.clusters import OWN_ID, client, daemon_of, make_cluster, refold, until_controller
+from tests.scripted_broker import ScriptedBroker, never, with_settings
 from tools.lab import Lab, ZooKeeperServer
 from tools.lab.cluster_view import until
 from tools.lab.ports import free_port
@@ -99,6 +101,51 @@ async def test_a_cluster_that_must_be_left_alone(
         await make_cluster(znodes, chroot)
         await znodes.create(chroot + path, json.dumps(content), ephemeral=ephemeral)
         assert told in await refused(zookeeper.connect + chroot, tmp_path)
+
+
+@pytest.mark.lab
+async def test_a_policy_of_a_broker(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    broker = ScriptedBroker(with_settings({"create.topic.policy.class.name": "a.B"}))
+    chroot = "/policies"
+    connect = zookeeper.connect + chroot
+    async with client(zookeeper.connect) as znodes, broker.listening():
+        await make_cluster(znodes, chroot)
+        await register(znodes, f"{chroot}/brokers/ids/7", broker)
+        told = "broker 7 has create.topic.policy.class.name=a.B"
+        assert told in await refused(connect, tmp_path)
+        status, output = await refold("check", connect, tmp_path, "--json")
+        assert (status, told in output) == (1, True)
+
+
+@pytest.mark.lab
+async def test_a_broker_that_does_not_answer_is_told_of_and_no_reason_to_stay_away(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    chroot = "/silent"
+    options = ("--config", zookeeper_settings(tmp_path))
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(zookeeper.connect + chroot, tmp_path / "logs", *options) as daemon,
+    ):
+        await make_cluster(znodes, chroot)
+        await register(znodes, f"{chroot}/brokers/ids/7", ScriptedBroker(never))
+        await daemon.start()
+        await until_controller(znodes, chroot, OWN_ID)
+        told = [one["message"] for one in daemon.messages() if one["level"] == "warning"]
+        assert any("broker 7 did not tell its policies: " in one for one in told), told
+        assert await daemon.stop() == 0
+
+
+async def register(znodes: ZKClient, path: str, broker: ScriptedBroker) -> None:
+    """Register a broker for as long as the client's session."""
+    content = {
+        "version": 5,
+        "host": None,
+        "port": -1,
+        "endpoints": [f"PLAINTEXT://127.0.0.1:{broker.port}"],
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+    }
+    await znodes.create(path, json.dumps(content), ephemeral=True)
 
 
 @pytest.mark.lab

@@ -28,10 +28,10 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.events import Recorded, ShutdownRequested
-from controller.core.operations import Create, Delete, SetData, WriteOperation
+from controller.core.operations import Create, CreateSequential, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
-from replay.world.requests import CreateSequential, Exists, GetChildren, GetData
+from replay.world.requests import Exists, GetChildren, GetData
 from replay.world.simulation import Fate, Simulation
 from replay.world.transcript import spell, spell_state
 from replay.world.zookeeper import ZooKeeper

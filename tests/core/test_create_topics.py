@@ -8,11 +8,14 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import ReadChildren, WriteZnodes
+from controller.core.events import VersionsOffered
 from controller.core.operations import Create
+from controller.core.releases import Release
 from controller.core.topic_requests import CreatedTopic, NewTopic
 from replay.world.simulation import Fate
 from tests.core.cluster import DAEMON, Cluster, by_rule, writes
 from tests.core.deleting import mark
+from tests.core.test_releases import OFFERED
 from tests.core.topic_requests import create, errors, new_topic, refused
 
 LONG = "x" * 249
@@ -25,6 +28,71 @@ def config_of(cluster: Cluster, topic: str) -> Any:
 
 def replicas_of(cluster: Cluster, topic: str) -> dict[int, tuple[int, ...]]:
     return {number: one.replicas for number, one in cluster.topic(topic).assignments.items()}
+
+
+# Configurations that brokers cannot read ---------------------------------------------------------
+
+LEVEL = {"compression.gzip.level": "5"}
+FORMAT = {"message.format.version": "3.5"}
+
+
+def offers(cluster: Cluster, broker: int, release: Release, epoch: int | None = None) -> None:
+    """The channel to a broker tells what that one offers."""
+    epoch = cluster.broker_epoch(broker) if epoch is None else epoch
+    highest = list(OFFERED[release].items())
+    cluster.happen(VersionsOffered(broker, epoch, highest), f"broker:{broker}:{epoch}")
+
+
+def asked_for(cluster: Cluster, configs: dict[str, str | None]) -> str | None:
+    """Ask for a topic with them: what is wrong."""
+    [one] = create(cluster, new_topic("t", 1, 1, configs=configs), validate_only=True).topics
+    assert one.error == (codes.INVALID_CONFIG if one.message else codes.NONE)
+    return one.message
+
+
+@pytest.mark.parametrize("protocol", ["3.9", "2.6"])
+def test_the_oldest_live_broker_must_know_a_configuration(protocol: str) -> None:
+    """It may lead a partition, become a replica, or just read all when it starts."""
+    cluster = Cluster(1, 2, inter_broker_protocol_version=protocol).start()
+    offers(cluster, 1, (3, 9))
+    offers(cluster, 2, (2, 8))
+    assert asked_for(cluster, LEVEL) == "Unknown topic config name: compression.gzip.level"
+    assert "Version 3.5 is not a valid version" in str(asked_for(cluster, FORMAT))
+    cluster.stop_broker(2)
+    assert asked_for(cluster, LEVEL | FORMAT) is None
+
+
+def test_a_broker_of_another_release_comes_back() -> None:
+    cluster = Cluster(1, inter_broker_protocol_version="2.6").start()
+    offers(cluster, 1, (2, 8))
+    before = cluster.broker_epoch(1)
+    cluster.bounce(1)
+    cluster.run()
+    offers(cluster, 1, (3, 9))
+    offers(cluster, 1, (2, 8), epoch=before)
+    assert asked_for(cluster, LEVEL) is None, "what came late was of its earlier run"
+
+
+def test_of_a_broker_that_has_told_nothing_the_protocol_version_is_known() -> None:
+    cluster = Cluster(1, 2, inter_broker_protocol_version="3.5").start()
+    offers(cluster, 1, (3, 9))
+    assert asked_for(cluster, FORMAT) is None
+    assert asked_for(cluster, LEVEL) == (
+        "Unknown topic config name: compression.gzip.level "
+        "(brokers whose release is not known yet: 2; ask again)"
+    )
+    offers(cluster, 2, (3, 9))
+    assert asked_for(cluster, LEVEL) is None
+
+
+def test_configurations_are_told_as_by_the_oldest_live_broker() -> None:
+    """Also where a topic did not get its leader in time."""
+    cluster = Cluster(1, 2).start()
+    offers(cluster, 1, (3, 9))
+    offers(cluster, 2, (2, 8))
+    assert create(cluster, new_topic("t")).release == (2, 8)
+    late = create(cluster, new_topic("late", 1, 1), timeout_ms=0)
+    assert (late.topics[0].error, late.release) == (codes.REQUEST_TIMED_OUT, (2, 8))
 
 
 # What is created --------------------------------------------------------------------------------

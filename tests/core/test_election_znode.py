@@ -124,7 +124,7 @@ def test_what_cannot_be_elected_is_told_and_the_others_are() -> None:
     assert seen.texts() == [
         "no preferred election: The partition does not exist.",
         "no preferred election: The partition does not exist.",
-        "no preferred election: The topic is being deleted.",
+        "no preferred election: The topic is being deleted",
     ]
 
 
@@ -159,8 +159,7 @@ def test_a_request_that_is_gone_when_it_is_read() -> None:
     cluster.once(read, lambda: cluster.remove_quietly(PATH))
     seen = cluster.seen()
     put_election(cluster, T0)
-    assert seen.writes() == []
-    assert isinstance(seen.commands[-1], ReadStats)
+    assert seen.writes() == [Delete(PATH, ANY_VERSION)]
     put_election(cluster, T0)
     assert cluster.state("t", 0) == MOVED
 

@@ -107,7 +107,11 @@ def test_a_failover_without_changes_writes_no_state() -> None:
     cluster.create_topic("t", {0: [1, 2]})
     seen = cluster.seen()
     cluster.expire()
-    assert seen.written() == [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH]
+    assert seen.written() == [
+        znodes.CONTROLLER,
+        znodes.CONTROLLER_EPOCH,
+        znodes.PREFERRED_ELECTION,
+    ]
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
 
 
@@ -147,7 +151,8 @@ def test_old_notifications_are_deleted_unread() -> None:
     seen = cluster.seen()
     cluster.start()
     deleted = [one for one in seen.writes() if isinstance(one, Delete)]
-    assert deleted == [Delete(log_dir, ANY_VERSION), Delete(isr, ANY_VERSION)]
+    request = Delete(znodes.PREFERRED_ELECTION, ANY_VERSION)
+    assert deleted == [Delete(log_dir, ANY_VERSION), Delete(isr, ANY_VERSION), request]
     assert seen.notices() == []
 
 

@@ -3,7 +3,8 @@
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, LeaderAndIsrRequest
-from replay.world.requests import CreateSequential, GetChildren
+from controller.core.operations import CreateSequential
+from replay.world.requests import GetChildren
 from tests.core.cluster import Cluster
 
 Errors = list[tuple[str, int, int]]

@@ -36,6 +36,7 @@ from tests.core.reassigning import (
 
 UNKNOWN = ("nobody", 0)
 T1, T4 = ("t", 1), ("t", 4)
+_EMPTY = "Empty replica list specified in partition reassignment."
 
 
 # The API ----------------------------------------------------------------------------------------
@@ -44,22 +45,34 @@ T1, T4 = ("t", 1), ("t", 4)
 @pytest.mark.parametrize(
     ("name", "target", "error", "message"),
     [
-        (T0, [], codes.INVALID_REPLICA_ASSIGNMENT, "The replica list is empty."),
-        (T0, [-1, -1], codes.INVALID_REPLICA_ASSIGNMENT, "A replica is named twice: [-1, -1]."),
-        (T0, [99, -2], codes.INVALID_REPLICA_ASSIGNMENT, "A broker id is negative: [99, -2]."),
+        (T0, [], codes.INVALID_REPLICA_ASSIGNMENT, _EMPTY),
         (
             T0,
-            [99, 3],
+            [-1, -1],
             codes.INVALID_REPLICA_ASSIGNMENT,
-            "These brokers are not alive: [99]; alive are [1, 2, 3].",
+            "Duplicate replica ids in partition reassignment replica list: ArrayBuffer(-1, -1)",
+        ),
+        (
+            T0,
+            [99, -2],
+            codes.INVALID_REPLICA_ASSIGNMENT,
+            "Invalid broker id in replica list: ArrayBuffer(99, -2)",
+        ),
+        (
+            T0,
+            [99, 1, 3],
+            codes.INVALID_REPLICA_ASSIGNMENT,
+            "Replica assignment has brokers that are not alive. Replica list: ArrayBuffer(99, 3), "
+            "live broker list: Set(1, 2, 3)",
         ),
         (
             UNKNOWN,
             [99],
             codes.INVALID_REPLICA_ASSIGNMENT,
-            "These brokers are not alive: [99]; alive are [1, 2, 3].",
+            "Replica assignment has brokers that are not alive. Replica list: ArrayBuffer(99), "
+            "live broker list: Set(1, 2, 3)",
         ),
-        (UNKNOWN, [], codes.INVALID_REPLICA_ASSIGNMENT, "The replica list is empty."),
+        (UNKNOWN, [], codes.INVALID_REPLICA_ASSIGNMENT, _EMPTY),
         (UNKNOWN, [1], codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
         (T4, [1], codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
         (T0, None, codes.NO_REASSIGNMENT_IN_PROGRESS, ""),
@@ -89,6 +102,12 @@ def test_SU_28_targets_are_judged_in_kafkas_order(
     assert answer.partitions == (PartitionAnswer(*name, error, message),)
     assert seen.written() == []
     assert assignment(cluster) == "1,2"
+
+
+def test_more_than_four_live_brokers_are_another_set_of_scala() -> None:
+    cluster = cluster_of(5, 1, 2)
+    told = ask(cluster, (T0, [99])).partitions[0].message
+    assert told.endswith("live broker list: HashSet(1, 2, 3, 4, 5)")
 
 
 def test_a_broker_that_shuts_down_is_no_target() -> None:

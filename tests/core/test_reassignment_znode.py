@@ -149,6 +149,22 @@ def test_after_its_end_the_next_request_is_watched_for(rules: str) -> None:
     catch_up(cluster, 2)
     assert request(cluster) is None
     assert ReadStats((znodes.REASSIGN_PARTITIONS,), watch=True) in seen.commands
+    put_request(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,2 adding 3 removing 2"
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_after_a_deletion_by_hand_the_next_end_looks_for_the_next_request(rules: str) -> None:
+    """KB 7.6.1: looking for entries to take out sets the watch that the deletion has used up, on
+    servers whose watches fire once."""
+    cluster = cluster_of(3, 1, rules=rules)
+    put_request(cluster, {T0: [2]})
+    cluster.remove(znodes.REASSIGN_PARTITIONS)
+    seen = cluster.seen()
+    catch_up(cluster, 2)
+    assert ReadStats((znodes.REASSIGN_PARTITIONS,), watch=True) in seen.commands
+    put_request(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,2 adding 3 removing 2"
 
 
 def test_cancelling_takes_the_entry_out() -> None:

@@ -267,6 +267,25 @@ def test_the_own_id_is_taken_out_of_an_added_partition() -> None:
     assert_never_told_of_the_daemon(cluster)
 
 
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+@pytest.mark.parametrize("added", [{}, {2: [DAEMON, 2]}])
+def test_the_own_id_is_taken_out_of_a_known_partition(
+    rules: str, added: dict[int, list[int]]
+) -> None:
+    """Brokers are told nothing of what is written by hand, but the next controller would be."""
+    cluster = Cluster(1, 2, rules=rules).start()
+    cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1, DAEMON], 1: [1], **added})
+    replicas = {number: one.replicas for number, one in cluster.topic("t").assignments.items()}
+    assert replicas == {0: (1, 2), 1: (1,), **{number: (1, 2) for number in added}}
+    assert cluster.partition("t", 0).replicas == (1, 2)
+    assert cluster.partition("t", 1).replicas == (2, 1)
+    assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
+    assert seen.written().count(znodes.topic_path("t")) == 1
+    assert_never_told_of_the_daemon(cluster)
+
+
 def test_the_own_id_is_taken_out_of_what_a_failover_finds() -> None:
     cluster = Cluster(1, 2)
     cluster.change_topic_quietly("t", {0: [DAEMON], 1: [2, DAEMON]})

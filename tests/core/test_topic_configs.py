@@ -5,6 +5,7 @@ tests/api/test_real_admin_answers.py asks a stock controller for the same, for e
 
 import pytest
 
+from controller.core.releases import OLDEST, Release
 from controller.core.topic_configs import (
     BROKER_KEYS,
     OF_BROKER,
@@ -15,7 +16,9 @@ from controller.core.topic_configs import (
     problem_with,
     validate,
 )
+from tests.core.test_releases import OFFERED
 
+RELEASES = list(OFFERED)
 REPLICAS = "leader.replication.throttled.replicas"
 ZOOKEEPER_MODE = (
     "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under "
@@ -130,6 +133,71 @@ def test_what_kafka_takes_is_taken(name: str, text: str) -> None:
     assert validate({name: text}, {}) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "since"),
+    [
+        ("remote.storage.enable", (3, 0)),
+        ("local.retention.ms", (3, 0)),
+        ("local.retention.bytes", (3, 0)),
+        ("message.timestamp.before.max.ms", (3, 6)),
+        ("message.timestamp.after.max.ms", (3, 6)),
+        ("compression.gzip.level", (3, 8)),
+        ("compression.lz4.level", (3, 8)),
+        ("compression.zstd.level", (3, 8)),
+        ("remote.log.copy.disable", (3, 9)),
+        ("remote.log.delete.on.disable", (3, 9)),
+    ],
+)
+def test_brokers_of_an_earlier_release_do_not_know_a_configuration(
+    name: str, since: Release
+) -> None:
+    default = next(one.default for one in TOPIC_CONFIGS if one.name == name)
+    earlier = RELEASES[RELEASES.index(since) - 1]
+    assert validate({name: default}, {}, earlier) == f"Unknown topic config name: {name}"
+    assert validate({name: default}, {}, since) is None
+
+
+def test_local_retention_without_remote_storage() -> None:
+    """LogConfig.RemoteLogConfig of 3.0 to 3.5 looks at it whenever a topic is read."""
+    problem = (
+        "Invalid value -1 for configuration local.retention.ms: "
+        "Value must not be -1 as retention.ms value is set as 5."
+    )
+    overrides = {"retention.ms": "5", "local.retention.ms": "-1"}
+    assert validate(overrides, {}, (3, 5)) == problem
+    assert validate(overrides, {}, (3, 6)) is None
+    assert "not be more than" in str(validate({"local.retention.bytes": "5"}, {}, (3, 5)))
+    assert validate({"local.retention.bytes": "-1"}, {}, (3, 5)) is None
+
+
+def test_brokers_of_2_4_know_all_others() -> None:
+    kept = {one.name: one.default for one in TOPIC_CONFIGS if one.since == OLDEST}
+    assert len(kept) == 26
+    assert validate(kept | {"message.format.version": "2.4"}, {}, OLDEST) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "oldest", "is_known"),
+    [
+        ("2.8", (2, 8), True),
+        ("2.8-IV1", (2, 8), True),
+        ("0.10.0-IV1", (2, 4), True),
+        ("3.0-IV0", (2, 8), False),
+        ("3.5", (2, 8), False),
+        ("3.5", (3, 4), False),
+        ("3.5", (3, 5), True),
+        ("4.0-IV1", (3, 8), False),
+        ("4.0-IV1", (3, 9), True),
+    ],
+)
+def test_brokers_do_not_know_message_formats_of_later_releases(
+    text: str, oldest: Release, is_known: bool
+) -> None:
+    told = f"Invalid value {text} for configuration message.format.version: "
+    told += f"Version {text} is not a valid version"
+    assert validate({"message.format.version": text}, {}, oldest) == (None if is_known else told)
+
+
 def test_of_several_bad_values_the_first_of_kafkas_order_is_told() -> None:
     overrides = {"retention.ms": "x", "segment.bytes": "y"}
     assert "segment.bytes" in str(validate(overrides, {}))
@@ -208,6 +276,68 @@ def test_the_message_format_is_ignored_from_3_0_on(protocol: str | None, value: 
     if protocol:
         settings["inter.broker.protocol.version"] = protocol
     assert told("message.format.version", {}, settings) == (value, OF_BROKER)
+
+
+REMOTE_STORAGE = {
+    *("remote.storage.enable", "local.retention.ms", "local.retention.bytes"),
+}
+SINCE_3_6 = {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms", *REMOTE_STORAGE}
+SINCE_3_8 = {f"compression.{one}.level" for one in ("gzip", "lz4", "zstd")}
+SINCE_3_9 = {"remote.log.copy.disable", "remote.log.delete.on.disable"}
+
+
+@pytest.mark.parametrize(
+    ("release", "untold"),
+    [
+        ((3, 9), set()),
+        ((3, 8), SINCE_3_9),
+        ((3, 6), SINCE_3_8 | SINCE_3_9),
+        ((3, 5), SINCE_3_6 | SINCE_3_8 | SINCE_3_9),
+        ((2, 4), SINCE_3_6 | SINCE_3_8 | SINCE_3_9),
+    ],
+)
+def test_an_older_controller_tells_of_what_it_has(release: Release, untold: set[str]) -> None:
+    names = {one.name for one in effective({}, {}, release)}
+    assert names == {one.name for one in TOPIC_CONFIGS} - untold
+
+
+@pytest.mark.parametrize(("release", "told"), [((3, 5), ["+5"]), ((3, 6), ["5"]), ((2, 8), [])])
+def test_remote_storage_is_told_as_given_before_3_6(release: Release, told: list[str]) -> None:
+    """Kafka kept these for itself, unless a topic has them."""
+    entries = effective({"local.retention.ms": "+5"}, {}, release)
+    assert [one.value for one in entries if one.name == "local.retention.ms"] == told
+
+
+@pytest.mark.parametrize(
+    ("release", "settings", "value"),
+    [
+        ((2, 8), {}, "2.8-IV1"),
+        ((2, 4), {"inter.broker.protocol.version": "2.4"}, "2.4-IV1"),
+        ((2, 8), {"inter.broker.protocol.version": "2.4"}, "2.8-IV1"),
+        ((2, 8), {"log.message.format.version": "2.3"}, "2.3-IV1"),
+        ((3, 0), {"inter.broker.protocol.version": "3.0"}, "3.0-IV1"),
+    ],
+)
+def test_before_3_0_the_message_format_is_by_default_that_of_the_release(
+    release: Release, settings: dict[str, str], value: str
+) -> None:
+    found = {one.name: one.value for one in effective({}, settings, release)}
+    assert found["message.format.version"] == value
+
+
+@pytest.mark.parametrize(
+    ("release", "settings", "value"),
+    [
+        ((2, 4), {}, "1000012"),
+        ((2, 5), {}, "1048588"),
+        ((2, 4), {"message.max.bytes": "5"}, "5"),
+    ],
+)
+def test_the_default_size_of_a_message_grew_with_2_5(
+    release: Release, settings: dict[str, str], value: str
+) -> None:
+    found = {one.name: one.value for one in effective({}, settings, release)}
+    assert found["max.message.bytes"] == value
 
 
 def test_limits_of_timestamps_fall_back_to_the_older_one() -> None:

@@ -86,8 +86,8 @@ class Asked(Eventful):
     def check(self) -> None:
         """Each request that waits has a timer that runs, and that only."""
         controller = self.fold.controller
-        waiting = controller.context.waiting
-        assert list(controller.timed.values()) == list(waiting)
+        waiting = [*controller.context.waiting, *controller.context.announcing]
+        assert sorted(controller.timed.values()) == sorted(waiting)
         told = [one.request for one in answers(self) if one.request in self.asked]
         assert sorted([*told, *waiting]) == list(self.asked)
 

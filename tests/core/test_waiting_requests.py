@@ -6,7 +6,10 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import AnswerElectLeaders
+from controller.core.commands import (
+    AnswerElectLeaders,
+    AnswerLater,
+)
 from controller.core.events import ApiRequest, ElectLeadersReceived, TimerFired
 from controller.core.procedures import waiting_requests
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -267,6 +270,27 @@ def test_an_answer_at_once_ends_the_time() -> None:
     create(cluster, new_topic("t", 1, 1))
     delete(cluster, "t")
     assert timers(seen) == []
+
+
+# Many -------------------------------------------------------------------------------------------
+
+
+def test_of_too_many_who_has_waited_longest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So there is room for others, whoever waits, and however long."""
+    monkeypatch.setattr(waiting_requests, "WAITING_MAX", 2)
+    cluster = Cluster(1).start()
+    for number in (1, 2, 3):
+        lost = [new_topic(f"t{number}", given={0: [DEAD]})]
+        cluster.happen(CreateTopicsReceived(number, 7, TIMEOUT_MS, False, lost), "api:1")
+    assert coded(cluster) == [("t1", codes.REQUEST_TIMED_OUT)]
+    cluster.start_broker(DEAD)
+    assert [one.request for one in answers(cluster)] == [1, 2, 3]
+
+
+@waiting
+def test_the_endpoint_is_told_that_a_request_waits(begin: Callable[[], Cluster]) -> None:
+    said = [one.command for one in begin().commands()]
+    assert [one for one in said if isinstance(one, AnswerLater)] == [AnswerLater(1)]
 
 
 # The end of the term ----------------------------------------------------------------------------

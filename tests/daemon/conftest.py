@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.daemon.scene import BROKER_CONFIG, Scene
 from tools.lab import Lab
+from tools.lab.shared import shared_cluster
 
 
 @asynccontextmanager
@@ -22,17 +22,9 @@ async def staged(lab: Lab, folder: Path, chroot: str = "") -> AsyncIterator[Scen
 @pytest.fixture(scope="module")
 def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """ZooKeeper and three stock brokers at inter.broker.protocol.version 2.6."""
-    lab = Lab(tmp_path_factory.mktemp("cluster"))
-
-    async def start() -> None:
-        await lab.start_zookeeper()
-        await lab.start_brokers(3, inter_broker_protocol="2.6", config=BROKER_CONFIG)
-
-    try:
-        anyio.run(start)
+    folder = tmp_path_factory.mktemp("cluster")
+    with shared_cluster(folder, 3, inter_broker_protocol="2.6", config=BROKER_CONFIG) as lab:
         yield lab
-    finally:
-        lab.close()
 
 
 @pytest.fixture

@@ -45,11 +45,17 @@ class NoEndpoint:
     def answer(self, answer: ApiAnswer) -> None:
         """Nobody can have asked."""
 
+    def answer_later(self, request: int) -> None:
+        """Nobody can have asked."""
+
     def set_brokers(self, brokers: Sequence[Broker]) -> None:
         """Nothing is passed on."""
 
     async def run(self) -> None:
         """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nobody waits for an answer."""
 
 
 class Stored(NamedTuple):

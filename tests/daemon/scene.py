@@ -120,6 +120,16 @@ class Scene:
         await timed(told, f"refold tells {code}")
         return found[0]
 
+    async def until_said(self, daemon: Refold, message: str, log: str) -> None:
+        """Wait until the daemon has said this of a log."""
+
+        async def said() -> bool:
+            return any(
+                one["message"] == message and one.get("log") == log for one in daemon.messages()
+            )
+
+        await timed(said, f"refold says {message!r} of {log}")
+
     @contextmanager
     def brokers_paused(self) -> Iterator[None]:
         """No broker does anything meanwhile: none of them is the first to take a free role.

@@ -15,7 +15,6 @@ LONG_SESSION_MS = 20_000
 LASTING = BROKER_CONFIG | {"zookeeper.session.timeout.ms": "6000", "min.insync.replicas": "1"}
 
 
-@pytest.mark.ci
 async def test_zookeeper_is_killed_and_comes_back_within_the_session(
     lab: Lab, tmp_path: Path
 ) -> None:
@@ -62,7 +61,6 @@ async def test_a_chroot_and_a_server_that_is_not_there(lab: Lab, tmp_path: Path)
         await scene.until_stock_controller()
 
 
-@pytest.mark.ci
 async def test_the_oldest_zookeeper_and_brokers(tmp_path: Path) -> None:
     """ZooKeeper 3.5.9 has neither multiRead nor addWatch."""
     async with Lab(tmp_path / "lab", kafka="2.8.2") as lab:

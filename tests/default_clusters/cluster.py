@@ -8,16 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import anyio
 from aiokafka import AIOKafkaProducer
 
 from tests.daemon.scene import Scene, timed
 from tools.lab import KafkaBroker, Lab
+from tools.lab.kafka_tools import run_main_class
 from tools.lab.ports import HOST, free_port
 from tools.lab.refold import Refold, run
 from tools.lab.traffic import Traffic
-from tools.setup.jars import fetch
-from tools.setup.java import find_java
 
 PROTOCOL = "inter.broker.protocol.version"
 LATEST_PROTOCOL = "3.9"
@@ -123,15 +121,6 @@ async def until_more(traffic: Traffic, records: int = 50) -> None:
 
 async def tool(lab: Lab, main_class: str, *arguments: str, given: str = "") -> str:
     """What one of Kafka's own tools prints when it reads `given`; it must end well."""
-    jars = await anyio.to_thread.run_sync(fetch, f"kafka-{lab.kafka}")
-    process = await asyncio.create_subprocess_exec(
-        str(find_java()),
-        *("-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", str(jars / "*"), main_class),
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, problems = await process.communicate(given.encode())
-    assert process.returncode == 0, (output + problems).decode()
-    return output.decode()
+    said = await run_main_class(lab.kafka, main_class, *arguments, given=given)
+    assert said.status == 0, said.output + said.problems
+    return said.output

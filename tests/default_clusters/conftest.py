@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL, DefaultScene
 from tools.lab import Lab
 from tools.lab.lab import LATEST_KAFKA
+from tools.lab.shared import shared_cluster
 
 
 @asynccontextmanager
@@ -36,17 +36,10 @@ def shared_lab(
 ) -> Iterator[Lab]:
     """ZooKeeper and three stock brokers of these versions."""
     kafka, protocol = versions
-    lab = Lab(tmp_path_factory.mktemp("cluster"), kafka=kafka)
-
-    async def start() -> None:
-        await lab.start_zookeeper()
-        await lab.start_brokers(3, inter_broker_protocol=protocol, config=BROKER_CONFIG)
-
-    try:
-        anyio.run(start)
+    folder = tmp_path_factory.mktemp("cluster")
+    options = {"inter_broker_protocol": protocol, "config": BROKER_CONFIG}
+    with shared_cluster(folder, 3, kafka=kafka, **options) as lab:
         yield lab
-    finally:
-        lab.close()
 
 
 @pytest.fixture

@@ -82,6 +82,19 @@ async def test_kafkas_own_tools(scene: DefaultScene, daemon: Refold) -> None:
     assert await daemon.stop() == 0
 
 
+async def test_its_settings_as_a_broker_tells_them(scene: DefaultScene, daemon: Refold) -> None:
+    asked = ("--bootstrap-server", scene.own_address, "--describe", "--entity-type", "brokers")
+    named = (*asked, "--entity-name", str(OWN_ID))
+    told = await tool(scene.lab, "kafka.admin.ConfigCommand", *named, "--all")
+    synonym = f"synonyms={{STATIC_BROKER_CONFIG:broker.id={OWN_ID}}}"
+    assert f"broker.id={OWN_ID} sensitive=false {synonym}" in told
+    assert "delete.topic.enable=true" in told
+    assert "broker.rack=null" in told
+    # None of them is dynamic, which is all that is shown without --all.
+    assert "=" not in await tool(scene.lab, "kafka.admin.ConfigCommand", *named)
+    assert await daemon.stop() == 0
+
+
 async def test_a_standby_in_the_bootstrap_list_sends_clients_on(scene: DefaultScene) -> None:
     """It knows no broker to pass anything on to before its first take-over. An answer without the
     APIs that a client needs would end it there."""

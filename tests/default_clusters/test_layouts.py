@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import anyio
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
@@ -14,6 +13,7 @@ from tests.default_clusters.conftest import staged
 from tools.lab import Lab
 from tools.lab.ports import HOST
 from tools.lab.refold import Refold
+from tools.lab.shared import shared_cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 
@@ -30,19 +30,15 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Three brokers, each in a rack of its own, that talk to each other on the first listener."""
-    lab = Lab(tmp_path_factory.mktemp("cluster"))
-
-    async def start() -> None:
-        await lab.start_zookeeper()
-        await lab.start_brokers(
-            3, chroot=CHROOT, listeners=(BROKERS, CLIENTS), racks=RACKS, config=BROKER_CONFIG
-        )
-
-    try:
-        anyio.run(start)
+    with shared_cluster(
+        tmp_path_factory.mktemp("cluster"),
+        3,
+        chroot=CHROOT,
+        listeners=(BROKERS, CLIENTS),
+        racks=RACKS,
+        config=BROKER_CONFIG,
+    ) as lab:
         yield lab
-    finally:
-        lab.close()
 
 
 @pytest.fixture

@@ -1,7 +1,10 @@
-"""Brokers before Kafka 3.0, which look for their controller in ZooKeeper when they stop."""
+"""Brokers before Kafka 3.0: they look for their controller in ZooKeeper when they stop, and break
+on configurations that they do not know."""
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from tests.daemon.scene import timed
 from tests.default_clusters.cluster import DefaultScene, until_more
 from tools.lab.traffic import Traffic
 
@@ -12,6 +15,7 @@ pytestmark = [
 ]
 
 TOPIC = "old"
+INVALID_CONFIG = 40
 
 
 async def test_a_broker_stops_without_the_controller(scene: DefaultScene) -> None:
@@ -34,3 +38,39 @@ async def test_a_broker_stops_without_the_controller(scene: DefaultScene) -> Non
         assert await scene.events("alter_partition_received"), "for the ISR it asks the endpoint"
         assert await traffic.finish() == set()
     assert await daemon.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("message.format.version", "3.5", "Version 3.5 is not a valid version"),
+        ("local.retention.ms", "5", "Unknown topic config name: local.retention.ms"),
+    ],
+)
+async def test_what_they_cannot_read_is_not_written(
+    scene: DefaultScene, name: str, value: str, told: str
+) -> None:
+    """Partitions of other topics would go with it, and the broker would not start again."""
+    daemon = await scene.controlling()
+    await timed(lambda: offered_by(scene, 3), "all brokers have told what they offer")
+    admin = AIOKafkaAdminClient(bootstrap_servers=scene.own_address)
+    await admin.start()
+    try:
+        refused = NewTopic("refused", -1, -1, {0: [1, 2]}, {name: value})
+        taken = NewTopic(f"old-{name}", -1, -1, {0: [1, 2]}, {"message.format.version": "2.8"})
+        answer = await admin.create_topics([refused, taken], timeout_ms=30_000)
+    finally:
+        await admin.close()
+    errors = {topic: (code, text) for topic, code, text in answer.topic_errors}
+    code, text = errors["refused"]
+    assert code == INVALID_CONFIG
+    assert told in text
+    assert errors[f"old-{name}"] == (0, None)
+    assert await scene.view.topic("refused") is None
+    await scene.until_in_sync(f"old-{name}", 2)
+    assert await daemon.stop() == 0
+
+
+async def offered_by(scene: DefaultScene, brokers: int) -> bool:
+    """Whether so many brokers have told what they offer."""
+    return len(await scene.events("versions_offered")) >= brokers

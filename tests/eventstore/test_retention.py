@@ -1,9 +1,12 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from eventstore.errors import LogCorrupt
 from eventstore.folders import run_folder
+from eventstore.mirror.outbox import Position
+from eventstore.mirror.progress import Progress, is_mirrored, write_progress
 from eventstore.reader import LogReader
 from eventstore.retention import retain
 from eventstore.snapshots import latest_snapshot, put_snapshot, read_snapshot
@@ -50,6 +53,23 @@ def test_by_size_the_oldest_log_goes_first_and_whole(tmp_path: Path) -> None:
 def test_no_limit_removes_nothing(tmp_path: Path) -> None:
     write_log(tmp_path / "run-1")
     assert retain(tmp_path, None, None, START_NS * 2) == []
+
+
+def test_what_is_not_mirrored_stays(tmp_path: Path) -> None:
+    """And what comes after it in its log; with all of it the folder goes, too."""
+    log = with_snapshots(write_log(tmp_path / "run-1", 12, segment_bytes=1), 3, 6, 9)
+    place = Progress("t", 0, 17, Position(4, 6, 3))
+    write_progress(log, place)
+
+    def is_held(segment: Path) -> bool:
+        return not is_mirrored(segment, "t")
+
+    removed = retain(tmp_path, 0, None, START_NS, is_held=is_held)
+    assert [path.name[:20].lstrip("0") for path in removed] == ["1"]
+    assert retain(tmp_path, 0, None, START_NS, is_held=lambda one: not is_mirrored(one, "u")) == []
+    write_progress(log, structs.replace(place, is_whole=True))
+    retain(tmp_path, 0, None, START_NS, is_held=is_held)
+    assert not log.exists()
 
 
 def test_a_living_log_is_its_own_daemons_business(tmp_path: Path) -> None:

@@ -23,6 +23,20 @@ def tree(epoch: int) -> Tree:
     }
 
 
+def credential(of: str) -> Tree:
+    """A cluster where a user has a credential with that much of everything."""
+    config = {
+        "producer_byte_rate": "5",
+        "SCRAM-SHA-256": f"salt={of},stored_key={of},iterations=4096",
+    }
+    return tree(1) | {"/config/users/ann": Znode({"version": 1, "config": config}, 0, False)}
+
+
+def test_of_a_credential_its_form_counts() -> None:
+    assert differences(credential("eHg="), credential("eXk=")) == []
+    assert len(differences(credential("eHg="), credential("eXl5eQ=="))) == 1
+
+
 def test_ids_ports_and_epochs_of_the_run_are_none() -> None:
     assert differences(tree(1), tree(2)) == []
 

@@ -1,6 +1,7 @@
 """The whole tree of a ZooKeeper, and how the trees of two runs of one incident differ."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -9,6 +10,8 @@ from aiozk.exc import NoNode
 
 TOPIC_ID_LENGTH = 22
 _NOT_KAFKAS = ("/zookeeper",)
+_SALT = re.compile(r"salt=[^,]+")
+_MADE_WITH_IT = re.compile(r"(stored_key|server_key)=([^,]+)")
 _OF_THE_RUN = ("timestamp", "port", "endpoints")
 """Fields of /controller and of brokers' registrations that no two runs have alike."""
 
@@ -134,12 +137,24 @@ def _fields(path: str, znode: Znode, epoch: int) -> Iterator[tuple[str, Any]]:
     elif path == "/latest_producer_id_block" and content:
         # Below IBP 3.0 each broker takes a block when it starts, above it is empty.
         content = _without(content, "broker")
+    elif path.startswith("/config/users/") and content:
+        content = {**content, "config": _without_salts(content["config"])}
     elif path.startswith("/brokers/topics/") and path.endswith("/state"):
         content = _state(content, epoch)
     elif path.startswith("/brokers/topics/") and "topic_id" in (content or {}):
         is_id = len(content["topic_id"]) == TOPIC_ID_LENGTH
         content = {**content, "topic_id": "one of its own" if is_id else content["topic_id"]}
     yield from _flat("data", content)
+
+
+def _without_salts(configs: Mapping[str, str]) -> dict[str, str]:
+    """A user's configuration; of a credential, which is made with a random salt, its form."""
+    return {
+        key: _MADE_WITH_IT.sub(
+            lambda found: f"{found[1]}={len(found[2])} characters", _SALT.sub("salt", value)
+        )
+        for key, value in configs.items()
+    }
 
 
 def _state(content: Mapping[str, Any], epoch: int) -> dict[str, Any]:

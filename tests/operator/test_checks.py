@@ -36,10 +36,11 @@ def cluster(*brokers: Broker, unreadable: tuple[str, ...] = ()) -> ZooKeeperFact
     )
 
 
+ANSWERS = BrokerFacts(broker=1, versions=OFFERED)
 GOOD = Facts(
     zookeeper=cluster(broker(1), broker(2)),
     servers=(ServerFacts(server="zk1:2181", version="3.9.5"),),
-    brokers=(BrokerFacts(broker=1, versions=OFFERED), BrokerFacts(broker=2, versions=OFFERED)),
+    brokers=(ANSWERS, BrokerFacts(broker=2, versions=OFFERED)),
     disk=DiskFacts(folder=Path("/logs"), free_bytes=1 << 40, sync_ms=2.0),
     clock_ahead_ms=12,
 )
@@ -83,6 +84,16 @@ def test_all_is_well() -> None:
             changed(brokers=(BrokerFacts(broker=2, versions=(("LeaderAndIsr", 7, 5),)),)),
             "error",
             "broker 2 offers LeaderAndIsr up to 5, 3.9-IV0 needs 7",
+        ),
+        (
+            changed(brokers=(structs.replace(ANSWERS, policies={"create.topic.policy.x": "a.B"}),)),
+            "error",
+            "broker 1 has create.topic.policy.x=a.B",
+        ),
+        (
+            changed(brokers=(structs.replace(ANSWERS, policies_fault="no answer"),)),
+            "warning",
+            "broker 1 did not tell its policies: no answer",
         ),
         (changed(clock_ahead_ms=-6000), "warning", "6.0 s behind"),
         (changed(clock_ahead_ms=6000), "warning", "6.0 s ahead of"),

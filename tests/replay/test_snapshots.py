@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.core.events import VersionsOffered
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.fingerprint import core_fingerprint
 from controller.log_records import command_record, event_record
@@ -16,6 +17,7 @@ from replay.recorded import UPCASTERS
 from replay.snapshots import make_snapshots
 from replay.verify.verification import verify_decisions
 from replay.world.simulation import Simulation
+from tests.core.test_releases import OFFERED
 from tests.replay.recorded_log import CONFIGURATION, header, incident
 
 
@@ -63,6 +65,16 @@ def test_a_fold_goes_on_from_a_snapshot_as_if_nothing_had_been() -> None:
     simulation.put("/brokers/topics/u", b'{"version":1,"partitions":{"0":[3]}}')
     simulation.stop_broker(3)
     assert simulation.commands() == whole.commands()
+
+
+def test_a_snapshot_knows_the_releases_of_brokers() -> None:
+    simulation = Simulation(CONFIGURATION)
+    simulation.start_broker(1)
+    simulation.connect()
+    [epoch] = simulation.fold.controller.context.channels.values()
+    simulation.happen(VersionsOffered(1, epoch, list(OFFERED[2, 8].items())), "broker:1")
+    loaded = load_snapshot(take_snapshot(simulation.fold), CONFIGURATION)
+    assert loaded.controller.context.releases == {1: (2, 8)}
 
 
 def test_segments_before_a_snapshot_can_go_and_the_rest_still_agrees(tmp_path: Path) -> None:

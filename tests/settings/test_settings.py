@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.core.topic_configs import OF_BROKER, OF_KAFKA
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Loaded, load
@@ -196,7 +197,23 @@ def test_plugins_and_kraft_are_refused_by_name(tmp_path: Path, line: str) -> Non
 
 
 def test_refused_keys_may_be_off(tmp_path: Path) -> None:
-    loaded(tmp_path, "zookeeper.metadata.migration.enable=false\ncreate.topic.policy.class.name=")
+    loaded(tmp_path, "zookeeper.metadata.migration.enable=false\nauthorizer.class.name=")
+
+
+@pytest.mark.parametrize("name", ["server.properties", "refold.toml"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "create.topic.policy.class.name",
+        "alter.config.policy.class.name",
+        "client.quota.callback.class",
+    ],
+)
+def test_a_class_without_a_name_is_refused_as_by_kafka(tmp_path: Path, key: str, name: str) -> None:
+    line = f'{key} = ""' if name.endswith(".toml") else f"{key}="
+    told = problems(tmp_path, line, name=name)
+    assert f"{key}= ({tmp_path / name}" in told
+    assert "no broker would start with it" in told
 
 
 @pytest.mark.parametrize(
@@ -265,6 +282,36 @@ def test_what_new_topics_get_comes_from_a_brokers_file(tmp_path: Path) -> None:
     }
 
 
+def test_what_tools_are_told_of_the_settings(tmp_path: Path) -> None:
+    content = """
+        num.partitions=6
+        log.retention.hours=24
+        refold.log.segment.bytes=2000000
+        ssl.keystore.password=secret
+        inter.broker.protocol.version=2.6
+    """
+    settings, _ = loaded(tmp_path, content)
+    told = {one.name: (one.value, one.source) for one in settings.described}
+    assert list(told) == sorted(told)
+    assert {"broker.id", "delete.topic.enable", "auto.leader.rebalance.enable"} <= told.keys()
+    assert {key: told[key] for key in (*content_keys(content), "log.retention.ms")} == {
+        "num.partitions": ("6", OF_BROKER),
+        "log.retention.hours": ("24", OF_BROKER),
+        "log.retention.ms": (None, OF_KAFKA),
+        "inter.broker.protocol.version": ("2.6", OF_BROKER),
+    }
+    assert told["log.roll.hours"] == ("168", OF_KAFKA)
+    assert told["log.segment.bytes"] == ("1073741824", OF_KAFKA), "not the event log's"
+    assert told["broker.rack"] == (None, OF_KAFKA)
+    assert not any(key.startswith("refold.") or "secret" in str(told[key]) for key in told)
+
+
+def content_keys(content: str) -> list[str]:
+    """The keys that a file gives and tools may be told."""
+    keys = [line.strip().partition("=")[0] for line in content.splitlines() if line.strip()]
+    return [key for key in keys if not key.startswith(("refold.", "ssl."))]
+
+
 def test_without_them_new_topics_get_kafkas_defaults(tmp_path: Path) -> None:
     configuration = loaded(tmp_path)[0].configuration()
     assert (configuration.num_partitions, configuration.default_replication_factor) == (1, 1)
@@ -284,3 +331,11 @@ def test_a_policy_is_refused_with_what_to_do(tmp_path: Path, policy: str) -> Non
     told = problems(tmp_path, f"{policy}.policy.class.name=org.example.Policy")
     assert f"{policy}.policy.class.name=org.example.Policy" in told
     assert "Take it out of the daemon's file" in told
+
+
+def test_reassignments_are_interruptible_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    assert loaded(tmp_path).settings.configuration().has_kip_236
+    assert not loaded(tmp_path, "kip-236.enable=false").settings.configuration().has_kip_236
+    environment = {**NEEDED, "REFOLD_KIP_236_ENABLE": "false"}
+    assert not loaded(tmp_path, environment=environment).settings.configuration().has_kip_236
+    assert not loaded(tmp_path, "refold.rules=kafka").settings.configuration().has_kip_236

@@ -12,13 +12,10 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from tests.stock_tools.plain_words import of_client
 from tests.stock_tools.stage import Stage
-from tests.stock_tools.steps import AS_OF_39, Reason, Row, version_of
+from tests.stock_tools.steps import Row
 
 OPEN_FIELDS = ("topic_id", "throttle_time_ms", "correlation_id", "cluster_id")
 """What two runs do not have alike, or an answer has for its carriage."""
-
-CONFIGURATIONS_SINCE = (3, 9)
-"""What a topic can be configured with at present."""
 
 OPEN_ORDERS = ("isr", "isr_nodes")
 
@@ -59,9 +56,9 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
     bootstrap = stage.words()["brokers"].split(",")
     client = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=bootstrap)
 
-    async def ask(asked: str, call: Callable[[], Any], reason: Reason | None = None) -> None:
+    async def ask(asked: str, call: Callable[[], Any]) -> None:
         answer = await _answered(asyncio.to_thread(call))
-        rows.append(Row("kafka-python", asked, of_client(answer, stage), reason))
+        rows.append(Row("kafka-python", asked, of_client(answer, stage)))
 
     made = {
         "kp": {"assignments": {0: [1, 2], 1: [2, 3]}, "configs": {"retention.ms": "1000"}},
@@ -79,7 +76,6 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
                 lambda validate_only=validate_only: client.create_topics(  # type: ignore[misc]
                     made, validate_only=validate_only, raise_errors=False
                 ),
-                AS_OF_39 if version_of(stage) < CONFIGURATIONS_SINCE else None,
             )
         await stage.settled()
         await ask("describe_cluster", lambda: _node_of_controller(client.describe_cluster(), stage))

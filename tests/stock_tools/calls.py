@@ -6,7 +6,15 @@ import re
 from tests.daemon.scene import OWN_ID
 from tests.stock_tools.plain_words import without_daemon
 from tests.stock_tools.stage import STOCK, Stage
-from tests.stock_tools.steps import AS_OF_39, OLDEST, Call, Deed, Reason, Row, Shape
+from tests.stock_tools.steps import (
+    OLDEST,
+    WORDS_OF_39,
+    Call,
+    Deed,
+    Reason,
+    Row,
+    Shape,
+)
 
 NODE = Reason(
     "one more node",
@@ -14,12 +22,7 @@ NODE = Reason(
     "is asked, too. Without its own lines the output is the same.",
     without_daemon,
 )
-NO_SCRAM = Reason(
-    "no SCRAM",
-    "SCRAM credentials are not offered (docs/endpoint.md).",
-    lambda said: "",
-)
-REASONS = (NODE, NO_SCRAM, AS_OF_39)
+REASONS = (NODE, WORDS_OF_39)
 
 
 def topics(arguments: str, *, via: str = "brokers", alike_since: tuple[int, int] = OLDEST) -> Call:

@@ -33,6 +33,8 @@ END = "<!-- end of the matrix -->\n"
 SAME, OLDER = "same", "-"
 
 _CHANGES = "/config/changes/"
+_USERS = "/config/users/"
+_ONLY_REFOLD = ("/admin/reassignment_requests", "/admin/reassignments")
 _NOT_COMPARED = (
     # Which broker a producer asks first is open, and so how many blocks of ids are taken.
     "/latest_producer_id_block",
@@ -99,9 +101,16 @@ def differing(stock: Tree, refold: Tree) -> list[Difference]:
 
 def _comparable(tree: Tree) -> Tree:
     kept = {path: znode for path, znode in tree.items() if not path.startswith(_NOT_COMPARED)}
+    for path in _ONLY_REFOLD:
+        # The parents of KIP-236's requests; there are none of those.
+        kept.pop(path, None)
     changes = [znode.content for path, znode in tree.items() if path.startswith(_CHANGES)]
     told = sorted(json.dumps(one, sort_keys=True) for one in changes)
     kept[_CHANGES] = Znode(told, 0, False)
+    for path, znode in tree.items():
+        # Before Kafka 3.5 a user's configuration with nothing in it stays.
+        if path.startswith(_USERS) and znode.content and not znode.content["config"]:
+            del kept[path]
     # Before Kafka 3.4 the znode has no KRaft epoch.
     controller = tree["/controller"]
     content = {**controller.content, "version": 2, "kraftControllerEpoch": -1}

@@ -30,8 +30,9 @@ _TOPIC_LINE = re.compile(r"^\t?Topic: (?P<topic>\S+)\t+(Partition: (?P<number>\d
 _ELECTED = re.compile(r"(for partitions )(\S+, .*)")
 _BROKERS = re.compile(r"((?:on|from) brokers )([\d,]+)$", re.MULTILINE)
 _ISR = re.compile(r"(Isr: )([\d,]+)")
-# Which broker a client asks first, and how often it tries, is open.
+# Which broker a client asks first, and how often it tries, is open; but no tool loses refold.
 _OF_THE_NETWORK = ("NetworkClient", "Metadata:", "could not be established", "disconnected")
+_REFOLD, _PORT_OF_REFOLD = "(refold)", "(port of refold)"
 
 
 def of_tool(said: Said, stage: Stage) -> str:
@@ -63,9 +64,13 @@ def plain_lines(text: str) -> list[str]:
 
 
 def _is_of_no_interest(line: str) -> bool:
-    """What a tool tells of its log library, and of its search for a broker that answers."""
+    """What a tool tells of its log library, and of its search for a broker that answers; never of a
+    connection to refold, which answers all the time."""
     return line.startswith("SLF4J: ") or (
-        line.startswith("WARN") and any(one in line for one in _OF_THE_NETWORK)
+        line.startswith("WARN")
+        and any(one in line for one in _OF_THE_NETWORK)
+        and _REFOLD not in line
+        and _PORT_OF_REFOLD not in line
     )
 
 
@@ -73,9 +78,9 @@ def _without_addresses(text: str, stage: Stage) -> str:
     for broker in stage.lab.brokers:
         text = text.replace(broker.connect, f"(broker {broker.broker_id})")
         text = re.sub(rf"\b{broker.port}\b", f"(port of {broker.broker_id})", text)
-    text = re.sub(rf"\b{stage.scene.own_address}\b", "(refold)", text)
+    text = re.sub(rf"\b{stage.scene.own_address}\b", _REFOLD, text)
     _, _, port = stage.scene.own_address.partition(":")
-    text = re.sub(rf"\b{port}\b", "(port of refold)", text)
+    text = re.sub(rf"\b{port}\b", _PORT_OF_REFOLD, text)
     return text.replace(str(stage.folder), "(files)").replace(str(stage.lab.folder), "(lab)")
 
 

@@ -8,7 +8,6 @@ import json
 
 from tests.stock_tools import admin_clients
 from tests.stock_tools.calls import (
-    NO_SCRAM,
     NODE,
     configs,
     controller_by_name,
@@ -21,6 +20,7 @@ from tests.stock_tools.calls import (
     targets,
     topics,
 )
+from tests.stock_tools.credentials import CREDENTIALS
 from tests.stock_tools.plain_words import DICED, proposal
 from tests.stock_tools.stage import HEAVY
 from tests.stock_tools.steps import Call, Change, Deed, Reads, Step
@@ -421,31 +421,18 @@ END: tuple[Step, ...] = (
     Reads((topics("--list"), topics("--describe"))),
 )
 
-LAST: tuple[Step, ...] = (
-    # Only one of the two writes it: the trees are no more compared.
-    Reads(
-        (
-            configs(
-                "--alter --entity-type users --entity-name ann "
-                "--add-config SCRAM-SHA-256=[iterations=4096,password=secret]",
-                reason=NO_SCRAM,
-            ),
-        )
-    ),
-)
-
 SCRIPT: tuple[Step, ...] = (
     *CREATION,
     *LOOKING,
     *TRAFFIC,
     *ALTERATION,
     *CONFIGURATION,
+    *CREDENTIALS,
     *REASSIGNMENT,
     *DELETION,
     *ELECTION,
     *CLIENTS,
     *END,
-    *LAST,
 )
 
 SHORT: tuple[Step, ...] = (
@@ -471,7 +458,9 @@ SHORT: tuple[Step, ...] = (
             reassign("--list"),
         )
     ),
+    CREDENTIALS[1],
+    *CREDENTIALS[3:],
     Change(topics("--delete --topic assigned")),
     *CLIENTS,
 )
-"""What fits into two minutes with both controllers."""
+"""What fits into three minutes with both controllers."""

@@ -21,10 +21,10 @@ class Reason(NamedTuple):
     shape: Shape
 
 
-AS_OF_39 = Reason(
-    "as 3.9",
-    "refold says what a controller of Kafka 3.9 says, whatever the brokers' version: older ones "
-    "have other words for the same error, and other configurations of a topic.",
+WORDS_OF_39 = Reason(
+    "words of 3.9",
+    "The same error and exit status, told as by a controller of Kafka 3.9, whatever the brokers' "
+    "version; this older one has other words for it.",
     outcome,
 )
 OLDEST = (2, 8)
@@ -57,7 +57,7 @@ class Step(Protocol):
 class Call:
     """One run of a tool. Words in braces in its arguments are those of `Stage.words`; {id of T} is
     a topic's id. `since`: the first Kafka version whose tools can do this. `alike_since`: the first
-    one whose controller answers as that of 3.9."""
+    one whose controller has the words of that of 3.9."""
 
     tool: str
     arguments: str
@@ -79,7 +79,7 @@ class Call:
             arguments.append(one.format_map(words))
         said = await stage.tools.run(self.tool, *arguments, given=self.given)
         text = self.shape(of_tool(said, stage))
-        reason = AS_OF_39 if version_of(stage) < self.alike_since else self.reason
+        reason = WORDS_OF_39 if version_of(stage) < self.alike_since else self.reason
         return [Row(self.tool, self.arguments, text, reason)]
 
 

@@ -1,6 +1,7 @@
 """Large requests, many clients, and clients that go away."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import pytest
@@ -12,11 +13,14 @@ from tests.api.client import METADATA, Client, connected
 from tests.daemon.scene import OWN_ID, timed
 from tests.default_clusters.cluster import DefaultScene
 from tests.stock_tools.admin_requests import (
+    CREATE_PARTITIONS,
+    CREATE_PARTITIONS_VERSION,
     CREATE_TOPICS,
     CREATE_TOPICS_VERSION,
     DELETE_TOPICS,
     DELETE_TOPICS_VERSION,
     METADATA_VERSION,
+    create_partitions,
     create_topics,
     delete_topics,
     metadata,
@@ -143,6 +147,78 @@ async def test_one_that_waits_holds_nobody_up(
         deletion = delete_topics(["without-a-broker"])
         await other.ask(DELETE_TOPICS, DELETE_TOPICS_VERSION, deletion)
     assert await daemon.stop() == 0, daemon.last_words()
+
+
+async def test_who_is_answered_may_ask_any_broker(
+    scene: DefaultScene, daemon: Refold, port: int
+) -> None:
+    """Of what was created, grown and deleted each of them knows by then."""
+    async with AsyncExitStack() as stack:
+        ports = [port, *(one.port for one in scene.lab.brokers)]
+        tool, *anybody = [await stack.enter_async_context(Client(one)) for one in (port, *ports)]
+        for number in range(10):
+            name = f"asked-at-once-{number}"
+            answer = await tool.ask(
+                CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics({name: 3}, partitions=3)
+            )
+            assert answer.topics[0].error_code == ErrorCode.none
+            assert [await _led(client, name) for client in anybody] == [3] * 4
+            await tool.ask(CREATE_PARTITIONS, CREATE_PARTITIONS_VERSION, create_partitions(name, 5))
+            assert [await _led(client, name) for client in anybody] == [5] * 4
+            await tool.ask(DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics([name]))
+            assert [await _led(client, name) for client in anybody] == [0] * 4
+    assert await daemon.stop() == 0, daemon.last_words()
+
+
+async def test_a_broker_that_hangs_holds_up_no_client_and_no_answer(
+    scene: DefaultScene, daemon: Refold, port: int
+) -> None:
+    hangs = scene.lab.brokers[2]
+    async with connected(6, port) as clients:
+        for client in clients:
+            await client.ask(METADATA, METADATA_VERSION, metadata())
+        hangs.pause()
+        try:
+            async with asyncio.timeout(8):
+                for client in clients:
+                    await client.ask(METADATA, METADATA_VERSION, metadata())
+            async with asyncio.timeout(5):
+                wanted = create_topics({"beside-one-that-hangs": {0: [1, 2]}})
+                answer = await clients[0].ask(CREATE_TOPICS, CREATE_TOPICS_VERSION, wanted)
+            assert answer.topics[0].error_code == ErrorCode.none
+        finally:
+            hangs.resume()
+    assert await daemon.stop() == 0, daemon.last_words()
+
+
+async def test_who_waits_when_the_daemon_is_ended_is_answered(
+    scene: DefaultScene, daemon: Refold, port: int
+) -> None:
+    async with connected(5, port) as clients:
+        heads = [
+            client.send(
+                CREATE_TOPICS,
+                CREATE_TOPICS_VERSION,
+                create_topics({f"ended-{number}": {0: [99]}}),
+            )
+            for number, client in enumerate(clients)
+        ]
+        await until(lambda: _all_made(scene, len(clients)), 20.0, "all are begun")
+        assert await daemon.stop() == 0, daemon.last_words()
+        for head, client in zip(heads, clients, strict=True):
+            answer = await client.answer_to(head)
+            assert answer.topics[0].error_code == ErrorCode.request_timed_out
+
+
+async def _all_made(scene: DefaultScene, count: int) -> bool:
+    return all([await scene.view.topic(f"ended-{number}") for number in range(count)])
+
+
+async def _led(client: Client, topic: str) -> int:
+    """How many partitions of a topic have a leader, by what a broker says."""
+    seen = await client.ask(METADATA, METADATA_VERSION, metadata())
+    found = [one for one in seen.topics if one.name == topic and not one.error_code]
+    return sum(part.leader_id > 0 for one in found for part in one.partitions)
 
 
 async def _known(client: Client, names: list[str]) -> bool:

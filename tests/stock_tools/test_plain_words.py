@@ -40,6 +40,15 @@ def test_partitions_leaders_and_assignments_are_not(changed: tuple[object, ...])
     )
 
 
+@pytest.mark.parametrize(
+    ("peer", "is_told"),
+    [("(broker 2)", False), ("(refold)", True), ("localhost:(port of refold)", True)],
+)
+def test_of_lost_connections_only_those_to_refold_are_told(peer: str, is_told: bool) -> None:
+    line = f"WARN [AdminClient] Bootstrap broker {peer} disconnected (o.a.k.NetworkClient)"
+    assert bool(plain_lines(line)) is is_told
+
+
 def test_of_diced_replicas_the_spread_is_compared() -> None:
     one = [
         PARTITION.format("diced", 0, 1, "1,2", "1,2"),

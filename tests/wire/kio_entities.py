@@ -23,6 +23,7 @@ _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "int32": st.integers(-(2**31), 2**31 - 1),
     "bool": st.booleans(),
     "string": _TEXTS,
+    "bytes": st.binary(max_size=8) | st.just(bytes(200)),
     "uuid": st.none() | st.uuids().filter(lambda one: one.int != 0),
     "timedelta_i32": st.integers(-(2**31), 2**31 - 1).map(lambda ms: timedelta(milliseconds=ms)),
 }
@@ -70,7 +71,7 @@ def _structure(entity: Any, tags: Iterator[bytes]) -> bytes:
     return found + (next(tags) if flexible else b"")
 
 
-def _length(array: tuple[Any, ...] | None, flexible: bool) -> bytes:
+def _length(array: tuple[Any, ...] | bytes | None, flexible: bool) -> bytes:
     if array is None:
         return b"\0" if flexible else pack(">i", -1)
     return (FLEXIBLE if flexible else LEGACY).array_length(len(array))
@@ -80,6 +81,8 @@ def _primitive(value: Any, kind: str | None, flexible: bool) -> bytes:
     assert kind is not None
     if kind == "string":
         return (FLEXIBLE if flexible else LEGACY).nullable_string(value)
+    if kind == "bytes":
+        return _length(value, flexible) + value
     if kind == "uuid":
         return value.bytes if isinstance(value, UUID) else bytes(16)
     if kind == "timedelta_i32":

@@ -18,9 +18,11 @@ from controller.core.error_codes import (
     INVALID_REQUEST,
     NO_REASSIGNMENT_IN_PROGRESS,
     NOT_CONTROLLER,
+    UNACCEPTABLE_CREDENTIAL,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from controller.core.scram_requests import AnswerAlterUserScramCredentials, UserAnswer
 from controller.core.topic_requests import (
     AnswerCreatePartitions,
     AnswerCreateTopics,
@@ -34,6 +36,7 @@ from controller.core.values import Assignment
 from controller.wire.admin_answers import encode_admin_answer
 from controller.wire.admin_requests import (
     ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
@@ -88,6 +91,14 @@ def test_topics_with_other_configurations_are_told_apart() -> None:
     topics = read(CREATE_TOPICS, 7, AnswerCreateTopics(1, (CREATED, other))).topics
     values = [{each.name: each.value for each in one.configs}["retention.ms"] for one in topics]
     assert values == ["5", "604800000"]
+
+
+def test_an_older_controller_tells_what_it_has() -> None:
+    answer = AnswerCreateTopics(1, (CREATED,), (2, 8))
+    (topic,) = read(CREATE_TOPICS, 7, answer, {"inter.broker.protocol.version": "2.8"}).topics
+    told = {one.name: one.value for one in topic.configs}
+    assert told["message.format.version"] == "2.8-IV1"
+    assert "remote.storage.enable" not in told
 
 
 def test_an_empty_message_is_not_an_absent_one() -> None:
@@ -196,6 +207,15 @@ def test_who_is_not_controller_says_so_of_each_partition_of_an_election(version:
     assert answer.error_code == 0
     answer = read(ELECT_LEADERS, version, AnswerElectLeaders(1, NOT_CONTROLLER))
     assert answer.error_code == NOT_CONTROLLER
+
+
+def test_users_are_answered() -> None:
+    users = (UserAnswer("ann"), UserAnswer("bob", UNACCEPTABLE_CREDENTIAL, "why"))
+    answer = read(ALTER_USER_SCRAM_CREDENTIALS, 0, AnswerAlterUserScramCredentials(1, users))
+    assert [(one.user, one.error_code, one.error_message) for one in answer.results] == [
+        ("ann", 0, None),
+        ("bob", UNACCEPTABLE_CREDENTIAL, "why"),
+    ]
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -18,6 +18,11 @@ from controller.core.events import (
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
+from controller.core.scram_requests import (
+    AlterUserScramCredentialsReceived,
+    ScramDeletion,
+    ScramUpsertion,
+)
 from controller.core.topic_requests import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
@@ -30,6 +35,7 @@ from controller.core.topic_requests import (
 )
 from controller.wire.admin_requests import (
     ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
@@ -46,6 +52,7 @@ from controller.wire.client_requests import (
     encode_request,
 )
 from controller.wire.primitives import unsigned_varint
+from controller.wire.scram import credential_of
 from tests.wire.kio_entities import CLIENT_ID, NO_TAGS, entities, frame_of, tagged_fields
 
 FEWER = settings(max_examples=25, deadline=None)
@@ -90,6 +97,20 @@ def new_topic_of(topic: Any) -> NewTopic:
     )
 
 
+def scram_event_of(request: Any) -> AlterUserScramCredentialsReceived:
+    deletions = [ScramDeletion(one.name, one.mechanism) for one in request.deletions]
+    upsertions = [
+        ScramUpsertion(
+            one.name,
+            one.mechanism,
+            one.iterations,
+            credential_of(one.mechanism, one.salt, one.salted_password, one.iterations),
+        )
+        for one in request.upsertions
+    ]
+    return AlterUserScramCredentialsReceived(NUMBER, 0, deletions, upsertions)
+
+
 def event_of(head: RequestHead, request: Any) -> Any:
     """What a request of kio's asks for."""
     version = head.version
@@ -125,8 +146,9 @@ def event_of(head: RequestHead, request: Any) -> Any:
             kind = "unclean" if getattr(request, "election_type", 0) else "preferred"
             topics = request.topic_partitions
             named = topics and [(one.topic, each) for one in topics for each in one.partitions]
+            partitions = None if topics is None else list(named)
             return ElectLeadersReceived(
-                NUMBER, version, kind, None if topics is None else list(named)
+                NUMBER, version, kind, partitions, milliseconds(request.timeout)
             )
         case key if key == ALTER_PARTITION_REASSIGNMENTS:
             targets = [
@@ -143,6 +165,8 @@ def event_of(head: RequestHead, request: Any) -> Any:
             return ListPartitionReassignmentsReceived(
                 NUMBER, version, None if topics is None else list(named)
             )
+        case key if key == ALTER_USER_SCRAM_CREDENTIALS:
+            return scram_event_of(request)
         case _:
             updates = [
                 FeatureUpdate(
@@ -236,6 +260,10 @@ BODIES_WITH_NULL = {
     "assignments": (RequestHead(CREATE_TOPICS, 7, 5), b"\2\2t" + bytes(6) + b"\0\1\0" + bytes(6)),
     "names": (RequestHead(DELETE_TOPICS, 5, 5), b"\2\0" + bytes(5)),
     "brokers": (RequestHead(CREATE_PARTITIONS, 3, 5), b"\2\2t" + bytes(4) + b"\2\0" + bytes(9)),
+    "a salt": (
+        RequestHead(ALTER_USER_SCRAM_CREDENTIALS, 0, 5),
+        b"\1\2\2u\1" + bytes(4) + b"\0" + b"\2x\0\0",
+    ),
     "partitions": (RequestHead(ELECT_LEADERS, 2, 5), b"\0\2\2t\0" + bytes(6)),
 }
 

@@ -59,6 +59,12 @@ class ClusterView:
         found: dict[str, Any] | None = await self._read(f"/brokers/topics/{topic}")
         return found
 
+    async def config(self, entity: str) -> dict[str, str]:
+        """The dynamic configuration of an entity such as topics/t or brokers/1."""
+        znode = await self._read(f"/config/{entity}")
+        found: dict[str, str] = znode["config"] if znode else {}
+        return found
+
     async def create_topic(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
         """Write a topic's znodes as a broker does; the replicas of each partition by number."""
         partitions = {str(number): list(replicas) for number, replicas in assignment.items()}
@@ -71,6 +77,25 @@ class ClusterView:
     async def overwrite(self, path: str, data: str) -> None:
         """Set the data of a znode."""
         await self._client.set_data(self._root + path, data)
+
+    async def create(self, path: str, data: str = "", *, sequential: bool = False) -> None:
+        """Create a znode."""
+        await self._client.create(self._root + path, data, sequential=sequential)
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is such a znode."""
+        return bool(await self._client.exists(self._root + path))
+
+    async def children(self, path: str) -> list[str]:
+        """The children of a znode; none where it does not exist."""
+        try:
+            return list(await self._client.get_children(self._root + path))
+        except NoNode:
+            return []
+
+    async def content(self, path: str) -> Any:
+        """The JSON of a znode; None where there is none."""
+        return await self._read(path)
 
     async def delete(self, path: str) -> None:
         """Delete a znode."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -74,26 +74,41 @@ class KafkaTools:
 
     async def _run(self, option: str, tool: str, *arguments: str, given: str = "") -> Said:
         jars = await anyio.to_thread.run_sync(_jars, self._kafka)
-        process = await asyncio.create_subprocess_exec(
-            str(find_java()),
-            *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            # Without an archive that fits it starts all the same, and says nothing of it.
-            *("-Xshare:auto", "-Xlog:disable", "-Xlog:all=off", option),
-            f"-Dlog4j.configuration={_LOGGING.as_uri()}",
-            *("-cp", str(jars / "*"), _main_class(jars, tool)),
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(SECONDS_MAX):
-                output, problems = await process.communicate(given.encode())
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return Said(process.returncode or 0, output.decode(), problems.decode())
+        # Without an archive that fits it starts all the same, and says nothing of it.
+        options = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=off", option)
+        return await _run_java(jars, options, _main_class(jars, tool), arguments, given)
+
+
+async def run_main_class(kafka: str, main_class: str, *arguments: str, given: str = "") -> Said:
+    """Run any class of a Kafka version to its end; it reads `given`.
+
+    Raises TimeoutError when it runs for SECONDS_MAX.
+    """
+    jars = await anyio.to_thread.run_sync(_jars, kafka)
+    return await _run_java(jars, (), main_class, arguments, given)
+
+
+async def _run_java(
+    jars: Path, options: Sequence[str], main_class: str, arguments: Sequence[str], given: str
+) -> Said:
+    process = await asyncio.create_subprocess_exec(
+        str(find_java()),
+        *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options),
+        f"-Dlog4j.configuration={_LOGGING.as_uri()}",
+        *("-cp", str(jars / "*"), main_class),
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(SECONDS_MAX):
+            output, problems = await process.communicate(given.encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return Said(process.returncode or 0, output.decode(), problems.decode())
 
 
 @cache

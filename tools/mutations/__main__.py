@@ -3,6 +3,7 @@
 1: a test still passes without the rule. 2: the list, or a test without any mutation, is wrong.
 """
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -59,10 +60,10 @@ def _check_numbers(only: list[int], count: int) -> None:
 def _try(root: Path, mutations: list[tuple[int, Mutation]], jobs: int) -> list[Verdict]:
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         trees = [Path(folder) / str(number) for number in range(jobs)]
-        for tree in trees:
-            tree.mkdir()
-            copy_tree(root, tree)
+        copy_tree(root, trees[0])
         check_unchanged(trees[0], [mutation for _, mutation in mutations])
+        for tree in trees[1:]:
+            shutil.copytree(trees[0], tree)
         verdicts = track(
             try_mutations(trees, mutations),
             "Mutations",

@@ -14,6 +14,7 @@ _COPIED = ("controller", "docs", "eventstore", "replay", "tests", "tools")
 
 def copy_tree(source: Path, target: Path) -> None:
     """Copy what tests need, compiled: a changed file is told from its hash, never by its time."""
+    target.mkdir()
     for name in _COPIED:
         if (source / name).is_dir():
             shutil.copytree(

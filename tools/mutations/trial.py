@@ -16,6 +16,9 @@ import pytest
 from msgspec import Struct
 
 _TEST_SECONDS_MAX = 20
+_FIRST_TEST_SECONDS_MAX = 120
+"""Without a mutation nothing hangs; a busy machine may be slow."""
+
 _ROOMS = ("controller", "eventstore", "replay", "tests", "tools")
 
 
@@ -27,6 +30,8 @@ class Trial(Struct, frozen=True):
 
     failed: tuple[str, ...]
     status: int
+    packages: tuple[str, ...]
+    """Modules that were imported, but for what is under test."""
 
 
 class _Watcher:
@@ -50,17 +55,20 @@ class _Watcher:
             self._session.shouldfail = "every named test has failed"
 
 
-def run_trial(tree: Path, names: Sequence[str], output: Path, result: Connection) -> None:
+def run_trial(
+    tree: Path, names: Sequence[str], output: Path, result: Connection, *, is_first: bool
+) -> None:
     """Run tests in the tree and send the `Trial`; pytest's words go to `output`.
 
-    Only for a process of its own: it changes what the interpreter imports.
+    The first leaves the rewritten tests in the tree, compiled, for those that follow. Only for a
+    process of its own: it changes what the interpreter imports.
     """
     sys.stdout = sys.stderr = output.open("w", encoding="utf-8")
     os.dup2(sys.stdout.fileno(), 1)
     os.dup2(sys.stdout.fileno(), 2)
     os.chdir(tree)
-    sys.dont_write_bytecode = True
-    for module in [one for one in sys.modules if one.partition(".")[0] in _ROOMS]:
+    sys.dont_write_bytecode = not is_first
+    for module in [one for one in sys.modules if _is_under_test(one)]:
         del sys.modules[module]
     sys.path.insert(0, str(tree))
     # The first failure is enough, the same in every run; a smaller one is of no use here.
@@ -73,9 +81,15 @@ def run_trial(tree: Path, names: Sequence[str], output: Path, result: Connection
     )
     hypothesis.settings.load_profile("mutations")
     watcher = _Watcher(names)
-    options = ["-q", "-p", "no:cacheprovider", "--timeout", str(_TEST_SECONDS_MAX)]
+    seconds_max = _FIRST_TEST_SECONDS_MAX if is_first else _TEST_SECONDS_MAX
+    options = ["-q", "-p", "no:cacheprovider", "--timeout", str(seconds_max)]
     # Packages are imported before pytest could rewrite their assertions: none of ours.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     status = pytest.main([*options, *names], plugins=[watcher])
     sys.stdout.flush()
-    result.send_bytes(msgspec.msgpack.encode(Trial(tuple(watcher.failed), int(status))))
+    packages = tuple(one for one in sys.modules if not _is_under_test(one))
+    result.send_bytes(msgspec.msgpack.encode(Trial(tuple(watcher.failed), int(status), packages)))
+
+
+def _is_under_test(module: str) -> bool:
+    return module.partition(".")[0] in _ROOMS

@@ -2,7 +2,8 @@
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -38,12 +39,14 @@ class Verdict(Struct, frozen=True):
 class _Running:
     """One fork at work in a tree."""
 
-    def __init__(self, tree: Path, names: Sequence[str]) -> None:
+    def __init__(self, tree: Path, names: Sequence[str], *, is_first: bool = False) -> None:
         self.tree = tree
         self.output = tree / "pytest.out"
         self._result, sender = _fork.Pipe(duplex=False)
         self.process: BaseProcess = _fork.Process(
-            target=run_trial, args=(tree, names, self.output, sender)
+            target=run_trial,
+            args=(tree, names, self.output, sender),
+            kwargs={"is_first": is_first},
         )
         self.process.start()
         sender.close()
@@ -69,12 +72,18 @@ class _Running:
 
 
 def check_unchanged(tree: Path, mutations: Sequence[Mutation]) -> None:
-    """Run every named test without a mutation. Raises ListingError where one fails."""
+    """Run every named test without a mutation. Raises ListingError where one fails.
+
+    What the tests import of packages, forks that follow find imported.
+    """
     names = list(dict.fromkeys(name for one in mutations for name in one.tests))
-    running = _Running(tree, names)
+    running = _Running(tree, names, is_first=True)
     trial = running.end()
     if trial is None or trial.status != _PASSED:
         raise ListingError(f"the tests fail without any mutation:\n{running.words()}")
+    for name in trial.packages:
+        with suppress(ImportError):
+            import_module(name)
 
 
 def try_mutations(

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, Final, NamedTuple
+
+from msgspec import structs
 
 from controller.api.errors import NoUpstream, Refused, StandsBy
 from controller.api.front.admission import Admission, Worth
@@ -14,11 +17,21 @@ from controller.api.front.lanes import SMALL_BYTES, Lane, Lanes
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.own_answers import answer_about_own_id, answer_here
 from controller.api.front.relay import Relay
-from controller.api.front.routing import Route, route
+from controller.api.front.routing import Route, may_be_repeated, route
 from controller.api.front.streams import until, within
+from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
 from controller.api.limits import Limits
 from controller.core.commands import AnswerAlterPartition, ApiAnswer
+from controller.core.error_codes import REQUEST_TIMED_OUT
+from controller.core.events import AdminRequest, ElectLeadersReceived
+from controller.core.procedures.refusals import refusal
+from controller.core.topic_configs import ConfigEntry
+from controller.core.topic_requests import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+)
 from controller.core.values import Endpoint
 from controller.wire.admin_answers import encode_admin_answer
 from controller.wire.admin_requests import decode_admin_request
@@ -38,7 +51,11 @@ from controller.wire.controller_requests import (
 
 _SIZE_BYTES: Final = 4
 _SMALL_PARTITIONS: Final = 2000
+_WITHOUT_BROKER: Final = VersionTable(None)
 _NOT_WHOLE: Final = "a request did not come as a whole"
+_Timed = (
+    CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived | ElectLeadersReceived
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +69,7 @@ class Shared:
     desk: Desk
     brokers: LiveBrokers
     broker_settings: Mapping[str, str]
+    own_configs: tuple[ConfigEntry, ...]
 
 
 class Begun(NamedTuple):
@@ -181,28 +199,34 @@ class ClientConnection:
         head, desk = request.head, self._shared.desk
         decode = partial(decode_controller_request, head, request.received, desk.number())
         event = await lane.beside(decode) if request.size > SMALL_BYTES else decode()
-        answer = await desk.ask(self._number, event, held.pop_all())
-        encode = partial(encode_answer, head, answer)
-        await self._reply(await lane.beside(encode) if _is_large(answer) else encode())
+        async with desk.taking(desk.ask(self._number, event, held.pop_all())) as answer:
+            encode = partial(encode_answer, head, answer)
+            await self._reply(await lane.beside(encode) if _is_large(answer) else encode())
 
     async def _ask_for_tool(self, begun: Begun, way: Route) -> None:
         """An answer may have to wait for brokers: nothing of the request is held for so long."""
         lane, answer = await self._hand_over(begun, way)
-        settings = self._shared.broker_settings
-        encode = partial(encode_admin_answer, begun.head, await answer, settings)
-        await self._reply(await lane.beside(encode))
+        async with self._shared.desk.taking(answer) as given:
+            settings = self._shared.broker_settings
+            encode = partial(encode_admin_answer, begun.head, given, settings)
+            await self._reply(await lane.beside(encode))
 
     async def _hand_over(self, begun: Begun, way: Route) -> tuple[Lane, asyncio.Future[ApiAnswer]]:
         """Read a tool's request and give it to the controller; only its place is held from then
-        on."""
+        on. Where there is none in time it has timed out."""
+        desk = self._shared.desk
         with ExitStack() as held, ExitStack() as place:
             lane, request = await self._whole(way, begun, held)
             self._shared.admission.asked(self._number, lane.worth)
-            await lane.find_place(request.size, place, request.deadline)
-            desk = self._shared.desk
+            await lane.pay(request.size, request.deadline)
             decode = partial(decode_admin_request, request.head, request.received, desk.number())
             event = await lane.beside(decode)
-            return lane, desk.hand_over(self._number, event, place.pop_all())
+            came_in = request.deadline - self._transfer_seconds_max
+            if await lane.has_place(place, min(request.deadline, came_in + _seconds_max(event))):
+                waited = asyncio.get_running_loop().time() - came_in
+                event = _without(waited, event)
+                return lane, desk.ask(self._number, event, place.pop_all())
+        return lane, desk.refused(refusal(event, REQUEST_TIMED_OUT))
 
     async def _versions(self, request: Begun) -> bytes:
         asked = read_api_versions(request.head, request.received)
@@ -212,7 +236,7 @@ class ClientConnection:
             # The client id of a broker is its broker id: the controller's own are all it needs.
             if not asked.client_id.isdecimal():
                 raise
-            table = VersionTable(None)
+            table = _WITHOUT_BROKER
         return table.answer(request.head, asked)
 
     async def _answer_or_pass_on(self, way: Route, request: Begun, lane: Lane) -> None:
@@ -221,11 +245,14 @@ class ClientConnection:
         if way is Route.HERE:
             answer = answer_here(request.head)
         elif body is not None:
-            answer = answer_about_own_id(request.head, body, self._shared.broker_id)
+            answer = self._about_own_id(request.head, body)
         if answer is None:
             await self._pass_on(request)
         else:
             await self._reply(answer)
+
+    def _about_own_id(self, head: RequestHead, body: Any) -> bytes | None:
+        return answer_about_own_id(head, body, self._shared.broker_id, self._shared.own_configs)
 
     async def _decoded(self, request: Begun, lane: Lane) -> Any | None:
         """The body of a request; None where it is of a later time, which a broker may know."""
@@ -236,17 +263,39 @@ class ClientConnection:
 
     async def _pass_on(self, request: Begun) -> None:
         """Pass a request on, whatever of it has come yet, and its answer back."""
+        head, is_small = request.head, request.size <= SMALL_BYTES
         missing = request.size - len(request.received)
+        upstream: Upstream | None = None
         async with until(request.deadline, "a request did not come, or no broker took it,"):
-            upstream = await self._relay.send(request.head, request.received, self._reader, missing)
+            if is_small and may_be_repeated(head.api_key):
+                request = await self._read_on(request, request.size)
+            else:
+                upstream = await self._relay.send(head, request.received, self._reader, missing)
+                if upstream is None:
+                    return
         self._shared.admission.asked(self._number, Worth.CLIENT)
-        if upstream is not None:
-            await upstream.answer(request.head.correlation_id, self._writer)
+        if upstream is None:
+            upstream, beginning = await self._relay.ask(head, request.received)
+        else:
+            beginning = await upstream.beginning_of_answer()
+        await upstream.pass_back(beginning, head.correlation_id, self._writer)
 
     async def _reply(self, frame: bytes) -> None:
         async with within(self._transfer_seconds_max, "an answer was not taken"):
             self._writer.write(frame)
             await self._writer.drain()
+
+
+def _seconds_max(event: AdminRequest) -> float:
+    """For how long a request may wait to be done: as long as its client says, if it says so."""
+    return event.timeout_ms / 1000 if isinstance(event, _Timed) and event.timeout_ms > 0 else inf
+
+
+def _without(seconds: float, event: AdminRequest) -> AdminRequest:
+    """The same request with the time that it has left."""
+    if not isinstance(event, _Timed) or event.timeout_ms <= 0:
+        return event
+    return structs.replace(event, timeout_ms=max(event.timeout_ms - int(seconds * 1000), 1))
 
 
 def _is_large(answer: ApiAnswer) -> bool:

@@ -28,6 +28,7 @@ SMALL_BYTES: Final = 64 * 1024
 
 _RECORD_BYTES: Final = 256
 """What the smallest request costs the event log."""
+_TOO_MANY: Final = "a request had to wait for too many others"
 
 
 def _one_thread() -> Executor:
@@ -51,7 +52,7 @@ class Lane:
     read_seconds_max: float
     """For a large one to come when it has its room."""
     places: asyncio.Semaphore
-    """For those that the controller has not answered."""
+    """For those that the controller has not carried out."""
     pace: Pace | None = None
     """At which they go to the controller."""
     coder: Executor = field(default_factory=_one_thread)
@@ -80,10 +81,27 @@ class Lane:
         if self.pace is None:
             await self.places.acquire()
         else:
-            async with until(deadline, "a request had to wait for too many others"):
-                await self.pace.pay(_RECORD_BYTES + size)
+            await self.pay(size, deadline)
+            async with until(deadline, _TOO_MANY):
                 await self.places.acquire()
         held.callback(self.places.release)
+
+    async def pay(self, size: int, deadline: float) -> None:
+        """Wait until the pace lets a request go on. Raises `Refused`."""
+        if self.pace is not None:
+            async with until(deadline, _TOO_MANY):
+                await self.pace.pay(_RECORD_BYTES + size)
+
+    async def has_place(self, held: ExitStack, deadline: float) -> bool:
+        """Wait for a place at the controller; whether there was one in time."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await asyncio.sleep(0)  # Where the time is over already it ends here.
+                await self.places.acquire()
+        except TimeoutError:
+            return False
+        held.callback(self.places.release)
+        return True
 
     async def beside(self, work: Callable[[], T]) -> T:
         """What `work` gives that is done beside the event loop."""

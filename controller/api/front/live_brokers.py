@@ -25,6 +25,7 @@ _ANSWER_BYTES_MAX: Final = 64 * 1024
 _ANSWER_SECONDS_MAX: Final = 5.0
 _AGAIN_AFTER_SECONDS: Final = 1.0
 _FIRST_TABLE_SECONDS_MAX: Final = 1.0
+_SIGN_OF_LIFE_SECONDS_MAX: Final = 1.0
 
 
 class LiveBroker:
@@ -37,13 +38,17 @@ class LiveBroker:
 
 class LiveBrokers:
     """All live brokers. Each is asked once in its epoch what it offers, again until it answers;
-    only one that did is passed anything. `tell` takes what the operator ought to know."""
+    only one that did is passed anything. One that is doubted is asked again: for as long as it does
+    not answer in time the others are passed what there is. `tell` takes what the operator ought to
+    know."""
 
     def __init__(self, listeners: Sequence[Endpoint], tell: Callable[[str], None]) -> None:
         self._listeners = listeners
         self._tell = tell
         self._asking: dict[Broker, asyncio.Task[None]] = {}
         self._answered: dict[Broker, LiveBroker] = {}
+        self._doubted: dict[LiveBroker, asyncio.Task[None]] = {}
+        self._silent: set[LiveBroker] = set()
         self._present: set[Sender] = set()
         self._turn = 0
         self._first = asyncio.Event()
@@ -52,7 +57,9 @@ class LiveBrokers:
         """These are the live brokers from now on, the daemon itself not among them."""
         for broker in [one for one in self._asking if one not in brokers]:
             self._asking.pop(broker).cancel()
-            self._answered.pop(broker, None)
+            gone = self._answered.pop(broker, None)
+            if gone is not None and gone in self._doubted:
+                self._doubted[gone].cancel()
         self._present = {Sender(one.id, one.epoch) for one in brokers}
         for broker in brokers:
             if broker not in self._asking:
@@ -73,8 +80,18 @@ class LiveBrokers:
         """Whether it is still the same run of the broker, at the same place."""
         return self._answered.get(one.broker) is one
 
+    def is_silent(self, one: LiveBroker) -> bool:
+        """Whether it gave no sign of life when it was asked for one."""
+        return one in self._silent
+
+    def doubt(self, one: LiveBroker) -> None:
+        """It takes long to answer something: see whether it answers anything."""
+        if one not in self._doubted and self.is_live(one):
+            self._doubted[one] = asyncio.create_task(self._see(one))
+
     async def pick(self, came_in: Endpoint) -> LiveBroker | None:
-        """A broker for requests of that listener, each in its turn; None where there is none.
+        """A broker for requests of that listener, each in its turn, a silent one only where all
+        are; None where there is none.
 
         Waits a moment for the first table after the start.
         """
@@ -86,6 +103,7 @@ class LiveBrokers:
             except TimeoutError:
                 return None
         able = [one for one in self._answered.values() if way_out(one.broker, came_in)]
+        able = [one for one in able if not self.is_silent(one)] or able
         self._turn += 1
         return able[self._turn % len(able)] if able else None
 
@@ -105,12 +123,32 @@ class LiveBrokers:
                 self._first.set()
                 return
 
+    async def _see(self, one: LiveBroker) -> None:
+        """Ask until it answers in time."""
+        ways = [way for at in self._listeners if (way := way_out(one.broker, at))]
+        try:
+            while not await _gives_sign_of_life(ways[0]):
+                self._silent.add(one)
+                await asyncio.sleep(_AGAIN_AFTER_SECONDS)
+        finally:
+            self._silent.discard(one)
+            del self._doubted[one]
+
 
 def way_out(broker: Broker, came_in: Endpoint) -> Endpoint | None:
     """Where a request that came in there goes out to: the listener of the same name, so that the
     addresses in the answer are those that the client can reach."""
     endpoint = broker.endpoint(came_in.listener)
     return endpoint if endpoint and may_pass_on(came_in, endpoint) else None
+
+
+async def _gives_sign_of_life(endpoint: Endpoint) -> bool:
+    try:
+        async with asyncio.timeout(_SIGN_OF_LIFE_SECONDS_MAX):
+            await _versions_of(endpoint)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, MalformedResponse):
+        return False
+    return True
 
 
 async def _versions_of(endpoint: Endpoint) -> Any:

@@ -1,10 +1,11 @@
 """What the daemon says of itself where it is asked as if it were a broker. Pure.
 
-It holds no data: it has no groups, no transactions, no partitions and no dynamic configuration.
+It holds no data: it has no groups, no transactions, no partitions and no dynamic configuration. Its
+settings are those of a broker that were given when it was started.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from controller.api.front.routing import (
     LIST_GROUPS,
     LIST_TRANSACTIONS,
 )
+from controller.core.topic_configs import OF_KAFKA, ConfigEntry
 from controller.wire.client_requests import RequestHead, encode_response, response_schema
 
 _BROKER: Final = 4
@@ -43,19 +45,29 @@ def answer_here(head: RequestHead) -> bytes:
     return encode_response(head, _made(schema, fields))
 
 
-def answer_about_own_id(head: RequestHead, request: Any, broker_id: int) -> bytes | None:
+def answer_about_own_id(
+    head: RequestHead, request: Any, broker_id: int, own_configs: Sequence[ConfigEntry]
+) -> bytes | None:
     """The frame that answers a request about configurations, if it names the daemon's own id.
 
-    Describing gives nothing and altering does nothing, both with success: a tool that clears the
-    throttles of all live brokers must come through.
+    Altering does nothing, with success: a tool that clears the throttles of all live brokers must
+    come through. Describing gives `own_configs`, none of which can be altered.
     """
-    named = [(one.resource_type, one.resource_name) for one in request.resources or ()]
-    if not any(_is_own(one, broker_id) for one in named):
+    resources = request.resources or ()
+    if not any(_is_own(one, broker_id) for one in resources):
         return None
     schema = response_schema(head)
-    result, key = _result_of(head.api_key, sys.modules[schema.__module__])
-    results = tuple(_judged(result, head.api_key, one, broker_id) for one in named)
-    return encode_response(head, schema(**{"throttle_time": timedelta(0), key: results}))
+    module = sys.modules[schema.__module__]
+    result, key = _result_of(head.api_key, module)
+    results = []
+    for one in resources:
+        fields = _judged(one, broker_id)
+        if head.api_key == DESCRIBE_CONFIGS:
+            own = own_configs if _is_own(one, broker_id) and one.resource_type == _BROKER else ()
+            synonyms = getattr(request, "include_synonyms", False)
+            fields["configs"] = _described(module, _wanted(own, one), with_synonyms=synonyms)
+        results.append(result(**fields))
+    return encode_response(head, schema(**{"throttle_time": timedelta(0), key: tuple(results)}))
 
 
 def _made(schema: Any, fields: dict[str, Any]) -> Any:
@@ -64,9 +76,9 @@ def _made(schema: Any, fields: dict[str, Any]) -> Any:
     return schema(**{name: value for name, value in fields.items() if name in known})
 
 
-def _is_own(resource: tuple[int, str], broker_id: int) -> bool:
-    kind, name = resource
-    return kind in (_BROKER, _BROKER_LOGGER) and name == str(broker_id)
+def _is_own(resource: Any, broker_id: int) -> bool:
+    kinds = (_BROKER, _BROKER_LOGGER)
+    return resource.resource_type in kinds and resource.resource_name == str(broker_id)
 
 
 def _result_of(api_key: int, schema: Any) -> tuple[Schema, str]:
@@ -77,14 +89,48 @@ def _result_of(api_key: int, schema: Any) -> tuple[Schema, str]:
     return schema.AlterConfigsResourceResponse, "responses"
 
 
-def _judged(result: Schema, api_key: int, resource: tuple[int, str], broker_id: int) -> Any:
-    kind, name = resource
+def _judged(resource: Any, broker_id: int) -> dict[str, Any]:
     own = _is_own(resource, broker_id)
     problem = f"broker {broker_id} is a refold controller: ask a broker for this in another request"
-    return result(
-        error_code=ErrorCode.none if own else ErrorCode.invalid_request,
-        error_message=None if own else problem,
-        resource_type=kind,
-        resource_name=name,
-        **({"configs": ()} if api_key == DESCRIBE_CONFIGS else {}),
+    return {
+        "error_code": ErrorCode.none if own else ErrorCode.invalid_request,
+        "error_message": None if own else problem,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+    }
+
+
+def _wanted(configs: Sequence[ConfigEntry], resource: Any) -> Sequence[ConfigEntry]:
+    """Those that are asked for: without names all (ConfigHelper.describeConfigs)."""
+    names = resource.configuration_keys
+    return [one for one in configs if not names or one.name in names]
+
+
+def _described(
+    module: Any, configs: Sequence[ConfigEntry], *, with_synonyms: bool
+) -> tuple[Any, ...]:
+    entity = module.DescribeConfigsResourceResult
+    return tuple(
+        _made(
+            entity,
+            {
+                "name": one.name,
+                "value": one.value,
+                "read_only": True,
+                "is_default": one.source == OF_KAFKA,
+                "config_source": one.source,
+                "is_sensitive": False,
+                "synonyms": _synonyms(module, one) if with_synonyms else (),
+                "documentation": None,
+            },
+        )
+        for one in configs
     )
+
+
+def _synonyms(module: Any, config: ConfigEntry) -> tuple[Any, ...]:
+    """Where the value comes from, which is one place; none where there is no value."""
+    if config.value is None:
+        return ()
+    fields = {"name": config.name, "value": config.value, "source": config.source}
+    return (module.DescribeConfigsSynonym(**fields),)

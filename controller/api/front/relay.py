@@ -13,10 +13,13 @@ from controller.wire.produce import PRODUCE, wants_answer
 
 _PRODUCE_HEAD_BYTES: Final = 4096
 """Client id and transactional id of a Produce request must fit in here."""
+_PATIENCE_SECONDS: Final = 0.5
+"""After this time a broker that has not begun to answer is looked at."""
 
 
 class Relay:
-    """Keeps a client's broker, and the connection to it, for as long as that broker lives."""
+    """Keeps a client's broker, and the connection to it, for as long as that broker lives and
+    gives signs of life."""
 
     def __init__(self, came_in: Endpoint, brokers: LiveBrokers, limits: Limits) -> None:
         self._came_in = came_in
@@ -55,14 +58,67 @@ class Relay:
         await upstream.send(beginning, rest, count)
         return upstream if is_answered else None
 
+    async def ask(self, head: RequestHead, request: bytes) -> tuple[Upstream, bytes]:
+        """Pass a whole request on that may be repeated; gives what its answer comes from and how
+        that begins.
+
+        If the client's broker gives no sign of life, another one is asked. Raises as `send`.
+        """
+        try:
+            async with asyncio.timeout(self._limits.request_timeout_ms / 1000):
+                while True:
+                    answered = await self._ask_one(head, request)
+                    if answered is not None:
+                        return answered
+                    self.close()
+        except TimeoutError as fault:
+            raise NoUpstream("a broker did not answer in time (request.timeout.ms)") from fault
+
+    async def _ask_one(self, head: RequestHead, request: bytes) -> tuple[Upstream, bytes] | None:
+        """Ask the client's broker; None where another one is to be asked."""
+        asking = asyncio.create_task(self._exchange(head, request))
+        try:
+            while not (await asyncio.wait({asking}, timeout=_PATIENCE_SECONDS))[0]:
+                if await self._is_another_better(head):
+                    return None
+            return asking.result()
+        finally:
+            asking.cancel()
+            await asyncio.wait({asking})
+
+    async def _exchange(self, head: RequestHead, request: bytes) -> tuple[Upstream, bytes]:
+        upstream = await self._upstream_for(head)
+        await upstream.send_whole(request)
+        return upstream, await upstream.beginning_of_answer()
+
+    async def _is_another_better(self, head: RequestHead) -> bool:
+        """Whether the broker, which takes long, is silent and another one is not."""
+        if self._broker is None:
+            return False
+        self._brokers.doubt(self._broker)
+        return self._brokers.is_silent(self._broker) and await self._another_for(head) is not None
+
+    async def _another_for(self, head: RequestHead) -> LiveBroker | None:
+        """A broker that is not silent and offers what is asked for."""
+        other = await self._brokers.pick(self._came_in)
+        if other is None or self._brokers.is_silent(other) or not other.table.offers(head):
+            return None
+        return other
+
     def close(self) -> None:
         """Close the connection to the broker, if there is one."""
         if self._upstream is not None:
             self._upstream.close()
 
     async def _upstream_for(self, head: RequestHead) -> Upstream:
-        """The connection to the client's broker. Raises `NoUpstream`, `StandsBy`, `Refused`."""
+        """The connection to the client's broker, or to another one where that is silent. Raises
+        `NoUpstream`, `StandsBy`, `Refused`."""
         broker = await self.broker()
+        if self._brokers.is_silent(broker):
+            other = await self._another_for(head)
+            if other is not None:
+                self.close()
+                broker = self._broker = other
         if not broker.table.offers(head):
             raise Refused(f"api key {head.api_key} version {head.version} is not offered")
         if self._upstream is None or not self._upstream.stands:

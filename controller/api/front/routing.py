@@ -34,20 +34,44 @@ DESCRIBE_LOG_DIRS: Final = 35
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 LIST_TRANSACTIONS: Final = 66
 
-_OF_THE_CONTROLLERS_ROLE: Final = {51: "AlterUserScramCredentials"}
-"""What only a controller answers, and we do not: a broker answers NOT_CONTROLLER, and a client
-would ask us again and again. Not offered, it fails at once in the client, which says that this node
-does not support it."""
-
 _FROM_A_CONTROLLER: Final = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
 """What the daemon sends and must never be sent."""
 
 _OF_ONE_BROKER: Final = {34: "AlterReplicaLogDirs", 58: "Envelope"}
 """They mean the very broker that they are sent to: another one would do the wrong thing."""
 
-_NOT_OFFERED: Final = frozenset(_OF_THE_CONTROLLERS_ROLE | _FROM_A_CONTROLLER | _OF_ONE_BROKER)
+_NOT_OFFERED: Final = frozenset(_FROM_A_CONTROLLER | _OF_ONE_BROKER)
 _HERE: Final = frozenset({LIST_GROUPS, LIST_TRANSACTIONS, DESCRIBE_LOG_DIRS})
 _ABOUT_BROKERS: Final = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
+
+
+_READ_ONLY: Final = {
+    2: "ListOffsets",
+    3: "Metadata",
+    9: "OffsetFetch",
+    10: "FindCoordinator",
+    15: "DescribeGroups",
+    23: "OffsetForLeaderEpoch",
+    29: "DescribeAcls",
+    DESCRIBE_CONFIGS: "DescribeConfigs",
+    41: "DescribeDelegationToken",
+    48: "DescribeClientQuotas",
+    50: "DescribeUserScramCredentials",
+    60: "DescribeCluster",
+    61: "DescribeProducers",
+    65: "DescribeTransactions",
+    69: "ConsumerGroupDescribe",
+    71: "GetTelemetrySubscriptions",
+    74: "ListClientMetricsResources",
+    75: "DescribeTopicPartitions",
+}
+"""What is passed on and may be asked of a second broker when the first one says nothing: it changes
+nothing, or what it makes (the topic of the coordinators) is made once."""
+
+
+def may_be_repeated(api_key: int) -> bool:
+    """Whether a request that is passed on does no harm when two brokers get it."""
+    return api_key in _READ_ONLY
 
 
 def route(api_key: int) -> Route:

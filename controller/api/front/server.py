@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from itertools import count
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,12 +18,25 @@ from controller.api.front.lanes import Lanes
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.streams import READ_AHEAD_BYTES, write_through
 from controller.api.listening import BACKLOG
-from controller.api.messages import Answered, Link, Listener, Message, Ping, Pong, Setup, Told
+from controller.api.messages import (
+    Answered,
+    Ending,
+    Later,
+    Link,
+    Listener,
+    Message,
+    Ping,
+    Pong,
+    Setup,
+    Told,
+)
 from controller.api.messages import LiveBrokers as LiveBrokersTold
 from controller.core.values import Endpoint
 from controller.wire.client_requests import MalformedRequest
 
 logger = logging.getLogger(__name__)
+
+_LAST_ANSWERS_SECONDS_MAX: Final = 1.0
 
 
 class Front:
@@ -46,16 +60,22 @@ class Front:
             self._desk,
             self._brokers,
             setup.broker_settings,
+            setup.own_configs,
         )
 
     async def run(self) -> None:
         """Serve until the daemon is gone."""
         async with anyio.create_task_group() as connections:
             servers = [await self._listen(one, connections) for one in self._setup.listeners]
-            while (message := await self._link.receive()) is not None:
+            message = await self._link.receive()
+            while message is not None and not isinstance(message, Ending):
                 self._heard(message)
+                message = await self._link.receive()
             for server in servers:
                 server.close()
+            if message is not None:
+                with anyio.move_on_after(_LAST_ANSWERS_SECONDS_MAX):
+                    await self._desk.all_delivered()
             connections.cancel_scope.cancel()
 
     async def _listen(self, listener: Listener, connections: TaskGroup) -> asyncio.Server:
@@ -73,6 +93,8 @@ class Front:
         match message:
             case Answered(answer=answer):
                 self._desk.answered(answer)
+            case Later(request=request):
+                self._desk.later(request)
             case LiveBrokersTold(brokers=brokers):
                 self._brokers.set(brokers)
             case Ping():

@@ -49,19 +49,30 @@ class Upstream:
         await copy(rest, self._writer, count)
         await self._writer.drain()
 
-    async def answer(self, correlation_id: int, client: asyncio.StreamWriter) -> None:
-        """Pass the answer to that request back. Raises `NoUpstream`, `Refused`,
+    async def send_whole(self, request: bytes) -> None:
+        """Pass a request on that is here as a whole. Raises ConnectionError."""
+        self._writer.write(len(request).to_bytes(_SIZE, "big") + request)
+        await self._writer.drain()
+
+    async def beginning_of_answer(self) -> bytes:
+        """Wait until the broker begins to answer; the first bytes. Raises `NoUpstream`,
         IncompleteReadError, ConnectionError."""
         try:
             async with asyncio.timeout(self._answer_seconds_max):
-                head = await self._reader.readexactly(_HEAD)
+                return await self._reader.readexactly(_HEAD)
         except TimeoutError as fault:
             raise NoUpstream("a broker did not answer in time (request.timeout.ms)") from fault
-        size, answered = unpack(">ii", head)
+
+    async def pass_back(
+        self, beginning: bytes, correlation_id: int, client: asyncio.StreamWriter
+    ) -> None:
+        """Pass the answer to that request back, which begins so. Raises `NoUpstream`,
+        `Refused`, IncompleteReadError, ConnectionError."""
+        size, answered = unpack(">ii", beginning)
         if size < _HEAD - _SIZE or answered != correlation_id:
             raise NoUpstream(f"an answer to request {answered} came instead of {correlation_id}")
         async with within(self._transfer_seconds_max, "a broker's answer was not passed on"):
-            client.write(head)
+            client.write(beginning)
             await copy(self._reader, client, size - (_HEAD - _SIZE))
             await client.drain()
 

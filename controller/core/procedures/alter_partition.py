@@ -29,16 +29,8 @@ async def process_alter_partition(
         controller.issue(AnswerAlterPartition(asked.request, error), Reason(_RULE))
         return []
     named = [_named(controller.context, asked.version, one) for one in asked.partitions]
-    proposals = {
-        partition: _proposal(asked.broker, one, controller.context.epoch)
-        for (_, partition), one in zip(named, asked.partitions, strict=True)
-        if partition is not None
-    }
-    verdicts = {
-        partition: verdict
-        for partition, proposed in proposals.items()
-        if (verdict := judge(controller, partition, proposed, asked.version)) is not None
-    }
+    proposals = _proposals(controller, asked, named)
+    verdicts = _judge_all(controller, asked, proposals)
     await _write(controller, proposals, verdicts)
     batch = controller.new_batch(_RULE)
     batch.add_update_metadata(controller.context.brokers, sorted_partitions(proposals))
@@ -51,6 +43,38 @@ async def process_alter_partition(
         AnswerAlterPartition(asked.request, error_codes.NONE, _by_topic(answers)), Reason(_RULE)
     )
     return [one for one in sorted_partitions(proposals) if verdicts[one] == error_codes.NONE]
+
+
+def accepted(controller: Controller, asked: AlterPartitionReceived) -> set[tuple[str, int]]:
+    """The partitions whose state a request would be written for; nothing is done."""
+    if _error_of_request(controller, asked):
+        return set()
+    named = [_named(controller.context, asked.version, one) for one in asked.partitions]
+    proposals = _proposals(controller, asked, named)
+    verdicts = _judge_all(controller, asked, proposals)
+    return {partition.key for partition in proposals if partition not in verdicts}
+
+
+def _proposals(
+    controller: Controller,
+    asked: AlterPartitionReceived,
+    named: list[tuple[Topic | None, Partition | None]],
+) -> dict[Partition, LeaderAndIsr]:
+    return {
+        partition: _proposal(asked.broker, one, controller.context.epoch)
+        for (_, partition), one in zip(named, asked.partitions, strict=True)
+        if partition is not None
+    }
+
+
+def _judge_all(
+    controller: Controller, asked: AlterPartitionReceived, proposals: dict[Partition, LeaderAndIsr]
+) -> Verdicts:
+    return {
+        partition: verdict
+        for partition, proposed in proposals.items()
+        if (verdict := judge(controller, partition, proposed, asked.version)) is not None
+    }
 
 
 def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> int:

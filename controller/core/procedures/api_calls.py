@@ -30,8 +30,10 @@ from controller.core.procedures.reassignment_requests import (
 )
 from controller.core.procedures.refusals import refusal
 from controller.core.procedures.replica_election import process_elect_leaders
+from controller.core.procedures.scram_credentials import process_alter_scram_credentials
 from controller.core.procedures.topic_creation import process_create_topics
 from controller.core.procedures.waiting_requests import give_answer
+from controller.core.scram_requests import AlterUserScramCredentialsReceived
 from controller.core.state import Partition
 from controller.core.topic_requests import (
     CreatePartitionsReceived,
@@ -39,56 +41,61 @@ from controller.core.topic_requests import (
     DeleteTopicsReceived,
     UpdateFeaturesReceived,
 )
-from controller.core.triggers import PartitionReassignmentIsrChange
+from controller.core.triggers import ApiCall, PartitionReassignmentIsrChange
 
 
-async def process_request(controller: Controller, request: ApiRequest) -> None:
+async def process_request(controller: Controller, call: ApiCall) -> None:
     """Handle a request; an error that its procedure does not know is answered as Kafka's.
 
     Raises ControllerMovedError for a fencing error, once that is answered. Kafka keeps it to
     itself for AlterPartition and ControlledShutdown (KB 1.3.5).
     """
+    request = call.request
     changed: list[Partition] = []
     try:
-        changed = await _process(controller, request)
+        changed = await _process(controller, call)
     except ControllerMovedError:
-        give_answer(controller, refusal(request, _fenced(request)), "fenced")
+        for one in call.requests:
+            give_answer(controller, refusal(one, _fenced(one)), "fenced")
         is_silent = isinstance(request, AlterPartitionReceived | ControlledShutdownReceived)
         if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration) or not is_silent:
             raise
     except Exception as error:
         name = type(request).__name__
         controller.notice("error", "request_failed", _subject(request), describe(error))
-        give_answer(controller, refusal(request, UNKNOWN_SERVER_ERROR), f"{name} failed")
-    for partition in reversed(changed):
+        for one in call.requests:
+            give_answer(controller, refusal(one, UNKNOWN_SERVER_ERROR), f"{name} failed")
+    for partition in reversed(controller.turns.partitions(changed)):
         # As the next event: what is answered must not be refused when the session ends in it.
         if partition in controller.context.reassigning:
             controller.triggers.appendleft(PartitionReassignmentIsrChange(*partition.key))
 
 
-async def _process(controller: Controller, request: ApiRequest) -> list[Partition]:
+async def _process(controller: Controller, call: ApiCall) -> list[Partition]:
     """Handle and answer; gives the partitions whose ISR is now as their leader asked for."""
-    match request:
-        case AlterPartitionReceived():
+    match call.request:
+        case AlterPartitionReceived() as request:
             return await process_alter_partition(controller, request)
-        case ControlledShutdownReceived():
+        case ControlledShutdownReceived() as request:
             await process_controlled_shutdown(controller, request)
-        case AllocateProducerIdsReceived():
+        case AllocateProducerIdsReceived() as request:
             await process_allocate_producer_ids(controller, request)
-        case AlterPartitionReassignmentsReceived():
+        case AlterPartitionReassignmentsReceived() as request:
             await process_alter_reassignments(controller, request)
-        case ListPartitionReassignmentsReceived():
+        case ListPartitionReassignmentsReceived() as request:
             process_list_reassignments(controller, request)
-        case ElectLeadersReceived():
+        case ElectLeadersReceived() as request:
             await process_elect_leaders(controller, request)
-        case CreateTopicsReceived():
-            await process_create_topics(controller, request)
-        case CreatePartitionsReceived():
+        case CreateTopicsReceived() as request:
+            await process_create_topics(controller, [request, *call.together])
+        case CreatePartitionsReceived() as request:
             await process_create_partitions(controller, request)
-        case DeleteTopicsReceived():
+        case DeleteTopicsReceived() as request:
             await process_delete_topics(controller, request)
-        case UpdateFeaturesReceived():
+        case UpdateFeaturesReceived() as request:
             await process_update_features(controller, request)
+        case AlterUserScramCredentialsReceived() as request:
+            await process_alter_scram_credentials(controller, request)
     return []
 
 

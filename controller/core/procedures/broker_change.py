@@ -11,6 +11,7 @@ from controller.core.procedures.replica_changes import Replicas, change_replicas
 from controller.core.procedures.topics import create_awaiting_partitions
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, sorted_partitions
+from controller.core.triggers import ExtraReassignments, ReassignmentCancel
 from controller.core.values import Broker
 
 _RULE = "broker change"
@@ -52,6 +53,9 @@ async def process_broker_change(controller: Controller) -> None:
     if dead:
         _unregister(context, dead)
         await on_broker_failure(controller, dead)
+    if context.rollback_waiting:
+        controller.enqueue(ReassignmentCancel())
+        controller.enqueue(ExtraReassignments())
 
 
 def _tell(

@@ -34,8 +34,11 @@ def close_channels(controller: Controller, brokers: Iterable[int], rule: str) ->
     context = controller.context
     for broker in brokers:
         epoch = context.channels.pop(broker, None)
+        context.releases.pop(broker, None)
         if epoch is not None:
             controller.issue(CloseChannel(broker, epoch), Reason(rule))
+            context.unheard.pop(broker, None)
+            context.silent.pop(broker, None)
             context.in_flight = {
                 id: one for id, one in context.in_flight.items() if one.broker != broker
             }

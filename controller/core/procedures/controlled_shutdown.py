@@ -34,7 +34,12 @@ def _recipients(context: ControllerContext, partition: Partition) -> list[int]:
     ]
 
 
-CONTROLLED_SHUTDOWN = Strategy("controlled shutdown leader election", _choose, _recipients)
+CONTROLLED_SHUTDOWN = Strategy(
+    "controlled shutdown leader election",
+    "ControlledShutdownPartitionLeaderElectionStrategy",
+    _choose,
+    _recipients,
+)
 
 
 async def process_controlled_shutdown(

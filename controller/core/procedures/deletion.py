@@ -18,6 +18,7 @@ from controller.core.events import BrokerAnswered
 from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.reassignment_records import remove_records
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.replica_changes import Replicas, change_replicas
 from controller.core.replica_states import ReplicaState
@@ -47,11 +48,13 @@ async def process_topic_deletion(controller: Controller) -> None:
         return
     _halt(controller, [one for one in topics if _is_being_reassigned(context, one)], _REASSIGNED)
     _queue(context, topics)
-    ended = {one.key for one in _end_reassignments(controller)}
+    ended = _end_reassignments(controller)
     if topics:
         await resume_deletions(controller)
     if ended:
-        await remove_entries(controller, lambda name, target: name in ended)
+        names = {one.key for one in ended}
+        await remove_entries(controller, lambda name, target: name in names)
+        await remove_records(controller, ended)
 
 
 async def queue_deletions(controller: Controller) -> None:
@@ -81,6 +84,7 @@ def _end_reassignments(controller: Controller) -> list[Partition]:
     ended = [one for one in context.reassigning if context.is_queued(one)]
     for partition in ended:
         del context.reassigning[partition]
+        context.rollback_waiting.pop(partition, None)
     return ended
 
 
@@ -179,7 +183,7 @@ async def resume_deletions(controller: Controller) -> None:
     controller.follower.resumes_deletions()
     retried: list[str] = []
     started: list[str] = []
-    for name in list(context.queued_for_deletion):
+    for name in controller.turns.topics(context.queued_for_deletion):
         states = _replica_states(context, name)
         is_under_way = ReplicaState.DELETION_STARTED in states
         if all(state is ReplicaState.DELETION_SUCCESSFUL for state in states):

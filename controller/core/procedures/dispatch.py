@@ -8,11 +8,13 @@ from controller.core.procedures.broker_change import (
     process_broker_change,
     process_broker_modification,
 )
+from controller.core.procedures.cancellation import process_cancel
 from controller.core.procedures.deletion import (
     process_stop_replica_answer,
     process_topic_deletion,
 )
 from controller.core.procedures.dynamic_configuration import process_config_changes
+from controller.core.procedures.extra_reassignments import process_extra
 from controller.core.procedures.failures import describe
 from controller.core.procedures.isr_change import process_isr_changes
 from controller.core.procedures.log_dirs import (
@@ -20,6 +22,7 @@ from controller.core.procedures.log_dirs import (
     process_log_dir_events,
 )
 from controller.core.procedures.partition_changes import retry_offline_partitions
+from controller.core.procedures.reassignment_queue import process_requests
 from controller.core.procedures.reassignment_requests import (
     process_reassignment_znode,
     process_state_change,
@@ -38,12 +41,15 @@ from controller.core.triggers import (
     ConfigChange,
     ControllerChange,
     Expire,
+    ExtraReassignments,
     HandBack,
     IsrChangeNotification,
     LeaderAndIsrResponseReceived,
     LogDirEventNotification,
     PartitionModifications,
     PartitionReassignmentIsrChange,
+    ReassignmentCancel,
+    ReassignmentRequests,
     Reelect,
     ReplicaLeaderElection,
     Startup,
@@ -84,8 +90,8 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             role.resign(controller, "the ZooKeeper session is over")
         case HandBack(reason=reason):
             await role.hand_back(controller, reason)
-        case ApiCall(request=request):
-            await process_request(controller, request)
+        case ApiCall() as call:
+            await process_request(controller, call)
         case _ if controller.is_active:
             await _run_active(controller, trigger)
 
@@ -112,6 +118,12 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await process_stop_replica_answer(controller, answer, asked)
         case ZkPartitionReassignment(created=created):
             await process_reassignment_znode(controller, created=created)
+        case ReassignmentCancel():
+            await process_cancel(controller)
+        case ExtraReassignments():
+            await process_extra(controller)
+        case ReassignmentRequests():
+            await process_requests(controller)
         case PartitionReassignmentIsrChange(topic=topic, partition=partition):
             await process_state_change(controller, topic, partition)
         case ReplicaLeaderElection():

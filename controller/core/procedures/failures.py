@@ -42,6 +42,7 @@ class Failures:
 
     def add(self, partition: Partition, text: str) -> None:
         """A partition that stays as it is, and why."""
+        self._controller.follower.fails(partition, self._code, text)
         if self._told is not None:
             if self._told.get(partition) == text:
                 return

@@ -4,13 +4,13 @@ from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import OK
+from controller.core.procedures.cancellation import process_isr_change
 from controller.core.procedures.failures import Failures
 from controller.core.procedures.leadership import read_states
 from controller.core.procedures.notifications import (
     delete_notifications,
     list_notifications,
 )
-from controller.core.procedures.reassignment import complete_if_caught_up
 from controller.core.settle import read_znodes
 from controller.core.state import Partition, sorted_partitions
 
@@ -35,8 +35,8 @@ async def process_isr_changes(controller: Controller) -> None:
         batch = controller.new_batch(_RULE)
         batch.add_update_metadata(context.brokers, partitions)
         controller.send(batch)
-        for partition in partitions:
-            await complete_if_caught_up(controller, partition)
+        for partition in controller.turns.partitions(partitions):
+            await process_isr_change(controller, partition)
     await delete_notifications(controller, paths, "delete ISR change notifications")
 
 

@@ -69,9 +69,11 @@ class Unclean(Enum):
 
 
 class Strategy(NamedTuple):
-    """How to elect: the rule's name, whom it chooses, and who is told by LeaderAndIsr."""
+    """How to elect: the rule's name and Kafka's name for it, whom it chooses, and who is told by
+    LeaderAndIsr."""
 
     name: str
+    kafka_name: str
     choose: Callable[[ControllerContext, Candidate], Elected]
     recipients: Callable[[ControllerContext, Partition], Iterable[int]]
     unclean: Unclean = Unclean.NEVER
@@ -122,13 +124,31 @@ def _target_replicas(context: ControllerContext, partition: Partition) -> tuple[
 
 
 OFFLINE = Strategy(
-    "offline partition leader election", _choose_offline, _online_replicas, Unclean.AS_CONFIGURED
+    "offline partition leader election",
+    "OfflinePartitionLeaderElectionStrategy(false)",
+    _choose_offline,
+    _online_replicas,
+    Unclean.AS_CONFIGURED,
 )
 UNCLEAN = Strategy(
-    "unclean partition leader election", _choose_offline, _online_replicas, Unclean.ALWAYS
+    "unclean partition leader election",
+    "OfflinePartitionLeaderElectionStrategy(true)",
+    _choose_offline,
+    _online_replicas,
+    Unclean.ALWAYS,
 )
-PREFERRED = Strategy("preferred replica leader election", _choose_preferred, _all_replicas)
-REASSIGNMENT = Strategy("reassignment leader election", _choose_for_reassignment, _target_replicas)
+PREFERRED = Strategy(
+    "preferred replica leader election",
+    "PreferredReplicaPartitionLeaderElectionStrategy",
+    _choose_preferred,
+    _all_replicas,
+)
+REASSIGNMENT = Strategy(
+    "reassignment leader election",
+    "ReassignPartitionLeaderElectionStrategy",
+    _choose_for_reassignment,
+    _target_replicas,
+)
 
 
 async def create_leadership(
@@ -149,7 +169,13 @@ async def create_leadership(
         else:
             failures.add(partition, "no replica is online")
     choices = tuple(
-        Choice(partition.topic.name, partition.number, state.leader, "first live replica")
+        Choice(
+            partition.topic.name,
+            partition.number,
+            state.leader,
+            "first live replica",
+            _before(partition, state.leader),
+        )
         for partition, state in states.items()
     )
     creates = _creates(states)
@@ -170,6 +196,11 @@ async def create_leadership(
             failures.add(partition, f"its state znode cannot be created (ZooKeeper code {error})")
     failures.tell()
     return created
+
+
+def _before(partition: Partition, leader: int) -> tuple[tuple[int, str], ...]:
+    replicas = partition.assignment.replicas
+    return tuple((one, "not online") for one in replicas[: replicas.index(leader)])
 
 
 def _creates(states: dict[Partition, LeaderAndIsr]) -> list[WriteOperation]:
@@ -222,6 +253,7 @@ async def _elect_once(
     choices: list[Choice] = []
     for place, candidate in enumerate(candidates):
         partition, elected = candidate.partition, strategy.choose(controller.context, candidate)
+        controller.follower.elects(partition, strategy.name, candidate.current, elected)
         if elected.leader == NO_LEADER:
             failures.add(partition, f"no replica can lead: {_spelt(elected)}")
             continue

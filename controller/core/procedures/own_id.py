@@ -17,7 +17,7 @@ _HOLDS_NO_REPLICAS = "Broker {} is the controller, which holds no replicas."
 
 def own_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
     """What is wrong with replicas that somebody asks for, if they name the daemon; else empty."""
-    own = controller.configuration.broker_id
+    own = controller.configuration.id_without_replicas
     return _HOLDS_NO_REPLICAS.format(own) if own in replicas else ""
 
 
@@ -31,11 +31,10 @@ def repair_assignments(
     any the replica is left out, if another remains. What names the daemon alone while no broker
     lives stays as it is: it has to wait.
     """
-    own = controller.configuration.broker_id
+    own = controller.configuration.id_without_replicas
     if not any(own in one.replicas for one in assignments.values()):
         return assignments
-    brokers = controller.context.brokers
-    live = [brokers[id] for id in sorted(controller.context.live_brokers)]
+    live = controller.context.sorted_live_brokers()
     first = crc32(topic.encode())
     repaired = {
         number: _repair(assignment, own, live, first + number)

@@ -36,9 +36,10 @@ Assignments = dict[int, Assignment]
 
 
 class _Change(NamedTuple):
-    """What a topic's znode shall say, and the version at which it was read."""
+    """What a topic's znode shall say, for how many partitions, and the version that was read."""
 
-    content: TopicContent
+    data: bytes
+    partitions: int
     version: int
 
 
@@ -68,7 +69,7 @@ async def process_create_partitions(
             (name, number)
             for name, change in changes.items()
             if name not in again and not answers[name].error
-            for number in change.content.assignments
+            for number in range(change.partitions)
         ]
         wanted = {name: wanted[name] for name in again}
         if not wanted:
@@ -114,15 +115,15 @@ async def _plan(
         try:
             if found.errors[place] == OK:
                 content = znodes.read_topic(name, found.data[place])
-            content = _grown(controller, asked, content, brokers)
-            check_size(name, znodes.write_topic(content))
+            data = znodes.write_topic(_grown(controller, asked, content, brokers))
+            check_size(name, data)
         except RequestRefused as why:
             answers[name] = TopicAnswer(name, why.error, why.message)
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", paths[place], str(unreadable))
             answers[name] = TopicAnswer(name, error_codes.UNKNOWN_SERVER_ERROR)
         else:
-            changes[name] = _Change(content, found.versions[place])
+            changes[name] = _Change(data, asked.count, found.versions[place])
     return changes
 
 
@@ -131,7 +132,7 @@ async def _write(
 ) -> list[str]:
     """Gives the topics that were changed or deleted since they were read."""
     operations: list[WriteOperation] = [
-        SetData(znodes.topic_path(name), znodes.write_topic(change.content), change.version)
+        SetData(znodes.topic_path(name), change.data, change.version)
         for name, change in changes.items()
     ]
     again = []

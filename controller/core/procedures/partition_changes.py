@@ -12,6 +12,7 @@ from controller.core.procedures.leadership import (
     create_leadership,
     elect_leaders,
 )
+from controller.core.procedures.unsent_batches import PARTITIONS, has_unsent, unsent_kept
 from controller.core.state import Partition, sorted_partitions
 
 
@@ -30,7 +31,7 @@ async def change_partitions(
     """
     name = strategy.name if strategy is not None else ""
     controller.follower.moves_partitions(partitions, target, rule, name)
-    if not partitions:
+    if not partitions or has_unsent(controller, PARTITIONS, target.name):
         return {}
     failures = Failures(controller, "partition_state_refused")
     valid = []
@@ -54,12 +55,13 @@ async def _bring_online(
     batch = controller.new_batch(rule)
     new = [one for one in partitions if one.state is PartitionState.NEW]
     others = [one for one in partitions if one.state is not PartitionState.NEW]
-    if new:
-        created = await create_leadership(controller, new, batch)
-        for partition in created.led:
-            partition.state = PartitionState.ONLINE
-        others += created.existing
-    results = await elect_leaders(controller, others, strategy, batch)
+    with unsent_kept(controller, PARTITIONS, batch):
+        if new:
+            created = await create_leadership(controller, new, batch)
+            for partition in created.led:
+                partition.state = PartitionState.ONLINE
+            others += created.existing
+        results = await elect_leaders(controller, others, strategy, batch)
     for partition, state in results.items():
         if state is not None:
             partition.state = PartitionState.ONLINE

@@ -25,9 +25,12 @@ from controller.core.procedures.leadership import (
     write_states,
 )
 from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.reassignment_cancel import is_cancelled
+from controller.core.procedures.reassignment_records import remove_records, write_with_record
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.replica_changes import change_replicas
 from controller.core.procedures.topics import topic_content
+from controller.core.reassignment_znodes import Reassignment
 from controller.core.replica_states import ReplicaState
 from controller.core.settle import read_znodes, write
 from controller.core.state import ControllerContext, Partition
@@ -44,13 +47,22 @@ _REMOVAL = (
 )
 
 
-async def reassign(controller: Controller, partition: Partition, assignment: Assignment) -> None:
+async def reassign(
+    controller: Controller,
+    partition: Partition,
+    assignment: Assignment,
+    record: Reassignment | None = None,
+) -> None:
     """Begin, go on with, replace, cancel or end the reassignment of one partition.
 
+    `record` is what /admin/reassignments shall say of it from now on; None: what it says. While
+    /admin/reassign_cancel stands nothing is done, but for cancelling (KB 14.2.3).
     Raises ProcedureError where a step fails for good; steps done stay done (KB 7.4).
     """
+    if assignment.is_being_reassigned and await is_cancelled(controller):
+        return
     mark_ineligible(controller.context, [partition.topic.name])
-    await _store(controller, partition, assignment)
+    await _store(controller, partition, assignment, record)
     if await is_complete(controller, partition):
         await _finish(controller, partition)
     else:
@@ -68,7 +80,7 @@ async def is_complete(controller: Controller, partition: Partition) -> bool:
     assignment = partition.assignment
     if not assignment.is_being_reassigned:
         return True
-    isr = await _read_isr(controller, partition)
+    isr = await read_isr(controller, partition)
     return bool(isr) and all(one in isr for one in assignment.target)
 
 
@@ -77,11 +89,11 @@ async def drops_all_in_sync(
 ) -> bool:
     """Whether only replicas are in sync that this assignment drops: records would be lost."""
     unwanted = [one for one in partition.replicas if one not in assignment.replicas]
-    isr = await _read_isr(controller, partition) if unwanted else ()
+    isr = await read_isr(controller, partition) if unwanted else ()
     return bool(isr) and all(one in unwanted for one in isr)
 
 
-async def _read_isr(controller: Controller, partition: Partition) -> tuple[int, ...]:
+async def read_isr(controller: Controller, partition: Partition) -> tuple[int, ...]:
     """The ISR that stands in ZooKeeper now; empty where it cannot be read.
 
     Below IBP 2.7-IV2 the read watches the state, whose leader writes it.
@@ -101,33 +113,48 @@ async def _read_isr(controller: Controller, partition: Partition) -> tuple[int, 
 # Phase U ----------------------------------------------------------------------------------------
 
 
-async def _store(controller: Controller, partition: Partition, assignment: Assignment) -> None:
+async def _store(
+    controller: Controller,
+    partition: Partition,
+    assignment: Assignment,
+    record: Reassignment | None,
+) -> None:
     before = partition.assignment
     if assignment != before:
         unwanted = tuple(one for one in before.replicas if one not in assignment.replicas)
         if LEADER_MOVED_FIRST.applies(controller.configuration):
             if unwanted:
                 await _drop(controller, partition, unwanted)
-            await _write_assignment(controller, partition, assignment)
+            await write_assignment(controller, partition, assignment, record)
             partition.assignment = assignment
         else:
-            await _write_assignment(controller, partition, assignment)
+            await write_assignment(controller, partition, assignment)
             partition.assignment = assignment
             await _remove_replicas(controller, partition, unwanted)
     controller.context.reassigning[partition] = None
 
 
-async def _write_assignment(
-    controller: Controller, partition: Partition, assignment: Assignment
+async def write_assignment(
+    controller: Controller,
+    partition: Partition,
+    assignment: Assignment,
+    record: Reassignment | None = None,
 ) -> None:
-    """Write the topic's znode as it is known, this partition with another assignment (U1, B6)."""
+    """Write the topic's znode as it is known, this partition with another assignment (U1, B6).
+
+    A record is written with it, both or none.
+    """
     topic = partition.topic
     content = topic_content(controller.context, topic)
     assignments = content.assignments | {partition.number: assignment}
     data = znodes.write_topic(znodes.TopicContent(assignments, content.topic_id))
     path = znodes.topic_path(topic.name)
     choice = Choice(topic.name, partition.number, _leader(partition), _spelt(assignment))
-    writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(STORE, (choice,)))
+    reason, store = Reason(STORE, (choice,)), SetData(path, data, ANY_VERSION)
+    if record is not None:
+        await write_with_record(controller, partition, record, store, reason)
+        return
+    writes = await write(controller, [store], reason)
     if writes.errors[0] != OK:
         raise ProcedureError(
             f"{path} cannot be written for the reassignment of {partition} "
@@ -194,14 +221,19 @@ def _all_replicas(context: ControllerContext, partition: Partition) -> tuple[int
     return partition.replicas
 
 
-_STAYING = Strategy("leader among the replicas that stay", _choose_among_all, _all_replicas)
+_STAYING = Strategy(
+    "leader among the replicas that stay",
+    REASSIGNMENT.kafka_name,
+    _choose_among_all,
+    _all_replicas,
+)
 
 
 # Phase A ----------------------------------------------------------------------------------------
 
 
 async def _start_replicas(controller: Controller, partition: Partition) -> None:
-    await _raise_leader_epoch(controller, partition)
+    await raise_leader_epoch(controller, partition)
     assignment = partition.assignment
     batch = controller.new_batch(RULE)
     batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
@@ -213,7 +245,7 @@ async def _start_replicas(controller: Controller, partition: Partition) -> None:
             await change_replicas(controller, {broker: [partition]}, ReplicaState.NEW, RULE)
 
 
-async def _raise_leader_epoch(controller: Controller, partition: Partition) -> None:
+async def raise_leader_epoch(controller: Controller, partition: Partition) -> None:
     """The same leader and ISR with a new leader epoch (updateLeaderEpoch)."""
     context = controller.context
     failures = Failures(controller, "leader_epoch_not_raised")
@@ -256,8 +288,9 @@ async def _finish(controller: Controller, partition: Partition) -> None:
     partition.assignment = Assignment(before.target)
     await _move_leader_if_required(controller, partition)
     await _remove_replicas(controller, partition, before.removing)
-    await _write_assignment(controller, partition, partition.assignment)
+    await write_assignment(controller, partition, partition.assignment)
     await _remove_request(controller, partition)
+    await remove_records(controller, [partition])
     del context.reassigning[partition]
     batch = controller.new_batch(RULE)
     batch.add_update_metadata(context.brokers, (partition,))
@@ -275,7 +308,7 @@ async def _move_leader_if_required(controller: Controller, partition: Partition)
     if not is_staying or not controller.context.is_online(leader, partition):
         await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, REASSIGNMENT)
         return
-    await _raise_leader_epoch(controller, partition)
+    await raise_leader_epoch(controller, partition)
     batch = controller.new_batch(RULE)
     batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
     controller.send(batch)

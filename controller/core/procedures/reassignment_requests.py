@@ -1,6 +1,8 @@
 """Who asks for reassignments: /admin/reassign_partitions, admin tools, and what a term finds half
 done (KB 7.1 to 7.4)."""
 
+from collections.abc import Collection, Iterable
+
 from controller.core import error_codes, request_znodes, znodes
 from controller.core.commands import (
     AnswerAlterPartitionReassignments,
@@ -23,21 +25,29 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.operations import OK
+from controller.core.procedures.cancellation import process_isr_change, roll_back_names
 from controller.core.procedures.failures import describe
+from controller.core.procedures.legacy_reassignments import process_legacy
 from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.reassignment import (
     RULE,
-    complete_if_caught_up,
     drops_all_in_sync,
     reassign,
 )
+from controller.core.procedures.reassignment_cancel import is_cancelled
+from controller.core.procedures.reassignment_recovery import recover
+from controller.core.procedures.reassignment_submission import held_text, holder
 from controller.core.procedures.reassignment_znode import remove_entries
+from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.core.settle import read_stats, read_znodes
 from controller.core.state import Partition, sorted_partitions
 from controller.core.values import NO_ASSIGNMENT, Assignment
 
 _PATH = znodes.REASSIGN_PARTITIONS
 _GONE = "The partition does not exist."
+_ALL_DROPPED = "Only replicas are in sync that would be dropped."
+_CANCELLED = f"{REASSIGN_CANCEL} stands: no reassignment begins until it is removed."
+_SMALL_SET = 4
 
 Name = tuple[str, int]
 Errors = dict[Name, PartitionAnswer]
@@ -55,6 +65,9 @@ async def process_reassignment_znode(
     created; with REQUEST_CHANGES_SEEN what is written into it later counts, too, and after its
     deletion by hand the next one is watched for.
     """
+    if controller.configuration.has_kip_236:
+        await process_legacy(controller)
+        return []
     if not created and not REQUEST_CHANGES_SEEN.applies(controller.configuration):
         return []
     stats = await read_stats(controller, [_PATH], RULE, watch=True)
@@ -113,12 +126,17 @@ async def process_alter_reassignments(
     targets: dict[Name, Assignment] = {}
     # Of a partition that is named twice the last target counts, as in KafkaApis.
     wanted = {(one.topic, one.partition): one for one in asked.partitions}
+    cancelled = await is_cancelled(controller)
+    rolled_back: list[Name] = []
     for name, one in wanted.items():
-        judged = _judge(controller, one)
-        if isinstance(judged, Assignment):
-            targets[name] = judged
-        else:
+        judged = _judge(controller, one, cancelled=cancelled)
+        if not isinstance(judged, Assignment):
             errors[name] = judged
+        elif _is_recorded(controller, name):
+            rolled_back.append(name)
+        else:
+            targets[name] = judged
+    errors |= await _roll_back(controller, rolled_back)
     await remove_entries(controller, lambda name, target: name in targets)
     errors |= await _trigger(controller, targets)
     answers = tuple(errors.get(name) or PartitionAnswer(*name, error_codes.NONE) for name in wanted)
@@ -126,7 +144,22 @@ async def process_alter_reassignments(
     controller.issue(answer, Reason(RULE))
 
 
-def _judge(controller: Controller, asked: ReassignmentTarget) -> Assignment | PartitionAnswer:
+async def _roll_back(controller: Controller, names: list[Name]) -> Errors:
+    """Cancelled by admin tools, begun by way of ZooKeeper: back to the originals, in order."""
+    if not names:
+        return {}
+    back = {one.key for one in await roll_back_names(controller, names)}
+    error = error_codes.INVALID_REPLICA_ASSIGNMENT
+    return {name: PartitionAnswer(*name, error, _ALL_DROPPED) for name in names if name not in back}
+
+
+def _is_recorded(controller: Controller, name: Name) -> bool:
+    return controller.context.find(*name) in controller.context.reassignments
+
+
+def _judge(
+    controller: Controller, asked: ReassignmentTarget, *, cancelled: bool
+) -> Assignment | PartitionAnswer:
     """The assignment that is asked for, or what is wrong with it (validateReplicas)."""
     current = _assignment(controller, (asked.topic, asked.partition))
     if asked.replicas is None:
@@ -138,22 +171,50 @@ def _judge(controller: Controller, asked: ReassignmentTarget) -> Assignment | Pa
     if wrong:
         error = error_codes.INVALID_REPLICA_ASSIGNMENT
         return PartitionAnswer(asked.topic, asked.partition, error, wrong)
+    if refused := _refused_by_route(controller, asked, cancelled=cancelled):
+        error = error_codes.REASSIGNMENT_IN_PROGRESS
+        return PartitionAnswer(asked.topic, asked.partition, error, refused)
     return current.reassign_to(asked.replicas)
 
 
+def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, cancelled: bool) -> str:
+    """A partition is reassigned by one route at a time, and by none while all is cancelled."""
+    if cancelled:
+        return _CANCELLED
+    if _is_recorded(controller, (asked.topic, asked.partition)):
+        partition = controller.context.find(asked.topic, asked.partition)
+        return held_text(holder(controller, partition)) if partition is not None else ""
+    return ""
+
+
 def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, ...]) -> str:
-    spelt = list(target)
+    """In Kafka's words, Scala's names of collections among them."""
     if not target:
-        return "The replica list is empty."
+        return "Empty replica list specified in partition reassignment."
     if len(set(target)) != len(target):
-        return f"A replica is named twice: {spelt}."
+        return f"Duplicate replica ids in partition reassignment replica list: {_buffer(target)}"
     if any(one < 0 for one in target):
-        return f"A broker id is negative: {spelt}."
+        return f"Invalid broker id in replica list: {_buffer(target)}"
     if names_own_id := own_id_problem(controller, target):
         return names_own_id
     live = controller.context.live_brokers
-    dead = [one for one in current.reassign_to(target).adding if one not in live]
-    return f"These brokers are not alive: {dead}; alive are {sorted(live)}." if dead else ""
+    adding = current.reassign_to(target).adding
+    if all(one in live for one in adding):
+        return ""
+    return (
+        f"Replica assignment has brokers that are not alive. Replica list: {_buffer(adding)}, "
+        f"live broker list: {_set(live)}"
+    )
+
+
+def _buffer(brokers: Iterable[int]) -> str:
+    return f"ArrayBuffer({', '.join(map(str, brokers))})"
+
+
+def _set(brokers: Collection[int]) -> str:
+    """Scala has another class for more than four members; its order is that of their hashes."""
+    name = "Set" if len(brokers) <= _SMALL_SET else "HashSet"
+    return f"{name}({', '.join(map(str, sorted(brokers)))})"
 
 
 def process_list_reassignments(
@@ -184,8 +245,11 @@ def process_list_reassignments(
 
 async def resume_reassignments(controller: Controller) -> None:
     """At failover: the request, then what the topics' znodes say is under way (KB 6.2 step 11)."""
-    handled = dict.fromkeys(await process_reassignment_znode(controller))
-    for partition in sorted_partitions(controller.context.reassigning):
+    if controller.configuration.has_kip_236:
+        handled = dict.fromkeys(await recover(controller))
+    else:
+        handled = dict.fromkeys(await process_reassignment_znode(controller))
+    for partition in controller.turns.partitions(controller.context.reassigning):
         if partition not in handled:
             await _resume(controller, partition, _resumed(controller, partition))
 
@@ -211,7 +275,7 @@ def _resumed(controller: Controller, partition: Partition) -> Assignment:
 
 async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
     """Brokers started: go on with the reassignments that wait for them (KB 9.1 step 6)."""
-    for partition in sorted_partitions(controller.context.reassigning):
+    for partition in controller.turns.partitions(controller.context.reassigning):
         if any(one in brokers for one in partition.assignment.target):
             await _resume(controller, partition, partition.assignment)
 
@@ -220,7 +284,7 @@ async def process_state_change(controller: Controller, topic: str, number: int) 
     """The state of a partition was written (processPartitionReassignmentIsrChange)."""
     partition = controller.context.find(topic, number)
     if partition is not None:
-        await complete_if_caught_up(controller, partition)
+        await process_isr_change(controller, partition)
 
 
 # Both ways --------------------------------------------------------------------------------------
@@ -234,11 +298,14 @@ def _assignment(controller: Controller, name: Name) -> Assignment:
 async def _trigger(controller: Controller, targets: dict[Name, Assignment]) -> Errors:
     """One after the other (maybeTriggerPartitionReassignment, KB 7.4); the errors."""
     errors: Errors = {}
-    for name in sorted(targets):
+    for name in controller.turns.names(targets):
         partition = controller.context.find(*name)
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
             error = error_codes.UNKNOWN_TOPIC_OR_PARTITION
             errors[name] = PartitionAnswer(*name, error, _GONE)
+            continue
+        if targets[name].is_being_reassigned and await is_cancelled(controller):
+            errors[name] = PartitionAnswer(*name, error_codes.REASSIGNMENT_IN_PROGRESS, _CANCELLED)
             continue
         refused = await _refused(controller, partition, targets[name])
         if refused:
@@ -265,5 +332,5 @@ async def _refused(controller: Controller, partition: Partition, assignment: Ass
     if LEADER_MOVED_FIRST.applies(controller.configuration) and await drops_all_in_sync(
         controller, partition, assignment
     ):
-        return "Only replicas are in sync that would be dropped."
+        return _ALL_DROPPED
     return ""

@@ -10,7 +10,7 @@ from controller.core.commands import (
     ApiAnswer,
     PartitionAnswer,
 )
-from controller.core.error_codes import NOT_CONTROLLER
+from controller.core.error_codes import NOT_CONTROLLER, NOT_CONTROLLER_TEXT
 from controller.core.events import (
     AllocateProducerIdsReceived,
     AlterPartitionReassignmentsReceived,
@@ -19,6 +19,11 @@ from controller.core.events import (
     ControlledShutdownReceived,
     ElectLeadersReceived,
     ListPartitionReassignmentsReceived,
+)
+from controller.core.scram_requests import (
+    AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
+    UserAnswer,
 )
 from controller.core.topic_requests import (
     AnswerCreatePartitions,
@@ -35,8 +40,6 @@ from controller.core.topic_requests import (
     TopicRequest,
     UpdateFeaturesReceived,
 )
-
-_NOT_CONTROLLER = "This is not the correct controller for this cluster."
 
 
 def refusal(request: ApiRequest, error: int) -> ApiAnswer:
@@ -56,6 +59,10 @@ def refusal(request: ApiRequest, error: int) -> ApiAnswer:
         case ElectLeadersReceived(partitions=partitions):
             answers = tuple(PartitionAnswer(*name, error) for name in partitions or ())
             return AnswerElectLeaders(number, error, answers)
+        case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
+            users = {one.user for one in deletions} | {one.user for one in upsertions}
+            refused = tuple(UserAnswer(user, error) for user in sorted(users))
+            return AnswerAlterUserScramCredentials(number, refused)
         case _:
             return _topic_refusal(request, error)
 
@@ -76,5 +83,5 @@ def _topic_refusal(request: TopicRequest, error: int) -> AnswerTopicRequest:
             deleted = tuple(DeletedTopic(one.name, one.topic_id, error) for one in doomed)
             return AnswerDeleteTopics(number, error, deleted)
         case UpdateFeaturesReceived():
-            text = _NOT_CONTROLLER if error == NOT_CONTROLLER else None
+            text = NOT_CONTROLLER_TEXT if error == NOT_CONTROLLER else None
             return AnswerUpdateFeatures(number, error, text)

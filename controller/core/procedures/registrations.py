@@ -19,7 +19,7 @@ async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
     for child in children.children:
         if not znodes.is_broker_id(child):
             _tell(controller, f"{znodes.BROKER_IDS}/{child}", f"{child[:80]!r} is no broker id")
-        elif int(child) == controller.configuration.broker_id:
+        elif int(child) == controller.configuration.id_without_replicas:
             _tell(
                 controller,
                 znodes.broker_path(int(child)),

@@ -1,6 +1,7 @@
 """Moving replicas through their states (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
@@ -15,6 +16,7 @@ from controller.core.procedures.leadership import (
     read_states,
     write_states,
 )
+from controller.core.procedures.unsent_batches import REPLICAS, has_unsent, unsent_kept
 from controller.core.replica_states import PREVIOUS_STATES, ReplicaState
 from controller.core.state import Partition
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
@@ -24,25 +26,33 @@ Replicas = dict[int, list[Partition]]
 
 
 async def change_replicas(
-    controller: Controller, replicas: Replicas, target: ReplicaState, rule: str
+    controller: Controller,
+    replicas: Replicas,
+    target: ReplicaState,
+    rule: str,
+    *,
+    tells_leader_only: bool = False,
 ) -> None:
     """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1).
 
-    A transition that the table does not have is told and left out.
+    A transition that the table does not have is told and left out. Of replicas that go offline
+    all that remain are told, or the leader only (seed 000, step 3).
     """
-    if not any(replicas.values()):
+    if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
         return
     batch = controller.new_batch(rule)
     failures = Failures(controller, "replica_state_refused")
-    for broker in sorted(replicas):
-        controller.follower.moves_replicas(broker, replicas[broker], target, rule)
-        valid = await _valid(broker, replicas[broker], target, failures)
-        if target is ReplicaState.ONLINE:
-            await _bring_online(broker, valid, batch)
-        elif target is ReplicaState.OFFLINE:
-            await _take_offline(controller, broker, valid, batch, rule)
-        else:
-            await _change_on(broker, valid, target, batch, failures)
+    with unsent_kept(controller, REPLICAS, batch):
+        for broker in controller.turns.brokers(replicas):
+            controller.follower.moves_replicas(broker, replicas[broker], target, rule)
+            valid = await _valid(broker, replicas[broker], target, failures)
+            if target is ReplicaState.ONLINE:
+                await _bring_online(broker, valid, batch)
+            elif target is ReplicaState.OFFLINE:
+                told = _leader if tells_leader_only else _remaining
+                await _take_offline(controller, broker, valid, batch, rule, told)
+            else:
+                await _change_on(broker, valid, target, batch, failures)
     failures.tell()
     controller.send(batch)
 
@@ -134,6 +144,7 @@ async def _take_offline(
     partitions: list[Partition],
     batch: RequestBatch,
     rule: str,
+    told: Callable[[Partition, int], list[int]],
 ) -> None:
     """Stop the replicas, take them out of the ISR, tell the others (KB 5.1, 5.2)."""
     context = controller.context
@@ -148,11 +159,19 @@ async def _take_offline(
             partition.replica_states[broker] = ReplicaState.OFFLINE
     for place, partition in enumerate(await _remove_from_isr(controller, broker, led, rule)):
         if not context.is_queued(partition):
-            remaining = [one for one in partition.assignment.replicas if one != broker]
-            batch.add_leader_and_isr(remaining, partition, is_new=False)
+            batch.add_leader_and_isr(told(partition, broker), partition, is_new=False)
         partition.replica_states[broker] = ReplicaState.OFFLINE
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
+
+
+def _remaining(partition: Partition, broker: int) -> list[int]:
+    return [one for one in partition.assignment.replicas if one != broker]
+
+
+def _leader(partition: Partition, broker: int) -> list[int]:
+    leader = partition.leadership.leader if partition.leadership is not None else NO_LEADER
+    return [] if leader in (NO_LEADER, broker) else [leader]
 
 
 async def _remove_from_isr(

@@ -12,17 +12,14 @@ from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.leadership import PREFERRED, UNCLEAN, Results
 from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.waiting_requests import announce, give_answer
 from controller.core.settle import read_stats, read_znodes, write
 from controller.core.state import ControllerContext, Partition, sorted_partitions
 from controller.core.values import ANY_VERSION
 
 _PATH = znodes.PREFERRED_ELECTION
 _RULE = "preferred replica election"
-_STRATEGIES = {
-    "preferred": "PreferredReplicaPartitionLeaderElectionStrategy",
-    "unclean": "OfflinePartitionLeaderElectionStrategy(true)",
-}
-"""Kafka's names, as its messages have them."""
+_STRATEGIES = {"preferred": PREFERRED, "unclean": UNCLEAN}
 
 Name = tuple[str, int]
 
@@ -36,13 +33,13 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
     if not controller.is_active:
         error = error_codes.NOT_CONTROLLER
         refused = tuple(PartitionAnswer(*name, error) for name in asked.partitions or ())
-        controller.issue(AnswerElectLeaders(asked.request, error, refused), Reason(rule))
+        give_answer(controller, AnswerElectLeaders(asked.request, error, refused), rule)
         return
     context = controller.context
     names = _led(context) if asked.partitions is None else list(dict.fromkeys(asked.partitions))
     verdicts = {name: _judge(controller, name, asked.election) for name in names}
     candidates = [one for one in verdicts.values() if isinstance(one, Partition)]
-    strategy = PREFERRED if asked.election == "preferred" else UNCLEAN
+    strategy = _STRATEGIES[asked.election]
     results = await change_partitions(
         controller, sorted_partitions(candidates), PartitionState.ONLINE, rule, strategy
     )
@@ -50,7 +47,10 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
     if asked.partitions is None:
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
     answer = AnswerElectLeaders(asked.request, error_codes.NONE, tuple(answered))
-    controller.issue(answer, Reason(rule))
+    if any(not one.error for one in answered):
+        announce(controller, answer, rule)
+    else:
+        give_answer(controller, answer, rule)
 
 
 def _led(context: ControllerContext) -> list[Name]:
@@ -66,7 +66,7 @@ def _judge(controller: Controller, name: Name, election: str) -> Partition | Par
     if partition is None or not partition.replicas:
         error, text = error_codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
     elif context.is_queued(partition):
-        error, text = error_codes.INVALID_TOPIC_EXCEPTION, "The topic is being deleted."
+        error, text = error_codes.INVALID_TOPIC_EXCEPTION, "The topic is being deleted"
     elif partition.leadership is None:
         error, text = _without_leadership(controller, partition, election), "It never had a leader."
     elif _needs(context, partition, partition.leadership.leader, election):
@@ -103,7 +103,8 @@ def _answer(
         return verdict
     if results.get(verdict) is not None:
         return PartitionAnswer(*verdict.key, error_codes.NONE)
-    text = f"Failed to elect leader for partition {verdict} under strategy {_STRATEGIES[election]}"
+    strategy = _STRATEGIES[election].kafka_name
+    text = f"Failed to elect leader for partition {verdict} under strategy {strategy}"
     return PartitionAnswer(*verdict.key, _unavailable(election), text)
 
 
@@ -120,12 +121,10 @@ async def process_election_znode(controller: Controller) -> None:
 async def resume_election(controller: Controller) -> None:
     """Elect for those that are named, then delete the request, whatever came of it.
 
-    KB 3.9, 3.9.1; at failover KB 6.2 step 13. That the request is gone fires its watch, and the
-    next one is looked for.
+    KB 3.9, 3.9.1; at failover KB 6.2 step 13: there Kafka asks for the deletion whether there is a
+    request or not. That the request is gone fires its watch, and the next one is looked for.
     """
     names = await _read(controller)
-    if names is None:
-        return
     verdicts = {name: _judge(controller, name, "preferred") for name in names}
     for (topic, number), verdict in verdicts.items():
         if isinstance(verdict, PartitionAnswer) and verdict.message:
@@ -139,11 +138,11 @@ async def resume_election(controller: Controller) -> None:
         controller.notice("error", "request_stays", _PATH, text)
 
 
-async def _read(controller: Controller) -> list[Name] | None:
-    """The partitions that are named; None without a request."""
+async def _read(controller: Controller) -> list[Name]:
+    """The partitions that are named; none without a request."""
     found = await read_znodes(controller, [_PATH], _RULE)
     if found.errors[0] != OK:
-        return None
+        return []
     try:
         return list(dict.fromkeys(request_znodes.read_preferred_election(found.data[0])))
     except ZnodeError as unreadable:

@@ -7,7 +7,8 @@ from controller.core.error_codes import (
     STALE_BROKER_EPOCH,
     STALE_CONTROLLER_EPOCH,
 )
-from controller.core.events import BrokerAnswered, ChannelFault
+from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
+from controller.core.releases import release_of
 from controller.core.triggers import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,
@@ -66,6 +67,13 @@ def _tell_error(controller: Controller, answer: BrokerAnswered) -> None:
         f"broker {answer.broker}",
         f"answered a control request with error code {answer.error}",
     )
+
+
+def process_versions_offered(controller: Controller, offered: VersionsOffered) -> None:
+    """Which release a broker is, as long as this channel to it stands."""
+    context = controller.context
+    if context.channels.get(offered.broker) == offered.broker_epoch:
+        context.releases[offered.broker] = release_of(offered.highest)
 
 
 def process_channel_fault(controller: Controller, fault: ChannelFault) -> None:

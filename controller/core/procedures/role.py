@@ -26,6 +26,7 @@ from controller.core.operations import (
 from controller.core.outcomes import Answers, Wait, suspend
 from controller.core.procedures.failover import fail_over
 from controller.core.procedures.failures import describe
+from controller.core.procedures.legacy_reassignments import strip_originals
 from controller.core.procedures.rebalance import rebalance_timer
 from controller.core.procedures.topic_change import process_topic_change
 from controller.core.procedures.waiting_requests import give_up_waiting
@@ -236,8 +237,17 @@ async def hand_back(controller: Controller, reason: str) -> None:
     if controller.is_active:
         await _leave_metadata(controller)
     if controller.is_active:
+        await _strip_originals(controller)
+    if controller.is_active:
         await give_up(controller)
     controller.stop("", f"hand back: {reason}")
+
+
+async def _strip_originals(controller: Controller) -> None:
+    try:
+        await strip_originals(controller)
+    except ControllerMovedError:
+        await maybe_resign(controller)
 
 
 async def _leave_metadata(controller: Controller) -> None:

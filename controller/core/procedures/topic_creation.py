@@ -1,8 +1,12 @@
 """CreateTopics: configurations and topic znodes, which the controller then finds (KB 3.5, 11.8)."""
 
-from controller.core import error_codes, znodes
+from collections import Counter
+from typing import Final
+
+from controller.core import error_codes, topic_names, znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
+from controller.core.deviations import CREATIONS_TOGETHER
 from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
@@ -25,64 +29,103 @@ from controller.core.topic_requests import (
     CreateTopicsReceived,
     WaitingRequest,
 )
+from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
 
 _RULE = "topics created by request"
 _SLICE_TOPICS = 200
+_TOGETHER_MAX: Final = 1_000
+"""From so many topics on no more requests are taken together."""
 
 Answers = dict[str, CreatedTopic]
 """What each topic is answered."""
 
 
-async def process_create_topics(controller: Controller, asked: CreateTopicsReceived) -> None:
-    """Judge every topic, write those that may be, answer when all their partitions are led.
+def with_neighbours(controller: Controller, trigger: Trigger) -> Trigger:
+    """A request for topics takes those with it that wait right behind, up to the first one with a
+    name that another has, or that would collide with it."""
+    first = _creation(trigger)
+    if first is None or not CREATIONS_TOGETHER.applies(controller.configuration):
+        return trigger
+    triggers, together, names = controller.triggers, [], _unified(first)
+    while triggers and len(names) < _TOGETHER_MAX:
+        asked = _creation(triggers[0])
+        if asked is None or not names.keys().isdisjoint(_unified(asked)):
+            break
+        together.append(asked)
+        names |= _unified(asked)
+        triggers.popleft()
+    return ApiCall(first, together)
+
+
+def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
+    match trigger:
+        case ApiCall(request=CreateTopicsReceived() as asked):
+            return asked
+        case _:
+            return None
+
+
+def _unified(asked: CreateTopicsReceived) -> dict[str, None]:
+    """Its names as far as they may not be alike."""
+    return dict.fromkeys(topic_names.unified(one.name) for one in asked.topics)
+
+
+async def process_create_topics(
+    controller: Controller, requests: list[CreateTopicsReceived]
+) -> None:
+    """Judge every topic, write those that may be, answer each request when all its partitions are
+    led.
 
     KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics.
     """
     if not controller.is_active:
-        give_answer(controller, refusal(asked, error_codes.NOT_CONTROLLER), _RULE)
+        for asked in requests:
+            give_answer(controller, refusal(asked, error_codes.NOT_CONTROLLER), _RULE)
         return
-    plans, answers = await _judge_all(controller, asked)
-    if asked.validate_only:
-        answers |= {plan.name: _created(plan, None) for plan in plans}
-        plans = []
-    answers |= await _create(controller, plans)
-    answer = AnswerCreateTopics(asked.request, tuple(answers[one.name] for one in asked.topics))
-    awaited = [
-        (plan.name, number)
-        for plan in plans
-        if not answers[plan.name].error
-        for number in range(plan.partitions)
-    ]
-    answer_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
+    plans, answers = await _judge_all(controller, requests)
+    answers |= await _create(controller, list(plans.values()))
+    release = controller.context.oldest_release()
+    for asked in requests:
+        created = tuple(answers[one.name] for one in asked.topics)
+        awaited = [
+            (one.name, number)
+            for one in created
+            if not one.error and one.name in plans
+            for number in range(one.partitions)
+        ]
+        answer = AnswerCreateTopics(asked.request, created, release)
+        answer_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
 
 
 async def _judge_all(
-    controller: Controller, asked: CreateTopicsReceived
-) -> tuple[list[TopicPlan], Answers]:
-    """The topics that may be created, and what is wrong with the others."""
+    controller: Controller, requests: list[CreateTopicsReceived]
+) -> tuple[dict[str, TopicPlan], Answers]:
+    """The topics that shall be created, and what is answered of the others."""
     topics = await read_children(controller, znodes.TOPICS, _RULE)
     marked = await read_children(controller, znodes.DELETE_TOPICS, _RULE)
     names = Names(topics.children, marked.children)
     brokers = controller.context.sorted_live_brokers()
-    counts: dict[str, int] = {}
-    for topic in asked.topics:
-        counts[topic.name] = counts.get(topic.name, 0) + 1
-    plans: list[TopicPlan] = []
-    refused: Answers = {}
-    for place, topic in enumerate(asked.topics):
+    counts = Counter(topic.name for asked in requests for topic in asked.topics)
+    plans: dict[str, TopicPlan] = {}
+    answers: Answers = {}
+    wanted = [(topic, asked.validate_only) for asked in requests for topic in asked.topics]
+    for place, (topic, validate_only) in enumerate(wanted):
         if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
             await suspend(SLICE)
         try:
             check_request(topic.name, counts[topic.name])
-            plans.append(judge(controller, topic, names, brokers))
+            plan = judge(controller, topic, names, brokers)
         except RequestRefused as why:
-            refused[topic.name] = _refused(topic.name, why)
+            answers[topic.name] = _refused(topic.name, why)
             continue
-        if not asked.validate_only:
+        if validate_only:
+            answers[topic.name] = _created(plan, None)
+        else:
             names.add(topic.name)
-    return plans, refused
+            plans[topic.name] = plan
+    return plans, answers
 
 
 async def _create(controller: Controller, plans: list[TopicPlan]) -> Answers:

@@ -11,6 +11,7 @@ from controller.core.controller import Controller
 from controller.core.deviations import EMPTY_ASSIGNMENT_REFUSED
 from controller.core.errors import RequestRefused
 from controller.core.procedures.own_id import own_id_problem
+from controller.core.releases import release_named
 from controller.core.replica_assignment import check_counts
 from controller.core.topic_requests import NOT_GIVEN, NewTopic
 from controller.core.values import Broker
@@ -92,11 +93,25 @@ def judge(
     if given is not None:
         _check_assignment(controller, given)
     configs = {key: value for key, value in asked.configs if value is not None}
-    wrong = topic_configs.validate(configs, controller.configuration.broker_settings)
-    if wrong:
-        raise RequestRefused(error_codes.INVALID_CONFIG, wrong)
+    _check_configs(controller, configs)
     check_size(name, znodes.write_config(configs))
     return TopicPlan(name, partitions, replication_factor, given, configs)
+
+
+def _check_configs(controller: Controller, configs: dict[str, str]) -> None:
+    """No live broker may find what it cannot read: of some it loses partitions that are well, and
+    does not start again. A broker that has not told its release yet is at least of that of the
+    protocol version. Raises RequestRefused.
+    """
+    context, settings = controller.context, controller.configuration.broker_settings
+    wrong = topic_configs.validate(configs, settings, context.oldest_release())
+    silent = [str(broker) for broker in context.brokers if broker not in context.releases]
+    if not wrong and silent:
+        wrong = topic_configs.validate(configs, settings, release_named(controller.protocol.name))
+        if wrong:
+            wrong += f" (brokers whose release is not known yet: {', '.join(silent)}; ask again)"
+    if wrong:
+        raise RequestRefused(error_codes.INVALID_CONFIG, wrong)
 
 
 def _counts(controller: Controller, asked: NewTopic, brokers: list[Broker]) -> tuple[int, int]:

@@ -57,21 +57,41 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
 async def read_added_partitions(controller: Controller, name: str, rule: str) -> list[Partition]:
     """Read a known topic again; gives the partitions that it has gained (KB 3.6.1).
 
-    Whatever else changed is ignored: so the controller ignores its own writes. The topic keeps
-    the id that is known, whatever the znode says.
+    Whatever else changed is ignored: so the controller ignores its own writes. But a known
+    partition that now names the daemon is written back as it is known. The topic keeps the id that
+    is known, whatever the znode says.
     """
     contents = await _read_contents(controller, [name], rule)
     topic = controller.context.topic(name)
+    found = contents[name].assignments
     added = {
         number: assignment
-        for number, assignment in contents[name].assignments.items()
+        for number, assignment in found.items()
         if assignment.replicas and not topic.partition(number).replicas
     }
     repaired = repair_assignments(controller, name, added)
-    if repaired is not added:
-        whole = TopicContent(contents[name].assignments | repaired, topic.id)
+    restored = _restored(controller, topic, found)
+    if restored or repaired is not added:
+        whole = TopicContent(found | repaired | restored, topic.id)
         await _write_changed(controller, contents, {name: whole})
     return _assign(controller, topic, repaired)
+
+
+def _restored(
+    controller: Controller, topic: Topic, found: dict[int, Assignment]
+) -> dict[int, Assignment]:
+    """What is known of the partitions that somebody wrote the daemon into: a stock controller would
+    take it from the znode."""
+    own = controller.configuration.id_without_replicas
+    restored = {
+        number: known.assignment
+        for number, assignment in found.items()
+        if own in assignment.replicas and (known := topic.partition(number)).replicas
+    }
+    if restored:
+        text = f"partitions {list(restored)} named the daemon's own id {own}; they are put back"
+        controller.notice("warning", "own_id_repaired", znodes.topic_path(topic.name), text)
+    return restored
 
 
 async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
@@ -106,7 +126,7 @@ def _assign(
     """Take assignments into the state; those that still name the daemon wait for a broker."""
     partitions = []
     for number, assignment in assignments.items():
-        if controller.configuration.broker_id in assignment.replicas:
+        if controller.configuration.id_without_replicas in assignment.replicas:
             waiting = controller.context.awaiting_brokers.setdefault(topic.name, {})
             waiting[number] = assignment
             continue
@@ -133,7 +153,7 @@ def topic_content(context: ControllerContext, topic: Topic) -> TopicContent:
     """What a topic's znode is to hold: every assignment that is known, and its id."""
     assignments = {number: one.assignment for number, one in topic.partitions.items()}
     assignments |= context.awaiting_brokers.get(topic.name, {})
-    known = {number: one for number, one in sorted(assignments.items()) if one.replicas}
+    known = {number: one for number in sorted(assignments) if (one := assignments[number]).replicas}
     return TopicContent(known, topic.id)
 
 

@@ -19,9 +19,9 @@ from controller.core.events import (
     ElectLeadersReceived,
     TimerFired,
 )
+from controller.core.operations import CreateSequential
 from controller.core.procedures.rebalance import RULE as REBALANCE
 from controller.core.values import RECOVERED, RECOVERING
-from replay.world.requests import CreateSequential
 from tests.core.cluster import Cluster, writes_state
 from tests.core.endpoint import (
     allocate_producer_ids,

@@ -85,7 +85,7 @@ def test_transactions_that_no_server_wrote_are_applied(transactions: list[Transa
     assert apply_all(log_bytes(transactions)) == len(transactions)
 
 
-@pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz"])
+@pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"])
 @patient
 @given(SNAPSHOTS, EDITS)
 def test_edited_snapshot(name: str, snapshot: tuple, edits: list[tuple[str, float, bytes]]) -> None:
@@ -95,7 +95,7 @@ def test_edited_snapshot(name: str, snapshot: tuple, edits: list[tuple[str, floa
         State.load(io.BytesIO(content), name, 1)
 
 
-@pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz"])
+@pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"])
 @patient
 @given(st.binary(max_size=100))
 def test_any_bytes_for_a_snapshot(name: str, content: bytes) -> None:

@@ -1,6 +1,7 @@
 """Transactions are applied as a server does, to an empty tree and to a fuzzy snapshot."""
 
 import io
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from replay.world.owners import CONTAINER_OWNER, TTL_MS_MAX, is_session, ttl_of,
 from replay.world.paths import parent_of
 from replay.world.tree import Tree, Znode
 from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.snapshot_file import SnapshotReader
+from replay.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
 from replay.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
@@ -233,9 +234,9 @@ def history(wishes: list[tuple[str, str]]) -> list[Transaction]:
     return found
 
 
-def fuzzy(states: list[dict[str, Znode]], picks: list[int]) -> dict[str, Znode]:
+def fuzzy(states: list[dict[str, Znode]], picks: list[int]) -> tuple[dict[str, Znode], int]:
     """What a server writes that walks the tree while it changes: each znode as at its own time,
-    a child only if its parent had it then and it is still there."""
+    a child only if its parent had it then and it is still there. And which state is the last."""
     times = sorted(one % len(states) for one in picks)
     taken: dict[str, Znode] = {}
 
@@ -250,7 +251,7 @@ def fuzzy(states: list[dict[str, Znode]], picks: list[int]) -> dict[str, Znode]:
                 walk(child)
 
     walk("/")
-    return taken
+    return taken, times[0]
 
 
 @patient
@@ -266,15 +267,31 @@ def test_fuzzy_snapshot_and_the_transactions_after_it_give_the_tree(
         states.append(znodes(state))
     begin = data.draw(st.integers(0, len(transactions)))
     zxid = transactions[begin - 1].zxid if begin else 0
-    taken = fuzzy(states[begin:], picks)
-    content = snapshot_bytes("", {}, {}, [(path, -1, one) for path, one in taken.items()])
+    taken, last = fuzzy(states[begin:], picks)
+    last_zxid = transactions[begin + last - 1].zxid if begin + last else 0
+    nodes = [(path, -1, one) for path, one in taken.items()]
+    digest = SnapshotDigest(last_zxid, 2, 5)
+    tail = data.draw(st.sampled_from([{}, {"last_zxid": last_zxid}, {"digest": digest}]))
+    content = snapshot_bytes("", {}, {}, nodes, **tail)
     restored = State.load(io.BytesIO(content), "snapshot.1", zxid)
     for one in transactions[begin:]:
         restored.apply(one)
-        if one.zxid >= restored.exact_from:
+        # Servers before 3.6 tell no zxid: what they left out is not known.
+        if tail and one.zxid >= restored.exact_from:
             place = transactions.index(one) + 1
             assert znodes(restored) == states[place]
     assert znodes(restored) == states[-1]
+
+
+@pytest.mark.parametrize("tail", [{"last_zxid": 4}, {"digest": SnapshotDigest(4, 2, 5)}])
+def test_state_is_not_exact_while_a_znode_is_gone_too_early(tail: dict[str, Any]) -> None:
+    """/a was deleted after the root and before it was its turn: no znode has the zxid of that."""
+    before = after(at(1, CREATE, create("/a", 1)), at(2, CREATE, create("/b", 2)))
+    nodes = [(path, -1, before.tree.get(path)) for path in ("/", "/b")]
+    content = snapshot_bytes("", {}, {}, nodes, **tail)
+    assert State.load(io.BytesIO(content), "snapshot.2", 2).exact_from == 4
+    untold = snapshot_bytes("", {}, {}, nodes)
+    assert State.load(io.BytesIO(untold), "snapshot.2", 2).exact_from == 2
 
 
 def test_snapshot_gives_sessions_and_its_zxid() -> None:

@@ -1,0 +1,172 @@
+"""`refold agree`: whether a stock cluster's controller decided as the fold does."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from controller.cli.import_source import selection_of
+from controller.cli.output import OutputFault
+from eventstore.errors import LogError
+from eventstore.folders import segments_in
+from replay.agreement.comparison import Advance, Rules, agree, imported
+from replay.agreement.results import AgreementResult, Divergence, Side, kinds_in_order
+from replay.errors import ReplayError
+
+_AGREES, _DIVERGES, _UNUSABLE = 0, 1, 2
+_SHOWN: Final = 50
+_STEP: Final = 1000
+_UTC: Final = "UTC"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(name="agree")
+def agree_command(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE|LOG",
+            help="A folder, .tar.gz or .tar.xz as for refold import, or a log that it made.",
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    rules: Annotated[
+        Rules, typer.Option(help="The rules to decide by; refold's say what it does better.")
+    ] = "kafka",
+    broker_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A setting of the brokers that changes decisions and is in no log, as"
+            " unclean.leader.election.enable=true. May be given several times.",
+        ),
+    ] = None,
+    chroot: Annotated[
+        str | None, typer.Option(help="Of the Kafka cluster, if the ZooKeeper has several.")
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", help="Time as 2026-11-21T03:59:01Z, or ms since 1970."),
+    ] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Time, as --from.")] = None,
+    zone: Annotated[
+        str, typer.Option(help="The time zone of the brokers' logs, as Europe/Paris.")
+    ] = _UTC,
+) -> None:
+    """Derive the decisions of a stock cluster's controllers from what ZooKeeper and the brokers
+    kept, and compare them with what was decided.
+
+    Exit status: 0 all decisions and requests agree or are explained, 1 some do not, 2 SOURCE
+    cannot be used.
+    """
+    selection = selection_of(chroot, first, last, zone)
+    settings = dict(map(_setting, broker_config or ()))
+    is_log = source.is_dir() and bool(segments_in(source))
+    if is_log and (chroot or first or last or zone != _UTC):
+        raise typer.BadParameter(
+            f"{source} is a log: what of a source is imported was chosen when it was made",
+            param_hint="--chroot, --from, --to, --zone",
+        )
+    try:
+        with _progress() as advance:
+            opened = nullcontext(source) if is_log else imported(source, selection, advance)
+            with opened as log:
+                result = agree(log, rules, settings, advance)
+    except (LogError, ReplayError) as error:
+        typer.echo(f"refold agree: {error}", err=True)
+        raise typer.Exit(_UNUSABLE) from None
+    result.source = str(source)
+    with suppress(OutputFault):
+        if as_json:
+            typer.echo(msgspec.json.encode(result).decode())
+        else:
+            _print(result)
+    raise typer.Exit(_AGREES if result.agrees else _DIVERGES)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, is_pair, value = text.partition("=")
+    if not is_pair or not key:
+        raise typer.BadParameter(f"{text} is not KEY=VALUE", param_hint="--broker-config")
+    return key.strip(), value.strip()
+
+
+@contextmanager
+def _progress() -> Iterator[Advance]:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task: TaskID = progress.add_task("opening", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            if done % _STEP == 0 or done == total:
+                progress.update(task, description=what, completed=done, total=total)
+
+        yield tell
+
+
+def _print(result: AgreementResult) -> None:
+    for note in result.notes:
+        typer.echo(note)
+    for one in result.divergences[:_SHOWN]:
+        _print_divergence(one)
+    if len(result.divergences) > _SHOWN:
+        typer.echo(f"... and {len(result.divergences) - _SHOWN} more; --json lists all")
+    assumed = ", ".join(f"{key}={value}" for key, value in result.settings.items())
+    typer.echo(f"settings of the brokers: {assumed}")
+    typer.echo(
+        f"decisions: {_counts(result)}; {result.warm} before the first election, "
+        f"{result.inputs} were asked for"
+    )
+    _print_kinds(result)
+    if result.requests.decisions or result.requests.extra or result.requests.unjudged:
+        unjudged = result.requests.unjudged
+        more = f"; {unjudged} more cannot be judged" if unjudged else ""
+        typer.echo(f"requests to brokers: {_counts(result.requests)}{more}")
+        _print_kinds(result.requests)
+    verdict = "agrees" if result.agrees else "does not agree"
+    typer.echo(f"{result.source}: {verdict}")
+
+
+def _counts(side: Side) -> str:
+    explained = sum(len(one.zxids) for one in side.explained)
+    text = (
+        f"{side.decisions}, {side.agreed} agreed, {side.differs} differ, {side.missing} missing,"
+        f" {side.extra} extra"
+    )
+    return f"{text}, {explained} of these explained" if explained else text
+
+
+def _print_kinds(side: Side) -> None:
+    for kind, one in kinds_in_order(side):
+        diverging = ""
+        if one.diverging:
+            diverging = f" ({one.differs} differ, {one.missing} missing, {one.extra} extra)"
+        typer.echo(f"  {kind}: {one.agreed} agreed{diverging}")
+
+
+def _print_divergence(one: Divergence) -> None:
+    explained = f", explained by {one.explained}" if one.explained else ""
+    zxid = f" zxid {one.zxid:#x}" if one.zxid else ""
+    what = " ".join(one.paths)
+    typer.echo(
+        f"{one.verdict} {one.kind} at {one.seq}{zxid}, broker {one.broker} epoch {one.epoch}"
+        f"{explained}: {what}".rstrip(": ")
+    )
+    _print_indented(one.differences)
+    if one.cause:
+        typer.echo(f"  the fold was at {one.cause}, since {one.since}")
+    _print_indented(one.between)
+
+
+def _print_indented(texts: Sequence[str]) -> None:
+    for text in texts:
+        typer.echo(f"  {text}")

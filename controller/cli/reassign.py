@@ -1,0 +1,139 @@
+"""`refold reassign`: move replicas, look how far they are, and take it back."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import typer
+
+from controller.cli.output import OutputFault
+from controller.cli.reassign_options import (
+    ACTIONS,
+    BROKERS,
+    FILE,
+    TIMEOUT_MS,
+    TOPICS,
+    action_of,
+    checked,
+    with_options,
+)
+from controller.operator.errors import OperatorError
+from controller.operator.reassignment import cancelling, executing, requesting, verifying
+from controller.operator.reassignment.access import Cluster, connected
+from controller.operator.reassignment.documents import read_brokers, read_targets, read_topics
+from controller.operator.reassignment.errors import BadInput, Refused
+from controller.operator.reassignment.generating import generate
+from controller.operator.reassignment.listing import list_reassignments
+from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.statuses import DONE, REFUSED, UNUSABLE
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command("reassign")
+@with_options
+def reassign(given: dict[str, Any]) -> None:
+    """Reassign partitions with the flags and files of kafka-reassign-partitions, and interruptibly,
+    as KIP-236 has it, where refold is controller.
+
+    Exit status: 0 done (--verify: complete), 1 refused, 2 options or files cannot be used or the
+    cluster cannot be reached, 3 still under way or not taken up yet, 4 ended otherwise (other
+    replicas, changed, not started).
+    """
+    as_json = given["json"]
+    report = Report(
+        action_of(given), _silent if as_json else typer.echo, _silent if as_json else _to_stderr
+    )
+    try:
+        asyncio.run(_run(checked(given), given, report))
+    except OperatorError as error:
+        report.status = REFUSED if isinstance(error, Refused) else UNUSABLE
+        report.data["error"] = str(error)
+        for line in str(error).splitlines() if not as_json else ():
+            _to_stderr(f"refold reassign: {line}")
+    except OutputFault:
+        # Nobody saw what goes back: it ended there, and that is no success.
+        if "dry-run" in ACTIONS[report.data["action"]].may:
+            raise typer.Exit(UNUSABLE) from None
+        raise
+    if as_json:
+        with suppress(OutputFault):
+            typer.echo(msgspec.json.encode(report.data).decode())
+    raise typer.Exit(report.status)
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+def _to_stderr(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+async def _run(action: str, given: dict[str, Any], report: Report) -> None:
+    """Read the files, then connect. Raises OperatorError."""
+    do = _prepared(action, given, report)
+    addresses = given["zookeeper"], given["bootstrap-server"], given["command-config"]
+    async with connected(*addresses) as cluster:
+        await do(cluster)
+        if given["wait"] and report.awaited and report.status == DONE:
+            keep = given["preserve-throttles"]
+            await verifying.verify(
+                cluster, report, report.awaited, wait=True, preserve_throttles=keep, dry_run=False
+            )
+
+
+def _prepared(action: str, given: dict[str, Any], report: Report) -> Callable[[Cluster], Any]:
+    """What is to be done in the cluster. Raises BadInput."""
+    dry_run = given["dry-run"]
+    report.data["dry_run"] = dry_run
+    throttle = given["throttle"] if given["throttle"] != -1 else None
+    keep = given["preserve-throttles"]
+    targets = read_targets(given[FILE]) if given[FILE] is not None else {}
+    match action:
+        case "generate" | "generate-extra":
+            topics, brokers = read_topics(given[TOPICS]), read_brokers(given[BROKERS])
+            aware = not given["disable-rack-aware"]
+            return lambda cluster: generate(cluster, report, topics, brokers, rack_aware=aware)
+        case "execute":
+            more = given["additional"]
+            return lambda cluster: executing.execute(
+                cluster, report, targets, throttle, additional=more, dry_run=dry_run
+            )
+        case "execute-extra":
+            return lambda cluster: executing.execute_extra(
+                cluster, report, targets, throttle, dry_run=dry_run
+            )
+        case "verify" if given["id"]:
+            czxids = [_czxid(one) for one in given["id"]]
+            return lambda cluster: verifying.verify_ids(cluster, report, czxids)
+        case "verify" | "verify-extra":
+            wait = given["wait"]
+            return lambda cluster: verifying.verify(
+                cluster, report, targets, wait=wait, preserve_throttles=keep, dry_run=dry_run
+            )
+        case "cancel" if targets:
+            return lambda cluster: cancelling.cancel_listed(
+                cluster, report, targets, preserve_throttles=keep, dry_run=dry_run
+            )
+        case "cancel":
+            return lambda cluster: cancelling.cancel_all(cluster, report, dry_run=dry_run)
+        case "remove-cancel":
+            return lambda cluster: cancelling.remove_cancel(cluster, report, dry_run=dry_run)
+        case "request":
+            limit_ms = TIMEOUT_MS if given["timeout"] is None else given["timeout"]
+            return lambda cluster: requesting.request(
+                cluster, report, targets, throttle, timeout_ms=limit_ms, dry_run=dry_run
+            )
+        case _:
+            return lambda cluster: list_reassignments(cluster, report)
+
+
+def _czxid(text: str) -> int:
+    """As ZooKeeper's tools print it, 0x1a, or decimal. Raises BadInput."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise BadInput(f"--id {text!r} is no czxid, such as 0x1a2b") from None

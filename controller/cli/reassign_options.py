@@ -1,0 +1,196 @@
+"""The options of `refold reassign`: the flags of kafka-reassign-partitions and KIP-236's, and which
+of them go together."""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple, TypedDict, get_type_hints
+
+import typer
+
+from controller.operator.reassignment.errors import BadInput
+
+TIMEOUT_MS: Final = 10_000
+"""Of Kafka's own tool."""
+
+FILE: Final = "reassignment-json-file"
+TOPICS: Final = "topics-to-move-json-file"
+BROKERS: Final = "broker-list"
+
+
+class Action(NamedTuple):
+    """An action, as its flag is called: the options that it needs, and those that it may have."""
+
+    needs: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+    needs_zookeeper: bool = False
+
+
+_GENERATE: Final = ("disable-rack-aware",)
+_THEN_WAIT: Final = ("wait", "preserve-throttles", "timeout", "dry-run")
+"""Of an action that begins something: it may go on as --verify --wait."""
+
+ACTIONS: Final = {
+    "generate": Action((TOPICS, BROKERS), _GENERATE),
+    "execute": Action((FILE,), ("throttle", "additional", *_THEN_WAIT)),
+    "verify": Action((), (FILE, "id", "wait", "preserve-throttles", "dry-run")),
+    "cancel": Action((), (FILE, *_THEN_WAIT)),
+    "remove-cancel": Action((), ("dry-run",), needs_zookeeper=True),
+    "generate-extra": Action((TOPICS, BROKERS), _GENERATE, needs_zookeeper=True),
+    "execute-extra": Action((FILE,), ("throttle", *_THEN_WAIT), needs_zookeeper=True),
+    "verify-extra": Action(
+        (FILE,), ("wait", "preserve-throttles", "dry-run"), needs_zookeeper=True
+    ),
+    "request": Action((FILE,), ("throttle", *_THEN_WAIT), needs_zookeeper=True),
+    "list": Action(),
+}
+
+_EVERYWHERE: Final = ("zookeeper", "bootstrap-server", "command-config", "json")
+
+
+def _flag(name: str, text: str) -> Any:
+    return typer.Option(f"--{name}", help=text)
+
+
+def _value(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(f"--{name}", metavar=metavar, help=text)
+
+
+class _Options(TypedDict):
+    """Named as their flags, `dry_run` for --dry-run; one that is a word of Python's ends in _."""
+
+    generate: Annotated[bool, _flag("generate", "Propose where topics could go.")]
+    execute: Annotated[bool, _flag("execute", "Start what the file says.")]
+    verify: Annotated[bool, _flag("verify", "Say how far it is; clear throttles at the end.")]
+    cancel: Annotated[
+        bool, _flag("cancel", "Roll all back; with a file only what it lists, by Kafka's API.")
+    ]
+    remove_cancel: Annotated[
+        bool, _flag("remove-cancel", "Let reassignments start again after --cancel.")
+    ]
+    generate_extra: Annotated[bool, _flag("generate-extra", "As --generate.")]
+    execute_extra: Annotated[bool, _flag("execute-extra", "Start more while others are under way.")]
+    verify_extra: Annotated[bool, _flag("verify-extra", "As --verify.")]
+    request: Annotated[
+        bool, _flag("request", "Ask for reassignments, each with an identity of its own.")
+    ]
+    list_: Annotated[bool, _flag("list", "List what is under way, by every route.")]
+    zookeeper: Annotated[
+        str | None, _value("zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper: all routes.")
+    ]
+    bootstrap_server: Annotated[
+        str | None, _value("bootstrap-server", "HOST:PORT,...", "Brokers: what Kafka's APIs can.")
+    ]
+    command_config: Annotated[
+        Path | None, _value("command-config", "FILE", "Properties for --bootstrap-server.")
+    ]
+    reassignment_json_file: Annotated[
+        Path | None, _value(FILE, "FILE", "The partitions and their replicas.")
+    ]
+    topics_to_move_json_file: Annotated[
+        Path | None, _value(TOPICS, "FILE", "The topics, for --generate.")
+    ]
+    broker_list: Annotated[str | None, _value(BROKERS, "ID,ID,...", "The brokers, for --generate.")]
+    disable_rack_aware: Annotated[
+        bool, _flag("disable-rack-aware", "Do not look at racks in --generate.")
+    ]
+    throttle: Annotated[
+        int | None,
+        typer.Option("--throttle", metavar="BYTES", min=-1, help="Limit in bytes/s. -1: none."),
+    ]
+    additional: Annotated[
+        bool, _flag("additional", "Over --bootstrap-server: although others are under way.")
+    ]
+    preserve_throttles: Annotated[bool, _flag("preserve-throttles", "Do not clear throttles.")]
+    timeout: Annotated[
+        int | None,
+        typer.Option(
+            "--timeout",
+            metavar="MS",
+            min=0,
+            show_default=str(TIMEOUT_MS),
+            help="How long --request waits until it is taken up.",
+        ),
+    ]
+    id_: Annotated[
+        list[str] | None, _value("id", "CZXID", "For --verify: what --request gave; repeatable.")
+    ]
+    wait: Annotated[bool, _flag("wait", "Show progress until it is over, then do as --verify.")]
+    dry_run: Annotated[bool, _flag("dry-run", "Print the steps, change nothing.")]
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def with_options(command: Callable[[dict[str, Any]], None]) -> Callable[..., None]:
+    """Gives a command all of them, by the names of their flags: False, None or [] if not given."""
+    hints = get_type_hints(_Options, include_extras=True)
+    defaults = {name: False if hint.__origin__ is bool else None for name, hint in hints.items()}
+    parameters = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=defaults[name], annotation=hint)
+        for name, hint in hints.items()
+    ]
+
+    @wraps(command)
+    def with_given(**values: Any) -> None:
+        command({name.rstrip("_").replace("_", "-"): one for name, one in values.items()})
+
+    # What typer makes the options of.
+    with_given.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    with_given.__annotations__ = hints
+    return with_given
+
+
+def action_of(given: dict[str, Any]) -> str:
+    """The first action that is given, or an empty text."""
+    return next((name for name in ACTIONS if given[name]), "")
+
+
+def checked(given: dict[str, Any]) -> str:
+    """The one action, if all options fit it. Raises BadInput."""
+    actions = [name for name in ACTIONS if given[name]]
+    if len(actions) != 1:
+        names = ", ".join(f"--{name}" for name in ACTIONS)
+        raise BadInput(f"Command must include exactly one action: {names}")
+    (action,) = actions
+    problems = list(_problems(action, ACTIONS[action], given))
+    if problems:
+        raise BadInput("\n".join(problems))
+    return action
+
+
+def _problems(name: str, action: Action, given: dict[str, Any]) -> Iterator[str]:
+    for one in action.needs:
+        if given[one] is None:
+            yield f"--{name} needs --{one}"
+    allowed = {name, *action.needs, *action.may, *_EVERYWHERE}
+    for one, value in given.items():
+        is_given = value is not None and value is not False and value != []
+        if is_given and one not in allowed:
+            yield f'Option "--{one}" can\'t be used with action "--{name}"'
+    if given["zookeeper"] is None and given["bootstrap-server"] is None:
+        yield "Please specify --zookeeper or --bootstrap-server"
+    elif given["zookeeper"] is None:
+        yield from _problems_without_zookeeper(name, action, given)
+    if given["additional"] and given["zookeeper"] is not None:
+        yield "--additional is for --bootstrap-server; with --zookeeper use --execute-extra"
+    if given["command-config"] is not None and given["bootstrap-server"] is None:
+        yield "--command-config is for --bootstrap-server"
+    if name == "verify" and (given[FILE] is None) is (not given["id"]):
+        yield f"--verify needs either --{FILE} or --id"
+    if name == "cancel" and given[FILE] is not None and given["bootstrap-server"] is None:
+        yield (
+            "--cancel with a file is Kafka's own, by its API, and needs --bootstrap-server; "
+            "without a file it rolls back all that is in /admin/reassign_partitions"
+        )
+
+
+def _problems_without_zookeeper(name: str, action: Action, given: dict[str, Any]) -> Iterator[str]:
+    if action.needs_zookeeper:
+        yield f"--{name} is done by znodes and needs --zookeeper: Kafka has no API for it"
+    if name == "cancel" and given[FILE] is None:
+        yield (
+            "--cancel without a file rolls back all that is in /admin/reassign_partitions and "
+            f"needs --zookeeper; with --{FILE} Kafka's API cancels what the file lists"
+        )
+    if given["id"]:
+        yield "--id names a znode and needs --zookeeper"

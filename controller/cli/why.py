@@ -1,0 +1,125 @@
+"""`refold why`: the chain of causes of what a log shows."""
+
+from contextlib import suppress
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from controller.cli.moments import moment
+from controller.cli.output import OutputFault
+from controller.cli.progress import progress
+from controller.cli.subjects import partition as named_partition
+from eventstore.errors import LogError
+from replay.errors import ReplayError
+from replay.opened import open_log, seq_at
+from replay.why.answers.answer import Answer, Link
+from replay.why.asking import ask
+from replay.why.subject import Subject
+
+_UNUSABLE: Final = 2
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(name="why")
+def why(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help='A log of the daemon or an imported one, or "-".')
+    ],
+    partition: Annotated[
+        str | None,
+        typer.Option(metavar="T-0", help="Why is it offline, why this leader, why this ISR?"),
+    ] = None,
+    broker: Annotated[
+        int | None,
+        typer.Option(min=0, help="Why is it gone? With --partition: why out of its ISR?"),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="T", help="Why is its deletion stuck, what is not well?")
+    ] = None,
+    reassignment: Annotated[
+        str | None,
+        typer.Option(metavar="T-0", help="Why does it not end, why was it refused or undone?"),
+    ] = None,
+    term: Annotated[
+        int | None,
+        typer.Option(min=1, help="A controller epoch: why did it begin, why did it end?"),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="SEQ|TIME", help="The moment; the end of the log if none is given."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=0, help="Causes shown, the newest first; 0: all.")
+    ] = 12,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, all causes.")] = False,
+) -> None:
+    """Tell why something is as it is: the first line answers, then come the causes, newest first,
+    each with the number of its event.
+
+    Without an option for what is asked about: who is controller, and why. `refold log show LOG
+    --from N --to N --commands` shows an event whole.
+
+    Exit status: 0 answered, 2 LOG cannot be used, or there is no such partition.
+    """
+    subject = _subject(partition, broker, topic, reassignment, term)
+    seq, wall_ns = moment(at, "--at")
+    try:
+        with open_log(log) as opened, progress() as advance:
+            found = ask(opened, subject, seq_at(opened.reader, seq, wall_ns), advance)
+    except (LogError, ReplayError) as error:
+        typer.echo(f"refold why: {error}", err=True)
+        raise typer.Exit(_UNUSABLE) from None
+    with suppress(OutputFault):
+        if as_json:
+            typer.echo(msgspec.json.encode(found).decode())
+        else:
+            _print(found, limit)
+
+
+def _subject(
+    partition: str | None,
+    broker: int | None,
+    topic: str | None,
+    reassignment: str | None,
+    term: int | None,
+) -> Subject:
+    asked = [one for one in (partition, topic, reassignment, term) if one is not None]
+    if len(asked) > 1 or (broker is not None and (topic or reassignment or term is not None)):
+        raise typer.BadParameter(
+            "ask about one thing; only --broker and --partition go together",
+            param_hint="--partition, --broker, --topic, --reassignment, --term",
+        )
+    name = named_partition(partition, "--partition")
+    name = name or named_partition(reassignment, "--reassignment")
+    if name is not None:
+        return Subject(*name, broker=broker, is_reassignment=reassignment is not None)
+    return Subject(topic=topic, broker=broker, term=term)
+
+
+def _print(found: Answer, limit: int) -> None:
+    typer.echo(found.answer)
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    shown = found.chain[:limit] if limit else found.chain
+    for one in shown:
+        typer.echo("")
+        _print_link(one)
+    if len(shown) < len(found.chain):
+        typer.echo(f"\n... and {len(found.chain) - len(shown)} earlier; --limit 0 shows all")
+
+
+def _print_link(one: Link) -> None:
+    typer.echo(f"{one.seq:>8}  {one.time}  {one.text}")
+    if one.because is not None:
+        told = f": {one.because.text}" if one.because.text else ""
+        typer.echo(f"{'':10}because of event {one.because.seq}{told} ({one.because.procedure})")
+    if one.rule:
+        passed_over = ", ".join(f"{each.broker} is {each.why}" for each in one.passed_over)
+        over = f"; passed over: {passed_over}" if passed_over else ""
+        typer.echo(f"{'':10}rule: {one.rule}{over}")
+    if one.command:
+        typer.echo(f"{'':10}command {one.command}, its outcome is event {one.seq}")
+    elif one.written_by:
+        typer.echo(f"{'':10}written by {one.written_by}")

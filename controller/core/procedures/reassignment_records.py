@@ -1,0 +1,161 @@
+"""/admin/reassignments/$topic/$partition: what is under way by way of ZooKeeper (KB 14.4).
+
+A record is written together with the topic's znode in one multi, so the two agree but where
+somebody else wrote the topic: then the topic's znode is right and the record is over.
+"""
+
+from collections.abc import Iterable
+
+from controller.core import reassignment_znodes, znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.operations import (
+    NO_NODE,
+    NODE_EXISTS,
+    NOT_EMPTY,
+    OK,
+    Create,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, REASSIGNMENTS, Reassignment
+from controller.core.settle import read_children, read_znodes, write, write_together
+from controller.core.state import Partition
+from controller.core.values import ANY_VERSION
+
+_RULE = "reassignment: records of what is under way"
+_NO_CHILD = b""
+_ATTEMPTS = 3
+"""A record that is not there is made, one that is there set, its parent made first."""
+SHOWN_CHARACTERS = 2000
+"""Of content that is removed: all of it stands in the event that read it."""
+
+
+def shown(data: bytes | None) -> str:
+    """The content of a znode for a message."""
+    return repr((data or b"")[:SHOWN_CHARACTERS].decode("utf-8", "replace"))
+
+
+async def make_parents(controller: Controller) -> None:
+    """The parents of requests and records, where they are missing."""
+    await _make(controller, [REASSIGNMENT_REQUESTS, REASSIGNMENTS])
+
+
+async def _make(controller: Controller, paths: list[str]) -> None:
+    creates: list[WriteOperation] = [Create(path, _NO_CHILD) for path in paths]
+    writes = await write(controller, creates, Reason(_RULE))
+    for path, error in zip(paths, writes.errors, strict=True):
+        if error not in (OK, NODE_EXISTS):
+            raise ProcedureError(f"{path} cannot be created (ZooKeeper code {error})")
+
+
+async def write_with_record(
+    controller: Controller,
+    partition: Partition,
+    record: Reassignment,
+    topic: SetData,
+    reason: Reason,
+) -> None:
+    """Store an assignment and its record together. Raises ProcedureError."""
+    path = reassignment_znodes.reassignment_path(*partition.key)
+    data = reassignment_znodes.write_reassignment(record)
+    is_known = partition in controller.context.reassignments
+    errors: list[int] = []
+    for _ in range(_ATTEMPTS):
+        put = SetData(path, data, ANY_VERSION) if is_known else Create(path, data)
+        errors = await write_together(controller, [put, topic], reason)
+        if not any(errors):
+            controller.context.reassignments[partition] = record
+            return
+        if errors[0] == NODE_EXISTS:
+            is_known = True
+        elif errors[0] == NO_NODE:
+            is_known = False
+            parent = reassignment_znodes.reassignments_path(partition.topic.name)
+            await _make(controller, [REASSIGNMENTS, parent])
+        else:
+            break
+    raise ProcedureError(
+        f"{topic.path} and {path} cannot be written for the reassignment of {partition} "
+        f"(ZooKeeper codes {errors})"
+    )
+
+
+async def remove_records(controller: Controller, partitions: Iterable[Partition]) -> None:
+    """Their reassignments are over: the records go, and the parents that have no other."""
+    known = controller.context.reassignments
+    over = [one for one in partitions if known.pop(one, None) is not None]
+    await _delete(controller, [one.key for one in over])
+
+
+async def _delete(controller: Controller, names: list[reassignment_znodes.Name]) -> None:
+    if not names:
+        return
+    paths = [reassignment_znodes.reassignment_path(*name) for name in names]
+    remaining = dict.fromkeys(one.topic.name for one in controller.context.reassignments)
+    topics = [one for one in dict.fromkeys(name[0] for name in names) if one not in remaining]
+    paths += [reassignment_znodes.reassignments_path(topic) for topic in topics]
+    deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
+    writes = await write(controller, deletes, Reason("reassignment: remove the record"))
+    for path, error in zip(paths, writes.errors, strict=True):
+        if error not in (OK, NO_NODE, NOT_EMPTY):
+            text = f"it cannot be deleted (ZooKeeper code {error})"
+            controller.notice("warning", "record_not_removed", path, text)
+
+
+async def load_records(controller: Controller) -> list[Partition]:
+    """Take the records at failover; gives the partitions whose reassignment somebody else ended.
+
+    Those that cannot be read, or whose partition does not exist, are removed.
+    """
+    names = await _list(controller)
+    paths = [reassignment_znodes.reassignment_path(*name) for name in names]
+    found = await read_znodes(controller, paths, _RULE)
+    ended: list[Partition] = []
+    unusable: list[reassignment_znodes.Name] = []
+    for name, path, error, data in zip(names, paths, found.errors, found.data, strict=True):
+        if error != OK:
+            continue
+        partition = controller.context.find(*name)
+        try:
+            record = reassignment_znodes.read_reassignment(path, data)
+        except ZnodeError as unreadable:
+            text = f"{unreadable}; it is removed, it held {shown(data)}"
+            controller.notice("error", "unreadable_znode", path, text)
+            unusable.append(name)
+            continue
+        if partition is None or not partition.replicas or controller.context.is_queued(partition):
+            unusable.append(name)
+            continue
+        controller.context.reassignments[partition] = record
+        if partition.assignment.target == record.replicas:
+            controller.context.reassigning[partition] = None
+        else:
+            _tell_ended(controller, partition, record, path)
+            ended.append(partition)
+    await _delete(controller, unusable)
+    return ended
+
+
+def _tell_ended(
+    controller: Controller, partition: Partition, record: Reassignment, path: str
+) -> None:
+    text = (
+        f"{znodes.topic_path(partition.topic.name)} has {partition} on the way to "
+        f"{list(partition.assignment.target)}, not to {list(record.replicas)}: its reassignment "
+        "was cancelled or replaced while refold was not controller, and is over"
+    )
+    controller.notice("warning", "reassignment_ended", path, text)
+
+
+async def _list(controller: Controller) -> list[reassignment_znodes.Name]:
+    names = []
+    for topic in (await read_children(controller, REASSIGNMENTS, _RULE)).children:
+        parent = reassignment_znodes.reassignments_path(topic)
+        for child in (await read_children(controller, parent, _RULE)).children:
+            number = reassignment_znodes.partition_number(child)
+            if number is not None:
+                names.append((topic, number))
+    return names

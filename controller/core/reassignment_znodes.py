@@ -1,0 +1,203 @@
+"""The znodes of KIP-236: paths, and their JSON parsed and rendered (seed 000; KB 14.1, 14.4).
+
+The controller and `refold reassign` both read and write them. The readers raise ZnodeError with the
+path for content that cannot be used; whether the partitions, brokers and lists in it make sense is
+for the caller to judge.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from controller.core.errors import ZnodeError
+from controller.core.znodes import Int32, Replicas, decoded
+
+REASSIGN_CANCEL: Final = "/admin/reassign_cancel"
+"""Its presence is the signal; what is in it has no meaning."""
+REASSIGN_PARTITIONS_EXTRA: Final = "/admin/reassign_partitions_extra"
+REASSIGNMENT_REQUESTS: Final = "/admin/reassignment_requests"
+REASSIGNMENTS: Final = "/admin/reassignments"
+REQUEST_PREFIX: Final = f"{REASSIGNMENT_REQUESTS}/request_"
+"""What a persistent sequential znode is created with; ZooKeeper appends ten digits."""
+
+CANCEL_CONTENT: Final = b'{"version":1}'
+
+_REQUEST: Final = re.compile(r"request_(-?[0-9]{10,})", re.ASCII)
+_PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+_INT_MAX: Final = 2**31 - 1
+
+Name = tuple[str, int]
+"""A partition by topic and number."""
+
+
+def request_path(child: str) -> str:
+    """The path of a child of /admin/reassignment_requests."""
+    return f"{REASSIGNMENT_REQUESTS}/{child}"
+
+
+def request_number(child: str) -> int | None:
+    """The sequence number of a request by its name; None for any other child."""
+    found = _REQUEST.fullmatch(child)
+    return int(found[1]) if found else None
+
+
+def reassignments_path(topic: str) -> str:
+    """The parent of a topic's reassignments."""
+    return f"{REASSIGNMENTS}/{topic}"
+
+
+def reassignment_path(topic: str, partition: int) -> str:
+    """Where the reassignment of a partition is recorded."""
+    return f"{REASSIGNMENTS}/{topic}/{partition}"
+
+
+# /admin/reassign_partitions and /admin/reassign_partitions_extra ----------------------------------
+
+
+class Entry(Struct, frozen=True):
+    """What is wanted of a partition, and what it had before (None: nobody has recorded it yet)."""
+
+    replicas: Replicas
+    original_replicas: Replicas | None = None
+
+
+Entries = dict[Name, Entry]
+"""In the order of the znode."""
+
+
+class _Entry(Struct, frozen=True, omit_defaults=True):
+    topic: str
+    partition: Int32
+    replicas: Replicas
+    original_replicas: Replicas | None = None
+
+
+class _Entries(Struct, frozen=True):
+    version: Int32
+    partitions: list[_Entry]
+
+
+_entries_decoder = msgspec.json.Decoder(_Entries)
+
+
+class EntriesRead(Struct, frozen=True):
+    """What such a znode says; `repeated` names partitions with several entries: the last counts."""
+
+    entries: Entries
+    repeated: tuple[Name, ...] = ()
+
+
+def read_entries(path: str, data: bytes | None) -> EntriesRead:
+    """The entries of either znode. Raises ZnodeError."""
+    znode = decoded(_entries_decoder, path, "a reassignment", data)
+    entries: Entries = {}
+    repeated: dict[Name, None] = {}
+    for one in znode.partitions:
+        name = (one.topic, one.partition)
+        if name in entries:
+            repeated[name] = None
+        entries[name] = Entry(one.replicas, one.original_replicas)
+    return EntriesRead(entries, tuple(repeated))
+
+
+def write_entries(entries: Mapping[Name, Entry]) -> bytes:
+    """The content of either znode, its keys in the seed's order."""
+    partitions = [
+        _Entry(topic, number, one.replicas, one.original_replicas)
+        for (topic, number), one in entries.items()
+    ]
+    return msgspec.json.encode(_Entries(1, partitions))
+
+
+def without_originals(entries: Mapping[Name, Entry]) -> Entries:
+    """The same entries as a stock broker can read them (kip-236.md, A and B together)."""
+    return {name: Entry(one.replicas) for name, one in entries.items()}
+
+
+# /admin/reassignment_requests/request_NNNNNNNNNN ------------------------------------------------
+
+
+class Request(Struct, frozen=True):
+    """A request: the replicas that each partition shall have. `legacy`: made by the controller from
+    /admin/reassign_partitions."""
+
+    assignments: dict[Name, Replicas]
+    legacy: bool = False
+
+
+class _Request(Struct, frozen=True, omit_defaults=True):
+    version: Int32
+    assignments: dict[str, dict[str, Replicas]]
+    legacy: bool = False
+
+
+_request_decoder = msgspec.json.Decoder(_Request)
+
+
+def read_request(path: str, data: bytes | None) -> Request:
+    """A request. Raises ZnodeError."""
+    znode = decoded(_request_decoder, path, "a reassignment request", data)
+    assignments: dict[Name, Replicas] = {}
+    for topic, partitions in znode.assignments.items():
+        for text, replicas in partitions.items():
+            number = partition_number(text)
+            if number is None:
+                raise ZnodeError(f"{path}: {topic!r} has no partition {text[:40]!r}")
+            assignments[topic, number] = replicas
+    return Request(assignments, znode.legacy)
+
+
+def write_request(assignments: Mapping[Name, Iterable[int]], *, legacy: bool = False) -> bytes:
+    """The content of a request (kip-236.md, Output and JSON: valid JSON, unlike the seed's)."""
+    by_topic: dict[str, dict[str, Replicas]] = {}
+    for (topic, number), replicas in assignments.items():
+        by_topic.setdefault(topic, {})[str(number)] = tuple(replicas)
+    return msgspec.json.encode(_Request(1, by_topic, legacy))
+
+
+# /admin/reassignments/$topic/$partition ---------------------------------------------------------
+
+
+class Reassignment(Struct, frozen=True, array_like=True):
+    """A reassignment that is under way: its target, how many replicas a change of target leaves at
+    least (`top`, KB 14.6), whether it came by /admin/reassign_partitions, and what it goes back
+    to."""
+
+    replicas: tuple[int, ...]
+    top: int
+    legacy: bool
+    original_replicas: tuple[int, ...]
+
+
+class _Reassignment(Struct, frozen=True):
+    version: Int32
+    replicas: Replicas
+    top: Annotated[int, Meta(ge=0, le=_INT_MAX)]
+    legacy: bool
+    original_replicas: Replicas
+
+
+_reassignment_decoder = msgspec.json.Decoder(_Reassignment)
+
+
+def read_reassignment(path: str, data: bytes | None) -> Reassignment:
+    """The record of a reassignment. Raises ZnodeError."""
+    znode = decoded(_reassignment_decoder, path, "a reassignment", data)
+    return Reassignment(znode.replicas, znode.top, znode.legacy, znode.original_replicas)
+
+
+def write_reassignment(one: Reassignment) -> bytes:
+    """The record of a reassignment (kip-236.md, A and B together)."""
+    return msgspec.json.encode(
+        _Reassignment(1, one.replicas, one.top, one.legacy, one.original_replicas)
+    )
+
+
+def partition_number(text: str) -> int | None:
+    """A partition's number in its only spelling; None for anything else."""
+    if not _PARTITION.fullmatch(text) or int(text) > _INT_MAX:
+        return None
+    return int(text)

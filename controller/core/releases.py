@@ -1,0 +1,57 @@
+"""Which release of Kafka a broker is: what it offers tells (ApiVersions), whatever its
+inter.broker.protocol.version says.
+
+A broker that finds a topic configuration of a later release in ZooKeeper can break on it: it does
+not start any more, and the topic's other partitions on it are lost with it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+Release = tuple[int, ...]
+"""Such as (2, 8)."""
+
+OLDEST: Final[Release] = (2, 4)
+LATEST: Final[Release] = (3, 9)
+
+_PRODUCE: Final = 0
+_FETCH: Final = 1
+_UPDATE_METADATA: Final = 6
+_OFFSET_FETCH: Final = 9
+_JOIN_GROUP: Final = 11
+_ADD_PARTITIONS_TO_TXN: Final = 24
+_ALTER_CLIENT_QUOTAS: Final = 49
+_ALTER_PARTITION: Final = 56
+
+_FIRST_WITH: Final[tuple[tuple[Release, int, int], ...]] = (
+    ((3, 9), _FETCH, 17),
+    ((3, 8), _PRODUCE, 11),
+    ((3, 7), _FETCH, 16),
+    ((3, 6), _ADD_PARTITIONS_TO_TXN, 4),
+    ((3, 5), _FETCH, 15),
+    ((3, 4), _UPDATE_METADATA, 8),
+    ((3, 3), _ALTER_PARTITION, 2),
+    ((3, 2), _JOIN_GROUP, 9),
+    ((3, 1), _FETCH, 13),
+    ((3, 0), _OFFSET_FETCH, 8),
+    ((2, 8), _PRODUCE, 9),
+    ((2, 7), _FETCH, 12),
+    ((2, 6), _ALTER_CLIENT_QUOTAS, 0),
+    ((2, 5), _JOIN_GROUP, 7),
+)
+"""The latest first: each release is the first whose brokers in ZooKeeper mode offer that version of
+that API (validVersions in Kafka's *Request.json, the same in all patch releases)."""
+
+
+def release_of(highest: Iterable[tuple[int, int]]) -> Release:
+    """The release of a broker that offers these: an API key and its highest version each."""
+    offered = dict(highest)
+    for release, api_key, version in _FIRST_WITH:
+        if offered.get(api_key, -1) >= version:
+            return release
+    return OLDEST
+
+
+def release_named(version: str) -> Release:
+    """The release that a protocol or metadata version such as "2.8-IV1" belongs to."""
+    return tuple(map(int, version.partition("-")[0].split(".")))

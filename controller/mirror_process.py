@@ -1,0 +1,79 @@
+"""The daemon's mirror, a process of its own: `Task` as one line of JSON on standard input, what
+happens (`publishing.Told`) as lines of JSON on standard output. The end of its input asks it to
+publish what is written by then and to end.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+from msgspec import Struct
+
+from controller.settings.client_options import client_options
+from controller.settings.errors import SettingsError
+from eventstore.errors import LogError
+from eventstore.mirror.publishing import Publisher, Told
+from eventstore.mirror.topic import Topic
+
+_LAST_S: Final = 10.0
+"""So long it goes on after it was asked to end."""
+MIRROR_CONFIG: Final = "refold.mirror.client.config"
+_NICENESS: Final = 10
+
+
+class Task(Struct, frozen=True):
+    """The logs below `parent` go to `topic` at `servers`; `config`: settings of a Kafka client."""
+
+    parent: str
+    topic: str
+    servers: str
+    config: str | None = None
+
+
+def main() -> int:
+    """1 where it cannot go on."""
+    # The daemon goes before.
+    os.nice(_NICENESS)
+    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
+    try:
+        return anyio.run(_run, task)
+    except SettingsError as error:
+        _tell(Told("failed", task.parent, "; ".join(error.problems)))
+        return 1
+
+
+async def _run(task: Task) -> int:
+    options = client_options(Path(task.config) if task.config else None, MIRROR_CONFIG)
+    topic = Topic(task.topic, {**options, "bootstrap_servers": task.servers})
+    publisher = Publisher(Path(task.parent), topic, _tell)
+    ending = anyio.Event()
+    status = 0
+    async with anyio.create_task_group() as tasks:
+
+        async def follow() -> None:
+            nonlocal status
+            try:
+                await publisher.follow(ending)
+            except LogError as error:
+                _tell(Told("failed", task.parent, str(error)))
+                status = 1
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(follow)
+        await run_sync(sys.stdin.buffer.read, abandon_on_cancel=True)
+        ending.set()
+        tasks.cancel_scope.deadline = anyio.current_time() + _LAST_S
+    return status
+
+
+def _tell(told: Told) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

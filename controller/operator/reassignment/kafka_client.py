@@ -1,0 +1,135 @@
+"""Requests to a cluster's nodes: aiokafka's client, which carries what kio encodes."""
+
+import logging
+from contextlib import AsyncExitStack
+from importlib import import_module
+from io import BytesIO
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError
+from kio.schema.index import api_key_map
+
+from controller.operator.reassignment.errors import KafkaUnavailable
+from controller.wire.client_requests import RequestHead, decode_response, encode_request
+from controller.wire.errors import MalformedResponse
+from controller.wire.reading import UNREADABLE
+
+_CLIENT_ID: Final = "reassign-partitions-tool"
+"""What Kafka's own tool calls itself."""
+
+_SIZE_BYTES: Final = 4
+
+
+class Asked(NamedTuple):
+    """One version of a request: its key, and kio's module of it."""
+
+    api_key: int
+    version: int
+
+    @property
+    def schema(self) -> Any:
+        """kio's classes."""
+        return import_module(f"kio.schema.{api_key_map[self.api_key]}.v{self.version}.request")
+
+
+class KafkaClient:
+    """A connection to a cluster while its block lasts. Entering and asking raise
+    KafkaUnavailable."""
+
+    def __init__(self, bootstrap: str, options: dict[str, Any]) -> None:
+        self._bootstrap = bootstrap
+        self._options = {"client_id": _CLIENT_ID, **options}
+        self._client: Any = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        # Its own lines about a server that is away would stand among ours; we tell it in one.
+        logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+        self._client = AIOKafkaClient(bootstrap_servers=self._bootstrap, **self._options)
+        self._stack.push_async_callback(self._client.close)
+        try:
+            await self._client.bootstrap()
+        except (KafkaError, OSError, ValueError) as error:
+            await self._stack.aclose()
+            text = f"no broker answers at {self._bootstrap}: {_reason(error)}"
+            raise KafkaUnavailable(f"{text}: look at --bootstrap-server") from error
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of the nodes that the last metadata named."""
+        return sorted(one.nodeId for one in self._client.cluster.brokers())
+
+    async def ask(self, node: int | None, asked: Asked, request: Any) -> Any:
+        """The answer of a node; None: of any that answers."""
+        if node is not None:
+            return await self._ask(node, asked, request)
+        faults = []
+        for one in self.nodes:
+            try:
+                return await self._ask(one, asked, request)
+            except KafkaUnavailable as fault:
+                faults.append(str(fault))
+        raise KafkaUnavailable("; ".join(faults) or "the cluster names no node")
+
+    async def _ask(self, node: int, asked: Asked, request: Any) -> Any:
+        try:
+            return await self._client.send(node, _KioRequest(asked, request))
+        except (KafkaError, OSError, TimeoutError, MalformedResponse) as error:
+            raise KafkaUnavailable(f"node {node} does not answer: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+class _Encoded(NamedTuple):
+    bytes_: bytes
+
+    def encode(self) -> bytes:
+        return self.bytes_
+
+
+class _ResponseHeader(NamedTuple):
+    correlation_id: int
+
+
+class _KioRequest:
+    """A request as aiokafka wants it (its Request, RequestStruct and Response in one)."""
+
+    def __init__(self, asked: Asked, request: Any) -> None:
+        self._head = RequestHead(asked.api_key, asked.version, 0)
+        self._request = request
+
+    @property
+    def RESPONSE_TYPE(self) -> "_KioRequest":
+        return self
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> "_KioRequest":
+        return self
+
+    def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
+        self._head = self._head._replace(correlation_id=correlation_id)
+        return _Encoded(encode_request(self._head, client_id, self._request)[_SIZE_BYTES:])
+
+    def encode(self) -> bytes:
+        return b""
+
+    def parse_response_header(self, frame: BytesIO) -> _ResponseHeader:
+        try:
+            return _ResponseHeader(int.from_bytes(frame.getvalue()[:4], "big", signed=True))
+        except UNREADABLE as fault:
+            raise EOFError("a response without a header") from fault
+
+    def decode(self, frame: BytesIO) -> Any:
+        return decode_response(self._head, frame.getvalue())

@@ -1,0 +1,87 @@
+"""What a submission must fulfil before anything is written. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.core import znodes
+from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.operator.reassignment.documents import Partition, Targets, listed, spelt, spelt_all
+from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.view import KAFKA_API, Role, View
+
+_HOW_TO_END: Final = {
+    znodes.REASSIGN_PARTITIONS: "wait for it, end it with --cancel, or use --execute-extra",
+    KAFKA_API: "wait for it, or end it with --cancel and a file over --bootstrap-server",
+}
+_CHANGE_IT: Final = "wait for it, or change it by the same route"
+
+
+def check_submission(view: View, targets: Targets, may_change: tuple[str, ...]) -> None:
+    """Whether targets may be asked for now; raises Refused with everything that stands against it.
+
+    A partition that is on its way may be named only where its route is one of `may_change`.
+    """
+    problems = [*_cluster_problems(view), *_target_problems(view, targets)]
+    problems += _route_problems(view, targets, may_change)
+    if problems:
+        raise Refused("\n".join(problems))
+
+
+def check_is_refold(view: View, what: str) -> None:
+    """Nobody else acts on the znodes of KIP-236. Raises Refused where a stock broker controls, or
+    a refold that is told to leave them alone."""
+    broker = view.controller.broker
+    if view.controller.role is Role.STOCK:
+        raise Refused(
+            f"broker {broker}, a stock controller, has the role: it does not know {what}. Let "
+            "refold take the role, or use --bootstrap-server without --zookeeper"
+        )
+    if view.controller.role is Role.REFOLD and not view.znodes.are_served:
+        raise Refused(
+            f"broker {broker}, a refold controller, has the role and does not look at {what}: it "
+            "runs with kip-236.enable=false or under Kafka's rules, or has just taken the role"
+        )
+
+
+def _cluster_problems(view: View) -> Iterator[str]:
+    if view.znodes.cancel_stands:
+        yield (
+            f"{REASSIGN_CANCEL} stands: no reassignment can be submitted until it is removed with "
+            "--remove-cancel"
+        )
+    yield from view.znodes.unreadable
+
+
+def _target_problems(view: View, targets: Targets) -> Iterator[str]:
+    missing = [one for one in targets if one not in view.assignments]
+    if missing:
+        names = spelt_all(missing)
+        yield f"The proposed assignment contains non-existent partitions: {names}"
+    going = sorted({topic for topic, _ in targets} & view.deleted)
+    if going:
+        yield f"topics that are being deleted: {','.join(going)}"
+    # A replica that stays may be on a broker that is down, as in Kafka (validateReplicas).
+    asked = {
+        one
+        for partition, replicas in targets.items()
+        for one in replicas
+        if one not in view.origin(partition)
+    }
+    own = view.controller.broker if view.controller.role is Role.REFOLD else None
+    if own is not None and any(own in replicas for replicas in targets.values()):
+        yield f"Broker {own} is the controller, which holds no replicas."
+    unknown = sorted(one for one in asked if one not in view.brokers and one != own)
+    if unknown:
+        yield f"The proposed assignment contains non-existent brokerIDs: {listed(unknown)}"
+
+
+def _route_problems(view: View, targets: Targets, may_change: tuple[str, ...]) -> Iterator[str]:
+    held: dict[str, list[Partition]] = {}
+    for partition in targets:
+        route = view.route(partition)
+        if route and route not in may_change:
+            held.setdefault(route, []).append(partition)
+    for route, partitions in held.items():
+        names = ", ".join(map(spelt, sorted(partitions)))
+        advice = _HOW_TO_END.get(route, _CHANGE_IT)
+        yield f"{names}: being reassigned by {route} already: {advice}"

@@ -1,0 +1,200 @@
+"""Looks at a cluster through ZooKeeper."""
+
+from collections.abc import Iterable
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.reassignment_znodes import (
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
+    REASSIGNMENT_REQUESTS,
+    REASSIGNMENTS,
+    Request,
+    partition_number,
+    read_entries,
+    read_reassignment,
+    read_request,
+    reassignment_path,
+    reassignments_path,
+    request_number,
+    request_path,
+)
+from controller.core.values import Assignment, Broker
+from controller.operator.reassignment.documents import Partition
+from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.view import (
+    NOBODY,
+    Controller,
+    KipZnodes,
+    Leadership,
+    Record,
+    Role,
+    Submitted,
+    View,
+)
+from controller.operator.reassignment.zookeeper_store import Znode, ZooKeeperStore
+
+_SINGLE = (
+    znodes.CONTROLLER,
+    REASSIGN_PARTITIONS_EXTRA,
+    znodes.REASSIGN_PARTITIONS,
+    REASSIGN_CANCEL,
+    REASSIGNMENT_REQUESTS,
+)
+
+
+async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
+    """At these topics (None: at all of them) and at everything that is on its way.
+
+    Raises Refused where there is no Kafka cluster.
+    """
+    names = await store.children(znodes.BROKER_IDS)
+    if not names and not await store.exists(znodes.BROKER_IDS):
+        raise Refused(
+            f"there is no Kafka cluster: {znodes.BROKER_IDS} does not exist; is the chroot in "
+            "--zookeeper the one that the brokers have?"
+        )
+    brokers = await _brokers(store, [int(one) for one in names if znodes.is_broker_id(one)])
+    # In the order in which a reassignment goes through them: one that is taken up, or completed,
+    # meanwhile is still seen at its next place.
+    controller, extra, pending, cancel, parent = await store.read(_SINGLE)
+    unreadable: list[str] = []
+    requests = await _requests(store, unreadable)
+    records = await _records(store, unreadable)
+    kip = KipZnodes(
+        _submitted(znodes.REASSIGN_PARTITIONS, pending, unreadable),
+        _submitted(REASSIGN_PARTITIONS_EXTRA, extra, unreadable),
+        cancel is not None,
+        records,
+        requests,
+        tuple(unreadable),
+        parent is not None,
+    )
+    moving = View(NOBODY, {}, {}, kip=kip).moving
+    wanted = {topic for topic, _ in moving}
+    wanted.update(await store.children(znodes.TOPICS) if topics is None else topics)
+    assignments, versions = await _topics(store, sorted(wanted))
+    view = View(
+        _controller(controller, brokers),
+        brokers,
+        assignments,
+        versions=versions,
+        deleted=frozenset(await store.children(znodes.DELETE_TOPICS)),
+        kip=kip,
+    )
+    leaderships = await _leaderships(store, [one for one in view.moving if one in assignments])
+    return View(
+        view.controller,
+        brokers,
+        assignments,
+        leaderships,
+        versions,
+        view.deleted,
+        kip,
+    )
+
+
+async def _records(store: ZooKeeperStore, unreadable: list[str]) -> dict[Partition, Record]:
+    """Every child of /admin/reassignments; of one that cannot be read, why is added."""
+    partitions = [
+        (topic, number)
+        for topic in await store.children(REASSIGNMENTS)
+        for name in await store.children(reassignments_path(topic))
+        if (number := partition_number(name)) is not None
+    ]
+    paths = tuple(reassignment_path(*one) for one in partitions)
+    found: dict[Partition, Record] = {}
+    for partition, path, znode in zip(partitions, paths, await store.read(paths), strict=True):
+        if znode is None:
+            continue
+        try:
+            content = read_reassignment(path, znode.data)
+        except ZnodeError as error:
+            unreadable.append(str(error))
+            continue
+        found[partition] = Record(content, znode.czxid, znode.mzxid)
+    return found
+
+
+async def _requests(store: ZooKeeperStore, unreadable: list[str]) -> dict[str, Request]:
+    names = await store.children(REASSIGNMENT_REQUESTS)
+    numbered = [name for name in names if request_number(name) is not None]
+    paths = tuple(request_path(one) for one in numbered)
+    found: dict[str, Request] = {}
+    for path, znode in zip(paths, await store.read(paths), strict=True):
+        if znode is None:
+            continue
+        try:
+            found[path] = read_request(path, znode.data)
+        except ZnodeError as error:
+            unreadable.append(str(error))
+    return found
+
+
+def _submitted(path: str, znode: Znode | None, unreadable: list[str]) -> Submitted:
+    if znode is None:
+        return Submitted()
+    try:
+        return Submitted(read_entries(path, znode.data).entries, znode.version)
+    except ZnodeError as error:
+        unreadable.append(str(error))
+        return Submitted({}, znode.version)
+
+
+def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> Controller:
+    """A stock controller is a registered broker; refold never registers (facts.md)."""
+    holder = znodes.read_controller(znode.data) if znode else None
+    if holder is None:
+        return NOBODY
+    if holder.brokerid in brokers or holder.kraftControllerEpoch > 0:
+        return Controller(Role.STOCK, holder.brokerid)
+    return Controller(Role.REFOLD, holder.brokerid)
+
+
+async def _brokers(store: ZooKeeperStore, ids: list[int]) -> dict[int, Broker]:
+    """The registered ones; one whose registration cannot be read has no endpoint and no rack."""
+    paths = tuple(map(znodes.broker_path, ids))
+    brokers: dict[int, Broker] = {}
+    for broker, znode in zip(ids, await store.read(paths), strict=True):
+        if znode is None:
+            continue
+        try:
+            brokers[broker] = znodes.read_broker(broker, znode.data, znode.czxid)
+        except ZnodeError:
+            brokers[broker] = Broker(broker, znode.czxid, ())
+    return brokers
+
+
+async def _topics(
+    store: ZooKeeperStore, topics: list[str]
+) -> tuple[dict[Partition, Assignment], dict[str, int]]:
+    paths = tuple(map(znodes.topic_path, topics))
+    assignments: dict[Partition, Assignment] = {}
+    versions: dict[str, int] = {}
+    for topic, znode in zip(topics, await store.read(paths), strict=True):
+        if znode is None:
+            continue
+        try:
+            content = znodes.read_topic(topic, znode.data)
+        except ZnodeError as error:
+            raise Refused(f"{error}: mend the znode") from error
+        versions[topic] = znode.version
+        for number, one in content.assignments.items():
+            assignments[topic, number] = one
+    return assignments, versions
+
+
+async def _leaderships(
+    store: ZooKeeperStore, partitions: list[Partition]
+) -> dict[Partition, Leadership]:
+    paths = tuple(znodes.state_path(*one) for one in partitions)
+    found: dict[Partition, Leadership] = {}
+    for partition, path, znode in zip(partitions, paths, await store.read(paths), strict=True):
+        if znode is None:
+            continue
+        try:
+            state = znodes.read_state(path, znode.data, znode.version)
+        except ZnodeError:
+            continue
+        found[partition] = Leadership(state.leader, state.isr)
+    return found

@@ -1,0 +1,124 @@
+"""The parts of a log as they travel, and what makes a log of them again.
+
+Each segment is its header, its commands and events as they are stored, with their chain values, and
+its closing record if it has one. `stream` and `mirror` carry them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from eventstore import snapshots
+from eventstore.errors import LogCorrupt, LogTooNew, from_os
+from eventstore.records import FORMAT
+from eventstore.restoring import RestoredSegment
+
+EventRow = tuple[int, int, int, int, str, int, str, str, int | None, bytes, bytes]
+CommandRow = tuple[int, int, int, str, str, bytes, bytes, bytes | None, bytes]
+"""A record as stored, with its chain value at the end."""
+
+
+class _Frame(Struct, frozen=True, array_like=True):
+    """Base of the frames."""
+
+
+class SegmentFrame(_Frame, frozen=True, tag="segment"):
+    """A segment begins. `format` comes first, so that a newer one is recognised."""
+
+    format: int
+    header: bytes
+
+
+class EventsFrame(_Frame, frozen=True, tag="events"):
+    """Rows of the table of events."""
+
+    rows: list[EventRow]
+
+
+class CommandsFrame(_Frame, frozen=True, tag="commands"):
+    """Rows of the table of commands."""
+
+    rows: list[CommandRow]
+
+
+class ClosingFrame(_Frame, frozen=True, tag="closing"):
+    """The closing record."""
+
+    body: bytes
+
+
+class SnapshotFrame(_Frame, frozen=True, tag="snapshot"):
+    """A snapshot, whole."""
+
+    seq: int
+    fingerprint: str
+    body: bytes
+
+
+class EndFrame(_Frame, frozen=True, tag="end"):
+    """Nothing is missing."""
+
+
+Frame = SegmentFrame | EventsFrame | CommandsFrame | ClosingFrame | SnapshotFrame | EndFrame
+encode: Final = msgspec.msgpack.Encoder().encode
+decode: Final = msgspec.msgpack.Decoder(Frame).decode
+"""Raises msgspec.MsgspecError."""
+
+
+class Receiver:
+    """Writes the frames of one log into a folder. `source` is what they come from, for errors."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        self._folder = folder
+        self._source = source
+        self._segment: RestoredSegment | None = None
+
+    def take(self, frame: Frame) -> None:
+        """Store what a frame holds."""
+        match frame:
+            case SegmentFrame():
+                self._begin(frame)
+            case EventsFrame(rows=rows):
+                self._current().insert(events=rows)
+            case CommandsFrame(rows=rows):
+                self._current().insert(commands=rows)
+            case ClosingFrame(body=body):
+                self._current().end(body)
+            case SnapshotFrame(seq=seq, fingerprint=fingerprint, body=body):
+                snapshots.put_snapshot(self._folder, fingerprint, seq, body)
+
+    def close(self) -> None:
+        """Let go of the segment that was written last."""
+        if self._segment:
+            self._segment.close()
+
+    def _begin(self, frame: SegmentFrame) -> None:
+        if frame.format > FORMAT:
+            text = f"made by a newer refold (format {frame.format}, this one reads {FORMAT})"
+            raise LogTooNew(self._source, text)
+        self.close()
+        self._segment = RestoredSegment(self._folder, frame.header, self._source)
+
+    def _current(self) -> RestoredSegment:
+        if self._segment is None:
+            raise LogCorrupt(self._source, "has records before the first header")
+        return self._segment
+
+
+@contextmanager
+def receiving(folder: Path, source: str) -> Iterator[Receiver]:
+    """Make a log in an empty folder. `verify` then checks its records.
+
+    What goes wrong with records or disk inside of the block is raised as LogCorrupt or LogFull.
+    """
+    receiver = Receiver(folder, source)
+    try:
+        yield receiver
+    except OSError as error:
+        raise from_os(error, folder) from error
+    finally:
+        receiver.close()

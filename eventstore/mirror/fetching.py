@@ -1,0 +1,209 @@
+"""Makes logs again of what is on the topic."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from aiokafka.structs import ConsumerRecord
+from msgspec import Struct
+
+from eventstore import folders
+from eventstore.errors import LogCorrupt, LogExists, LogNotFound, from_os
+from eventstore.frames import (
+    CommandRow,
+    CommandsFrame,
+    EventRow,
+    EventsFrame,
+    Frame,
+    Receiver,
+    SegmentFrame,
+    decode,
+    receiving,
+)
+from eventstore.mirror.topic import (
+    PART,
+    Topic,
+    consumer,
+    errors_of,
+    header_of,
+    messages,
+    partitions_of,
+)
+from eventstore.verify import VerifyReport, verify
+
+_ROWS_MAX: Final = 2000
+_PARTIAL: Final = ".fetching"
+
+
+class Run(Struct, frozen=True):
+    """A log on the topic: its key is CLUSTER/NAME."""
+
+    cluster: str
+    name: str
+    records: int
+
+
+class Fetched(Struct, frozen=True):
+    """A log that was made again. `is_cut`: the topic does not hold its beginning any more."""
+
+    folder: Path
+    cluster: str
+    records: int
+    is_cut: bool
+    report: VerifyReport
+
+
+Advance = Callable[[int, int], None]
+"""How many messages were read, of how many offsets."""
+
+
+async def runs(topic: Topic, advance: Advance) -> list[Run]:
+    """The logs on the topic, by cluster and name. Raises MirrorFailed."""
+    counts: dict[str, int] = {}
+
+    def count(key: str, message: ConsumerRecord) -> None:
+        counts[key] = counts.get(key, 0) + _is_record(message)
+
+    await _read(topic, count, advance)
+    return [Run(*_names(key), records) for key, records in sorted(counts.items())]
+
+
+async def fetch(topic: Topic, parent: Path, wanted: str | None, advance: Advance) -> list[Fetched]:
+    """Make the logs of the topic below `parent`, or the one that is `wanted` (NAME, or
+    CLUSTER/NAME), each in a folder of its name; what is there by now.
+
+    Raises MirrorFailed, LogExists, LogNotFound, LogTooNew, LogCorrupt, LogFull.
+    """
+    incoming: dict[str, _Incoming] = {}
+    with ExitStack() as resources:
+
+        def take(key: str, message: ConsumerRecord) -> None:
+            if wanted is not None and wanted not in (key, _names(key)[1]):
+                return
+            if key not in incoming:
+                incoming[key] = resources.enter_context(_Incoming(parent, key, topic.place))
+            incoming[key].take(message)
+
+        await _read(topic, take, advance)
+        if wanted is not None and not incoming:
+            raise LogNotFound(topic.place, f"holds no log {wanted}: --list names those it holds")
+        finished = [one.finish() for _, one in sorted(incoming.items())]
+        return [one for one in finished if one is not None]
+
+
+async def _read(
+    topic: Topic, take: Callable[[str, ConsumerRecord], None], advance: Advance
+) -> None:
+    async with errors_of(topic), consumer(topic) as reader:
+        places = await partitions_of(topic)
+        reader.assign(places)
+        begins, ends = await reader.beginning_offsets(places), await reader.end_offsets(places)
+        total, passed = sum(ends.values()) - sum(begins.values()), 0
+        for place in places:
+            async for message in messages(reader, place, begins[place], ends[place]):
+                key = (message.key or b"").decode(errors="replace")
+                if "/" in key:
+                    take(key, message)
+                advance(passed + message.offset - begins[place], total)
+            passed += ends[place] - begins[place]
+
+
+class _Incoming:
+    """One log on its way into a folder that gets its name when all is there."""
+
+    def __init__(self, parent: Path, key: str, place: str) -> None:
+        self._cluster, name = _names(key)
+        self._folder = parent / name
+        self._partial = parent / f"{name}{_PARTIAL}"
+        self._place = f"{place}, log {key}"
+        self._resources = ExitStack()
+        self._events: list[EventRow] = []
+        self._commands: list[CommandRow] = []
+        self._parts: list[bytes] = []
+        self._records = 0
+        self._is_cut = False
+
+    def __enter__(self) -> "_Incoming":
+        if self._folder.exists():
+            raise LogExists(self._folder, "is there already: name another folder by --out")
+        try:
+            shutil.rmtree(self._partial, ignore_errors=True)
+            self._partial.mkdir(parents=True)
+        except OSError as error:
+            raise from_os(error, self._partial) from error
+        self._resources.callback(shutil.rmtree, self._partial, ignore_errors=True)
+        self._receiver: Receiver = self._resources.enter_context(
+            receiving(self._partial, self._place)
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    def take(self, message: ConsumerRecord) -> None:
+        """One message, in order."""
+        self._parts.append(message.value or b"")
+        if not _is_record(message):
+            return
+        body, self._parts = b"".join(self._parts), []
+        try:
+            frame = decode(body)
+        except msgspec.MsgspecError as error:
+            # Of a record that the topic begins in the middle of, parts are gone.
+            if self._records:
+                where = f"partition {message.partition} offset {message.offset}"
+                raise LogCorrupt(self._place, f"cannot be read: {error}", where) from None
+            frame = None
+        if not self._records and not isinstance(frame, SegmentFrame):
+            self._is_cut = True
+        elif frame is not None:
+            self._records += 1
+            self._put(frame)
+
+    def finish(self) -> Fetched | None:
+        """The folder gets its name. Its records are checked by their chains. None where no segment
+        of it begins on the topic any more."""
+        if not self._records:
+            return None
+        self._flush()
+        self._receiver.close()
+        try:
+            self._partial.rename(self._folder)
+            folders.sync_folder(self._folder.parent)
+        except OSError as error:
+            raise from_os(error, self._folder) from error
+        report = verify(self._folder)
+        return Fetched(self._folder, self._cluster, self._records, self._is_cut, report)
+
+    def _put(self, frame: Frame) -> None:
+        match frame:
+            case EventsFrame(rows=rows):
+                self._events += rows
+            case CommandsFrame(rows=rows):
+                self._commands += rows
+            case _:
+                self._flush()
+                self._receiver.take(frame)
+        if len(self._events) + len(self._commands) >= _ROWS_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._events:
+            self._receiver.take(EventsFrame(self._events))
+        if self._commands:
+            self._receiver.take(CommandsFrame(self._commands))
+        self._events, self._commands = [], []
+
+
+def _names(key: str) -> tuple[str, str]:
+    cluster, _, name = key.partition("/")
+    return cluster, name
+
+
+def _is_record(message: ConsumerRecord) -> bool:
+    """Whether a message is one, or the last part of one."""
+    number, _, count = header_of(message, PART).partition(b"/")
+    return number == count

@@ -1,0 +1,146 @@
+"""What of a log is still to be published, after a position."""
+
+from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from eventstore import folders, schema
+from eventstore.chain import Row
+from eventstore.errors import PUT_A_COPY, LogCorrupt
+from eventstore.frames import (
+    ClosingFrame,
+    CommandRow,
+    CommandsFrame,
+    EventRow,
+    EventsFrame,
+    Frame,
+    SegmentFrame,
+)
+from eventstore.segment import Segment, open_segment
+
+
+class Position(Struct, frozen=True, array_like=True):
+    """How much of a log is published: of the segment that begins with event `segment` all events
+    up to `seq`, and so many commands; `is_closed`: and the closing record."""
+
+    segment: int
+    seq: int
+    commands: int = 0
+    is_closed: bool = False
+
+    @property
+    def order(self) -> tuple[int, int, int, bool]:
+        """Of positions in one log."""
+        return self.segment, self.seq, self.commands, self.is_closed
+
+
+class Message(Struct, frozen=True):
+    """One record to publish, and the position behind it; `wall_ms` is when it was observed."""
+
+    frame: Frame
+    at: Position
+    wall_ms: int
+
+
+encode_position: Final = msgspec.msgpack.Encoder().encode
+decode_position: Final = msgspec.msgpack.Decoder(Position).decode
+"""Raises msgspec.MsgspecError."""
+
+T = TypeVar("T")
+
+_EVENT, _COMMAND = 0, 1
+_order: Final = itemgetter(0, 1)
+
+
+def waiting(log: Path, at: Position | None) -> list[Message]:
+    """The records that come next, a page of each table at most; none where all are published.
+
+    Where the segment of the position is gone, it goes on with the next one there is. Raises what
+    reading raises.
+    """
+    segments = folders.segments_in(log)
+    if at is None:
+        return _beginning(segments[0]) if segments else []
+    if at.is_closed:
+        return []
+    # Looked up first: nothing is added to a segment that another one follows.
+    following = next((one for one in segments if folders.first_seq_of(one) > at.segment), None)
+    path = folders.segment_path(log, at.segment)
+    if path in segments:
+        with open_segment(path) as segment:
+            found = list(_of_segment(segment, at))
+        if found:
+            return found
+    return _beginning(following) if following is not None else []
+
+
+def is_of(log: Path, record: Frame, at: Position) -> bool:
+    """Whether a record that is published is the log's, by its chain value; true where the log does
+    not hold it any more. Raises what reading raises."""
+    path = folders.segment_path(log, at.segment)
+    if path not in folders.segments_in(log):
+        return True
+    with open_segment(path) as segment:
+        match record:
+            case SegmentFrame(header=header):
+                return header == segment.header_body
+            case EventsFrame(rows=[row]):
+                return segment.event_page(at.seq - 1)[:1] == [row]
+            case CommandsFrame(rows=[row]):
+                return segment.command_page(at.commands - 1)[:1] == [row]
+            case ClosingFrame(body=body):
+                return segment.closing is not None and schema.document(segment.closing) == body
+    return False
+
+
+def _beginning(path: Path) -> list[Message]:
+    with open_segment(path) as segment:
+        header = segment.header
+        frame = SegmentFrame(header.format, segment.header_body)
+        at = Position(header.first_seq, header.first_seq - 1)
+        return [Message(frame, at, header.created_ns // 1_000_000)]
+
+
+def _of_segment(segment: Segment, at: Position) -> Iterator[Message]:
+    """Events, each with the commands that it caused; behind all of them the closing record.
+
+    The closing record is read first and the events last, so that it is whole while the log grows.
+    """
+    closing = segment.closing
+    commands = _typed(segment, segment.command_page(at.commands), list[CommandRow])
+    events = _typed(segment, segment.event_page(at.seq), list[EventRow])
+    wall_ms = _wall_ms(segment, at.seq)
+    last = events[-1][0] if events else at.seq
+    caused = ((row[0], _COMMAND, row) for row in commands if row[0] <= last)
+    observed = ((row[0], _EVENT, row) for row in events)
+    both: Iterator[tuple[int, int, Any]] = merge(observed, caused, key=_order)
+    for number, kind, row in both:
+        if kind == _EVENT:
+            at, wall_ms = Position(at.segment, number, at.commands), row[1] // 1_000_000
+            yield Message(EventsFrame([row]), at, wall_ms)
+        else:
+            at = Position(at.segment, at.seq, at.commands + 1)
+            yield Message(CommandsFrame([row]), at, wall_ms)
+    if closing and not events and not commands:
+        at = Position(at.segment, at.seq, at.commands, is_closed=True)
+        frame = ClosingFrame(schema.document(closing))
+        yield Message(frame, at, closing.closed_ns // 1_000_000)
+
+
+def _wall_ms(segment: Segment, seq: int) -> int:
+    """When an event was observed, or the segment was made that does not hold it."""
+    rows = segment.query(f"select wall_ns from events where seq = {seq}")
+    wall_ns: int = rows[0][0] if rows else segment.header.created_ns
+    return wall_ns // 1_000_000
+
+
+def _typed(segment: Segment, rows: list[Row], rows_type: type[T]) -> T:
+    try:
+        return msgspec.convert(rows, rows_type)
+    except msgspec.ValidationError as error:
+        raise LogCorrupt(segment.path, f"{error}: {PUT_A_COPY}", "a row") from None

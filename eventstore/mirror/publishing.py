@@ -1,0 +1,235 @@
+"""Publishes the logs of a folder, and follows those that are written."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import ProducerFenced
+from aiokafka.structs import RecordMetadata
+from anyio.to_thread import run_sync
+from msgspec import Struct
+
+from eventstore import folders
+from eventstore.errors import LogError, MirrorFailed, MirrorFenced, from_os
+from eventstore.frames import encode
+from eventstore.mirror.outbox import Message, Position, encode_position, is_of, waiting
+from eventstore.mirror.progress import Progress, read_progress, write_progress
+from eventstore.mirror.topic import (
+    PART,
+    PART_BYTES,
+    POSITION,
+    Found,
+    Topic,
+    errors_of,
+    last_message,
+    make_topic,
+    partitions_of,
+    producer,
+)
+from eventstore.segment import open_segment
+
+_POLL_S: Final = 0.2
+_RETRY_S: Final = 1.0
+_RETRY_MAX_S: Final = 30.0
+_AT_ONCE: Final = 8
+
+
+class Told(Struct, frozen=True):
+    """What happened to a log: records were published, all of it is ("whole"), or it failed."""
+
+    what: str
+    log: str
+    text: str = ""
+    records: int = 0
+
+
+Tell = Callable[[Told], None]
+
+
+class Publisher:
+    """Publishes the logs below a parent folder to a topic. It may be ended at any moment, and goes
+    on behind the last record that is there."""
+
+    def __init__(self, parent: Path, topic: Topic, tell: Tell) -> None:
+        self._parent = parent
+        self._topic = topic
+        self._tell = tell
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def publish(self) -> int:
+        """All there is by now; how many records that were. Raises LogError."""
+        ending = anyio.Event()
+        ending.set()
+        return sum([await self._publish(log, ending) for log in self._logs()])
+
+    async def follow(self, ending: anyio.Event) -> None:
+        """All there is and will be, until `ending` is set and what is written by then is published.
+
+        What cannot be done is told and tried again. Raises LogError where the folder is gone.
+        """
+        known: set[Path] = set()
+        async with anyio.create_task_group() as tasks:
+            while True:
+                is_ending = ending.is_set()
+                for log in self._logs():
+                    if log not in known:
+                        known.add(log)
+                        tasks.start_soon(self._follow, log, ending)
+                if is_ending:
+                    return
+                with anyio.move_on_after(_POLL_S):
+                    await ending.wait()
+
+    def _logs(self) -> list[Path]:
+        try:
+            return folders.logs_in(self._parent)
+        except OSError as error:
+            raise from_os(error, self._parent) from error
+
+    async def _follow(self, log: Path, ending: anyio.Event) -> None:
+        pause_s = _RETRY_S
+        while True:
+            try:
+                async with self._limiter:
+                    await self._publish(log, ending)
+                return
+            except LogError as error:
+                self._tell(Told("failed", str(log), str(error)))
+            if ending.is_set():
+                return
+            with anyio.move_on_after(pause_s):
+                await ending.wait()
+            pause_s = min(pause_s * 2, _RETRY_MAX_S)
+
+    async def _publish(self, log: Path, ending: anyio.Event) -> int:
+        """A log, until nothing will follow, or nothing is there and it is to end."""
+        noted = read_progress(log, self._topic.name)
+        if noted is not None and noted.is_whole:
+            return 0
+        key = _key(log)
+        async with errors_of(self._topic), _fenced(self._topic):
+            if await make_topic(self._topic):
+                self._tell(Told("made", str(log), f"{self._topic.place} was made"))
+            async with producer(self._topic, key) as writer:
+                hint = Found(noted.partition, noted.offset, noted.at) if noted else None
+                line = await _Line.after_last(self._topic, key.encode(), log, writer, hint)
+                count = 0
+                while True:
+                    is_over = not folders.is_living(log)
+                    is_ending = ending.is_set()
+                    batch = await run_sync(waiting, log, line.at)
+                    if batch:
+                        await line.send(batch)
+                        count += len(batch)
+                        self._tell(Told("published", str(log), records=len(batch)))
+                    elif is_over:
+                        line.note(is_whole=True)
+                        self._tell(Told("whole", str(log), records=count))
+                        return count
+                    elif is_ending:
+                        return count
+                    else:
+                        with anyio.move_on_after(_POLL_S):
+                            await ending.wait()
+
+
+class _Line:
+    """One log's way to its partition."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        key: bytes,
+        log: Path,
+        writer: AIOKafkaProducer,
+        partition: int,
+        last: Found | None,
+    ) -> None:
+        self._topic = topic
+        self._key = key
+        self._log = log
+        self._writer = writer
+        self._partition = partition
+        self._last = last
+
+    @classmethod
+    async def after_last(
+        cls, topic: Topic, key: bytes, log: Path, writer: AIOKafkaProducer, hint: Found | None
+    ) -> "_Line":
+        """On behind what is there; a log that is new to the topic gets a partition by its key."""
+        places = await partitions_of(topic)
+        last = await last_message(topic, places, key, hint)
+        if last is None:
+            partition = zlib.crc32(key) % len(places)
+        else:
+            partition = last.partition
+            if last.record is not None and not await run_sync(is_of, log, last.record, last.at):
+                text = f"has another log under the name {key.decode()}: publish to another topic"
+                raise MirrorFailed(topic.place, text)
+        return cls(topic, key, log, writer, partition, last)
+
+    @property
+    def at(self) -> Position | None:
+        """What is there by now."""
+        return self._last.at if self._last is not None else None
+
+    async def send(self, batch: list[Message]) -> None:
+        """All of them, or none: one transaction."""
+        sent: list[asyncio.Future[RecordMetadata]] = []
+        async with self._writer.transaction():
+            for message in batch:
+                for body, headers in _parts(message):
+                    sent.append(
+                        await self._writer.send(
+                            self._topic.name,
+                            body,
+                            self._key,
+                            self._partition,
+                            message.wall_ms,
+                            headers,
+                        )
+                    )
+        *_, last = sent
+        self._last = Found(self._partition, (await last).offset, batch[-1].at)
+        self.note()
+
+    def note(self, *, is_whole: bool = False) -> None:
+        """Write down how far it is."""
+        if self._last is not None:
+            found = self._last
+            progress = Progress(self._topic.name, found.partition, found.offset, found.at, is_whole)
+            write_progress(self._log, progress)
+
+
+def _parts(message: Message) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]:
+    """The values of a record's messages, with their headers. Only the last one says where it is."""
+    body = encode(message.frame)
+    at = (POSITION, encode_position(message.at))
+    if len(body) <= PART_BYTES:
+        yield body, [at]
+        return
+    starts = range(0, len(body), PART_BYTES)
+    for number, start in enumerate(starts, 1):
+        part = (PART, f"{number}/{len(starts)}".encode())
+        is_last = number == len(starts)
+        yield body[start : start + PART_BYTES], [part, at] if is_last else [part]
+
+
+def _key(log: Path) -> str:
+    """What all messages of a log have as their key."""
+    with open_segment(folders.segments_of(log)[0]) as first:
+        return f"{first.header.cluster_id}/{log.name}"
+
+
+@asynccontextmanager
+async def _fenced(topic: Topic) -> AsyncIterator[None]:
+    try:
+        yield
+    except ProducerFenced as error:
+        text = "somebody else publishes the same log there: end one of the two"
+        raise MirrorFenced(topic.place, text) from error

@@ -1,0 +1,228 @@
+"""The topic: what one message of it is, and where a log's last one lies."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import anyio
+import msgspec
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.structs import ConsumerRecord
+from msgspec import Struct
+
+from eventstore.errors import MirrorFailed
+from eventstore.frames import Frame, decode
+from eventstore.mirror.outbox import Position, decode_position
+
+POSITION: Final = "at"
+"""The header that holds the position behind a message."""
+PART: Final = "part"
+"""The header of a message that holds a part of a record: its number from 1, and how many."""
+PART_BYTES: Final = 512 << 10
+"""A larger record is published in parts: brokers take messages of 1 MiB by default."""
+
+_PARTITIONS: Final = 6
+_REPLICAS: Final = 3
+_LEADERS_S: Final = 30
+_LEADERS_POLL_S: Final = 0.1
+_LOOK_BACK: Final = 512
+_FETCH_MS: Final = 500
+
+
+class Topic(Struct, frozen=True):
+    """A topic on a cluster. `client`: how to connect, as aiokafka's clients take it, with
+    bootstrap_servers."""
+
+    name: str
+    client: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        """For messages."""
+        return f"topic {self.name} at {self.client.get('bootstrap_servers')}"
+
+
+class Found(Struct, frozen=True):
+    """A log's last message."""
+
+    partition: int
+    offset: int
+    at: Position
+    record: Frame | None = None
+    """None where it is not known, or was published in parts."""
+
+
+@asynccontextmanager
+async def errors_of(topic: Topic) -> AsyncIterator[None]:
+    """What Kafka's client raises inside of the block is raised as MirrorFailed."""
+    try:
+        yield
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise MirrorFailed(topic.place, str(error) or type(error).__name__) from error
+
+
+@asynccontextmanager
+async def consumer(topic: Topic) -> AsyncIterator[AIOKafkaConsumer]:
+    """A reader of what is committed, of no group."""
+    opened = AIOKafkaConsumer(
+        **topic.client,
+        group_id=None,
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        fetch_max_wait_ms=_FETCH_MS,
+    )
+    async with _started(opened, opened.stop):
+        yield opened
+
+
+@asynccontextmanager
+async def producer(topic: Topic, key: str) -> AsyncIterator[AIOKafkaProducer]:
+    """A transactional writer, which fences an earlier one of the same key."""
+    opened = AIOKafkaProducer(
+        **topic.client,
+        transactional_id=f"refold-mirror-{topic.name}-{key}",
+        compression_type="gzip",
+        max_batch_size=256 << 10,
+        linger_ms=5,
+    )
+    async with _started(opened, opened.stop):
+        yield opened
+
+
+@asynccontextmanager
+async def _admin(topic: Topic) -> AsyncIterator[AIOKafkaAdminClient]:
+    opened = AIOKafkaAdminClient(**topic.client)
+    async with _started(opened, opened.close):
+        yield opened
+
+
+@asynccontextmanager
+async def _started(
+    client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient,
+    stop: Callable[[], Awaitable[None]],
+) -> AsyncIterator[None]:
+    """A client leaves nothing open, also one that did not get to its start, or was cancelled."""
+    try:
+        await client.start()
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await stop()
+
+
+async def make_topic(topic: Topic) -> bool:
+    """Make the topic if it is not there; whether it was made. It keeps all records for ever, until
+    somebody says otherwise."""
+    async with _admin(topic) as admin:
+        if topic.name in await admin.list_topics():
+            return False
+        brokers = len((await admin.describe_cluster())["brokers"])
+        configs = {"retention.ms": "-1", "cleanup.policy": "delete"}
+        new = NewTopic(topic.name, _PARTITIONS, min(_REPLICAS, brokers), topic_configs=configs)
+        answer = await admin.create_topics([new])
+        [(_, code, *_)] = answer.topic_errors
+        if code and for_code(code) is not TopicAlreadyExistsError:
+            raise for_code(code)(f"{topic.name} cannot be made")
+        with anyio.fail_after(_LEADERS_S):
+            while not await _have_leaders(admin, topic):  # noqa: ASYNC110 - no broker tells
+                await anyio.sleep(_LEADERS_POLL_S)
+        return not code
+
+
+async def partitions_of(topic: Topic) -> list[TopicPartition]:
+    """The topic's partitions. Raises MirrorFailed where there is no such topic."""
+    async with _admin(topic) as admin:
+        [found] = await admin.describe_topics([topic.name])
+        if found["error_code"]:
+            why = for_code(found["error_code"]).__name__
+            raise MirrorFailed(topic.place, f"there is no such topic ({why}): check its name")
+        numbers = sorted(one["partition"] for one in found["partitions"])
+        return [TopicPartition(topic.name, number) for number in numbers]
+
+
+async def _have_leaders(admin: AIOKafkaAdminClient, topic: Topic) -> bool:
+    [found] = await admin.describe_topics([topic.name])
+    partitions = found["partitions"]
+    return bool(partitions) and all(one["leader"] >= 0 for one in partitions)
+
+
+async def messages(
+    reader: AIOKafkaConsumer, place: TopicPartition, start: int, end: int
+) -> AsyncIterator[ConsumerRecord]:
+    """The messages of a partition from one offset up to, not with, another."""
+    reader.assign([place])
+    reader.seek(place, start)
+    while await reader.position(place) < end:
+        for found in (await reader.getmany(place, timeout_ms=_FETCH_MS)).values():
+            for message in found:
+                if message.offset < end:
+                    yield message
+
+
+async def last_message(
+    topic: Topic, places: list[TopicPartition], key: bytes, hint: Found | None
+) -> Found | None:
+    """The last message of a log on these partitions; None where they have none. `hint` is one of
+    it, if it is."""
+    async with consumer(topic) as reader:
+        reader.assign(places)
+        ends = await reader.end_offsets(places)
+        if hint is not None:
+            place = TopicPartition(topic.name, hint.partition)
+            found = None
+            if hint.offset < ends.get(place, 0):
+                found = await _last_between(reader, place, hint.offset, ends[place], key)
+            if found is not None and found.at.order >= hint.at.order:
+                return found
+        begins = await reader.beginning_offsets(places)
+        for place in places:
+            found = await _last_before(reader, place, begins[place], ends[place], key)
+            if found is not None:
+                return found
+        return None
+
+
+async def _last_before(
+    reader: AIOKafkaConsumer, place: TopicPartition, begin: int, end: int, key: bytes
+) -> Found | None:
+    """Looks at the end first, further back each time."""
+    size = _LOOK_BACK
+    while begin < end:
+        start = max(begin, end - size)
+        found = await _last_between(reader, place, start, end, key)
+        if found is not None:
+            return found
+        end, size = start, size * 4
+    return None
+
+
+async def _last_between(
+    reader: AIOKafkaConsumer, place: TopicPartition, start: int, end: int, key: bytes
+) -> Found | None:
+    last = None
+    async for message in messages(reader, place, start, end):
+        position = position_of(message)
+        if message.key == key and position is not None:
+            last = Found(place.partition, message.offset, position, _record(message))
+    return last
+
+
+def position_of(message: ConsumerRecord) -> Position | None:
+    """The position behind a message; None where it is none of refold's, or not a record's last
+    part."""
+    with suppress(msgspec.MsgspecError):
+        return decode_position(header_of(message, POSITION))
+    return None
+
+
+def _record(message: ConsumerRecord) -> Frame | None:
+    with suppress(msgspec.MsgspecError):
+        return decode(message.value or b"") if not header_of(message, PART) else None
+    return None
+
+
+def header_of(message: ConsumerRecord, name: str) -> bytes:
+    """The value of a message's header, empty where it has none."""
+    return next((value for key, value in message.headers if key == name), b"")

@@ -1,0 +1,101 @@
+"""Making a segment of the header and the rows of one that was: of a stream or of an export."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from eventstore import chain, folders, schema
+from eventstore.chain import Row
+from eventstore.errors import LogCorrupt, LogTooNew, from_os, from_sqlite
+from eventstore.records import FORMAT, CommandRecord, EventRecord, Header, Tip
+
+
+class RestoredSegment:
+    """A segment while its rows come; `tip` is how far the records have come that were chained
+    here. A context manager: it lets go of the file at the end."""
+
+    def __init__(self, folder: Path, header_body: bytes, source: str) -> None:
+        """Begin it in `folder`; `source` is named in errors.
+
+        Raises LogTooNew, LogCorrupt, LogFull, LogReadOnly.
+        """
+        self._source = source
+        self.header = self._read(header_body)
+        self.path = folders.segment_path(folder, self.header.first_seq)
+        self.tip: Tip = chain.start(self.header, header_body)
+        if self.path.exists():
+            text = "has a segment twice"
+            raise LogCorrupt(source, text, f"event {self.header.first_seq}")
+        try:
+            schema.create(self.path, header_body)
+            self._database = schema.connect(self.path, busy_ms=0)
+        except sqlite3.Error as error:
+            raise from_sqlite(error, self.path) from error
+        except OSError as error:
+            raise from_os(error, self.path) from error
+
+    def insert(self, events: Sequence[Row] = (), commands: Sequence[Row] = ()) -> None:
+        """Store rows with the chain values that they had. Raises a LogError."""
+        try:
+            with self._database.atomic():
+                self._database.conn.executemany(schema.INSERT_EVENT, events)
+                self._database.conn.executemany(schema.INSERT_COMMAND, commands)
+        except sqlite3.IntegrityError as error:
+            raise LogCorrupt(self._source, f"a record is there twice ({error})") from error
+        except sqlite3.Error as error:
+            raise from_sqlite(error, self.path) from error
+
+    def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord]) -> None:
+        """Store records, chained to those before them. Raises a LogError."""
+        tip = self.tip
+        event_rows, event_chain = chain.chained(tip.event_chain, events)
+        command_rows, command_chain = chain.chained(tip.command_chain, commands)
+        self.insert(event_rows, command_rows)
+        self.tip = Tip(
+            last_seq=events[-1].seq if events else tip.last_seq,
+            commands=tip.commands + len(command_rows),
+            event_chain=event_chain,
+            command_chain=command_chain,
+        )
+
+    def end(self, closing_body: bytes) -> None:
+        """Store the closing record. Raises a LogError."""
+        try:
+            schema.store_closing(self._database, closing_body)
+        except sqlite3.Error as error:
+            raise from_sqlite(error, self.path) from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read(self, header_body: bytes) -> Header:
+        try:
+            form = msgspec.json.decode(header_body, type=_Form)
+            if form.format > FORMAT:
+                text = f"made by a newer refold (format {form.format}, this one reads {FORMAT})"
+                raise LogTooNew(self._source, text)
+            return msgspec.json.decode(header_body, type=Header)
+        except msgspec.DecodeError as error:
+            raise LogCorrupt(self._source, f"cannot be read: {error}", "header") from error
+
+
+class _Form(msgspec.Struct):
+    """What every header has, also one of a newer format."""
+
+    format: int = FORMAT

@@ -1,0 +1,1 @@
+"""`refold agree`: what the fold decides beside what Kafka's own controller decided."""

@@ -1,0 +1,284 @@
+"""Controller events that are there and have not been taken yet, as far as a log tells of them."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from itertools import starmap, takewhile
+from typing import Final
+
+from controller.core import znodes
+from controller.core.controller import Controller
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReceived,
+    ApiRequest,
+)
+from controller.core.procedures.alter_partition import accepted
+from controller.core.replica_states import ReplicaState
+from controller.core.state import Partition
+from controller.core.topic_requests import UpdateFeaturesReceived
+from controller.core.triggers import (
+    ApiCall,
+    BrokerChange,
+    ConfigChange,
+    TopicChange,
+    TopicDeletionStopReplicaResponseReceived,
+    Trigger,
+)
+from replay.agreement.batches import Decision
+from replay.agreement.index import Asked, Index
+from replay.agreement.marks import LOGGED, LOGGED_AT_DEBUG, Opening, fits
+
+_ARRIVAL_MS: Final = 500
+"""How much earlier a request may have come than its log says: that stamps a line when all of it
+is put together, and takes the whole time of the request off."""
+_LINE_MS: Final = 20
+"""How much later than its answer a line about a request may stand, by the clock of one machine."""
+_ALWAYS_LOGGED: Final = (BrokerChange, TopicChange)
+_ELSEWHERE: Final = (ConfigChange, ApiCall)
+"""What does not wait in line with watches: of configurations Kafka hears in another thread."""
+_LEAVE_NO_LINE: Final = (
+    AlterPartitionReassignmentsReceived,
+    AllocateProducerIdsReceived,
+    UpdateFeaturesReceived,
+)
+
+
+class Arrivals:
+    """Events in the order in which they came, and requests that are yet to come."""
+
+    def __init__(self, broker: int, controller: Controller, index: Index) -> None:
+        self._controller = controller
+        self._index = index
+        self._pending: list[Trigger] = []
+        self._arrived_ms: dict[int, int] = {}
+        self._coming = deque(index.asked.get(broker, ()))
+        self._done: deque[tuple[int, Trigger]] = deque()
+        self._held: list[tuple[Trigger, Sequence[str]]] = []
+        """What waits though it came before others, and the znodes that it writes later."""
+        self._has_log = bool(index.openings.get(broker))
+        self.has_debug = broker in index.has_debug
+        """Whether each event leaves a line in the controller's log."""
+
+    def __iter__(self) -> Iterator[Trigger]:
+        return iter(list(self._pending))
+
+    def add(self, trigger: Trigger, now_ms: int) -> None:
+        """An event is there, once."""
+        if trigger not in self._pending:
+            self._pending.append(trigger)
+            self._arrived_ms[id(trigger)] = now_ms
+
+    def collect(self, triggers: Iterable[Trigger], now_ms: int) -> None:
+        """What the fold has queued itself waits with the rest."""
+        for one in triggers:
+            self.add(one, now_ms)
+
+    def take(self, trigger: Trigger) -> Trigger:
+        """An event is taken."""
+        if trigger in self._pending:
+            self._pending.remove(trigger)
+        return trigger
+
+    def hold(self, trigger: Trigger, paths: Sequence[str]) -> None:
+        """Let an event wait until one of these znodes is written; without any, until
+        `let_go_of_unnamed`."""
+        self._held.append((trigger, paths))
+
+    def let_go_of_unnamed(self) -> None:
+        """What waits for no znode waits no more."""
+        self._held[:] = [one for one in self._held if one[1]]
+
+    def let_go(self, paths: Sequence[str], coming: Callable[[], Set[str]]) -> Trigger | None:
+        """What waits for one of these znodes to be written. What waits for writes that are not
+        `coming` waits no more."""
+        if not self._held:
+            return None
+        following = coming()
+        self._held[:] = [
+            one for one in self._held if not one[1] or any(path in following for path in one[1])
+        ]
+        for one in self._held:
+            if any(path in one[1] for path in paths):
+                self._held.remove(one)
+                return one[0]
+        return None
+
+    def clear(self) -> None:
+        """What came for another controller is over."""
+        self._pending.clear()
+
+    def come(self, now_ms: int, *, is_wanted: bool) -> None:
+        """Requests that have come by now; those that were answered long ago are over."""
+        while self._done and self._done[0][0] < now_ms - _LINE_MS:
+            self.take(self._done.popleft()[1])
+        for one in self._asked_until(now_ms):
+            self._coming.popleft()
+            if is_wanted:
+                self.add(ApiCall(one.request), now_ms)
+
+    def is_logged(self, trigger: Trigger) -> bool:
+        """Whether a line shows when an event is taken, if it does anything."""
+        if not self._has_log:
+            return False
+        if isinstance(trigger, ApiCall):
+            if isinstance(trigger.request, _LEAVE_NO_LINE):
+                return False
+            return self.has_debug or not isinstance(trigger.request, AlterPartitionReceived)
+        return isinstance(trigger, LOGGED) or (
+            self.has_debug and isinstance(trigger, LOGGED_AT_DEBUG)
+        )
+
+    def unlogged(self, until_ms: int | None = None) -> Trigger | None:
+        """The first one that leaves no line, if it came by then.
+
+        The queue is first in, first out: what leaves a line in any case is waited for. What ends
+        a topic's deletion shows by its writes.
+        """
+        for one in self._pending:
+            if any(one == held for held, _ in self._held):
+                continue
+            if until_ms is not None and self._ends_deletion(one):
+                continue
+            if not self.is_logged(one):
+                is_there = until_ms is None or self.arrived_ms(one) <= until_ms
+                return self._first_answered(one, until_ms) if is_there else None
+            if isinstance(one, _ALWAYS_LOGGED):
+                break
+        return next(
+            (
+                one
+                for one in self._pending
+                if isinstance(one, _ELSEWHERE) and not self.is_logged(one)
+            ),
+            None,
+        )
+
+    def arrived_ms(self, trigger: Trigger) -> int:
+        """When an event came that waits."""
+        return self._arrived_ms.get(id(trigger), 0)
+
+    def waiting(self, until_ms: int) -> list[Trigger]:
+        """All that leave no line and came by then."""
+        return [
+            one
+            for one in self._pending
+            if not self.is_logged(one) and self.arrived_ms(one) <= until_ms
+        ]
+
+    def unlogged_before(self, trigger: Trigger) -> list[Trigger]:
+        """Those that leave no line and came before this one."""
+        place = self._pending.index(trigger) if trigger in self._pending else 0
+        return [one for one in self._pending[:place] if not self.is_logged(one)]
+
+    def opened(self, opening: Opening, now_ms: int) -> Trigger | None:
+        """The event that a line is about; it may be a request that was to come a little later."""
+        if opening.event != "AlterPartitionReceived":
+            return next(self._fitting(opening), None) or self._come_soon(
+                now_ms, lambda one: fits(opening, ApiCall(one))
+            )
+        named = set(opening.partitions)
+        fitting = list(self._fitting(opening))
+        exact = [one for one in fitting if self._writes(one) == named]
+        # They are answered in the order in which they are handled.
+        found = min(exact, key=self._answer_order, default=None)
+        if found is None:
+            found = self._come_soon(
+                now_ms,
+                lambda one: fits(opening, ApiCall(one)) and self._writes(ApiCall(one)) == named,
+            )
+        return found or min(fitting, key=self._answer_order, default=None)
+
+    def causing(self, decision: Decision, now_ms: int) -> Trigger | None:
+        """A request that leaves no line, is answered later, and is about the same znodes."""
+        return self._come_soon(
+            now_ms,
+            lambda one: isinstance(one, _LEAVE_NO_LINE) and _is_about(one, decision),
+        )
+
+    def served(self, number: int, now_ms: int) -> Trigger | None:
+        """A request was answered; it is given if it must have been handled by now."""
+        for one in self._pending:
+            if isinstance(one, ApiCall) and one.request.request == number:
+                if not self.is_logged(one):
+                    return one
+                self._done.append((now_ms, one))
+        return None
+
+    def drop_ignored(self) -> None:
+        """An AlterPartition of a broker that is not known, or of an earlier run of it."""
+        for one in self._pending:
+            if isinstance(one, ApiCall) and isinstance(one.request, AlterPartitionReceived):
+                broker = self._controller.context.brokers.get(one.request.broker)
+                if broker is None or broker.epoch != one.request.broker_epoch:
+                    self._pending.remove(one)
+                    return
+
+    def _ends_deletion(self, trigger: Trigger) -> bool:
+        """Whether a broker was the last one to delete its replicas of a topic."""
+        if not isinstance(trigger, TopicDeletionStopReplicaResponseReceived):
+            return False
+        context = self._controller.context
+        asked = {(trigger.answer.broker, topic, number) for topic, number in trigger.asked}
+
+        def is_deleted(broker: int, partition: Partition) -> bool:
+            state = partition.replica_states.get(broker)
+            return state is ReplicaState.DELETION_SUCCESSFUL or (broker, *partition.key) in asked
+
+        return any(
+            all(starmap(is_deleted, context.replicas_of(topic)))
+            for topic in {topic for topic, _ in trigger.asked if topic in context.topics}
+        )
+
+    def _first_answered(self, first: Trigger, until_ms: int | None) -> Trigger:
+        """They are answered in the order in which they are handled, which may not be that in which
+        they came."""
+        if not _is_alter_partition(first):
+            return first
+        calls = [one for one in self._pending if _is_alter_partition(one)]
+        if until_ms is not None:
+            calls = [one for one in calls if self.arrived_ms(one) <= until_ms]
+        return min((first, *calls), key=self._answer_order)
+
+    def _answer_order(self, trigger: Trigger) -> tuple[int, int]:
+        number = trigger.request.request if isinstance(trigger, ApiCall) else 0
+        return self._index.answer_order(number)
+
+    def _fitting(self, opening: Opening) -> Iterator[Trigger]:
+        return (one for one in self._pending if fits(opening, one))
+
+    def _come_soon(self, now_ms: int, is_it: Callable[[ApiRequest], bool]) -> Trigger | None:
+        for one in self._asked_until(now_ms + _ARRIVAL_MS):
+            if is_it(one.request):
+                self._coming.remove(one)
+                return ApiCall(one.request)
+        return None
+
+    def _asked_until(self, time_ms: int) -> list[Asked]:
+        return list(takewhile(lambda one: one.received_ms <= time_ms, self._coming))
+
+    def _writes(self, trigger: Trigger) -> set[tuple[str, int]]:
+        """The partitions whose state an AlterPartition would write now."""
+        if isinstance(trigger, ApiCall) and isinstance(trigger.request, AlterPartitionReceived):
+            return accepted(self._controller, trigger.request)
+        return set()
+
+
+def _is_alter_partition(trigger: Trigger) -> bool:
+    return isinstance(trigger, ApiCall) and isinstance(trigger.request, AlterPartitionReceived)
+
+
+def _is_about(request: ApiRequest, decision: Decision) -> bool:
+    """Whether a request may have led to a decision, by the znodes of both."""
+    paths = [path for path, _ in decision.operations]
+    match request:
+        case AlterPartitionReassignmentsReceived(partitions=asked):
+            topics = {znodes.topic_path(one.topic) for one in asked}
+            return znodes.REASSIGN_PARTITIONS in paths or any(
+                path == topic or path.startswith(f"{topic}/") for path in paths for topic in topics
+            )
+        case AllocateProducerIdsReceived():
+            return znodes.PRODUCER_IDS in paths
+        case UpdateFeaturesReceived():
+            return znodes.FEATURE in paths
+    return False

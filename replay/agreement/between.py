@@ -1,0 +1,81 @@
+"""What stands in the log between what the fold was at and a decision that it does not share."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import structs
+
+from eventstore.filters import EventFilter
+from eventstore.records import EventRecord
+from replay.agreement.results import AgreementResult, Divergence
+from replay.world_log.encoding import event_of
+from replay.world_log.events import ControllerLogged, WorldEvent
+from replay.world_log.reading import World
+from replay.zookeeper_log.transactions import (
+    Check,
+    Create,
+    Delete,
+    Error,
+    Multi,
+    Operation,
+    SetData,
+    Transaction,
+)
+
+_TOLD_MAX: Final = 50
+"""Of the first divergences: with more, nobody reads the last ones."""
+_RECORDS_MAX: Final = 10
+_WIDTH: Final = 160
+
+
+def with_between(result: AgreementResult, world: World) -> AgreementResult:
+    """The same, with the records between for its first divergences."""
+    told = [_told(one, world) for one in result.divergences[:_TOLD_MAX]]
+    result.divergences = [*told, *result.divergences[_TOLD_MAX:]]
+    return result
+
+
+def _told(one: Divergence, world: World) -> Divergence:
+    wanted = EventFilter(first_seq=one.since, last_seq=one.seq)
+    found: list[str] = []
+    for record in world.reader.events(wanted):
+        text = _text(record, event_of(record), one, world.begun.chroot)
+        if text:
+            found.append(text)
+    return structs.replace(one, between=tuple(found[-_RECORDS_MAX:]))
+
+
+def _text(record: EventRecord, event: WorldEvent, one: Divergence, chroot: str) -> str:
+    """A record that is of the controller's thread or about the same topics; "" for others."""
+    if isinstance(event, ControllerLogged) and event.broker == one.broker:
+        return f"{record.seq} {event.text}"[:_WIDTH]
+    if not isinstance(event, Transaction):
+        return ""
+    subjects = {subject for path in one.paths if (subject := _subject(path))}
+    written = [
+        operation
+        for operation in _operations(event)
+        if _subject(_path(operation).removeprefix(chroot)) in subjects
+    ]
+    if not written:
+        return ""
+    texts = [f"{type(each).__name__} {_path(each)}" for each in written]
+    return f"{record.seq} zxid {event.zxid:#x} {record.channel}: {', '.join(texts)}"[:_WIDTH]
+
+
+def _subject(path: str) -> str:
+    """The topic's znode, or the znode itself."""
+    parts = path.split("/")
+    return "/".join(parts[:4])
+
+
+def _operations(event: Transaction) -> Iterator[Operation]:
+    content = event.content
+    if isinstance(content, Multi):
+        yield from (one for one in content.operations if not isinstance(one, Check | Error))
+    elif isinstance(content, Create | Delete | SetData):
+        yield content
+
+
+def _path(operation: Operation) -> str:
+    return "" if isinstance(operation, Error) else operation.path

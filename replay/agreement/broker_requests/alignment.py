@@ -1,0 +1,180 @@
+"""Which entry of one sequence stands for which of another, where both should be the same.
+
+The alignment has the least cost. Two that are alike but do not agree cost less than one of theirs
+left over, so that they are told as one difference also at the end of a beginning; and one of each
+left over costs less than two such pairs, so that what was moved is not mixed up with its
+neighbours. It is found along the diagonals that are furthest on (Ukkonen 1985): the time is that of
+a walk, plus the square of the cost. Where the cost passes COST_MAX, the first half of the
+best way so far is taken, and the walk begins anew.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, Generic, NamedTuple, TypeVar
+
+Item = TypeVar("Item")
+Pair = tuple[int | None, int | None]
+
+COST_MAX: Final = 60
+
+OURS_LEFT_OVER: Final = 1
+THEIRS_LEFT_OVER: Final = 4
+ALIKE: Final = 3
+
+_SLIDE_MAX: Final = 1_000
+
+
+class _Reached(NamedTuple):
+    """The furthest place on a diagonal for a cost: a step on from `came_from`, and then as far as
+    all agree."""
+
+    ours: int
+    theirs: int
+    came_from: "_Reached | None"
+
+
+def align(
+    ours: Sequence[Item],
+    theirs: Sequence[Item],
+    agree: Callable[[Item, Item], bool],
+    alike: Callable[[Item, Item], bool],
+    *,
+    is_beginning: bool = False,
+) -> list[Pair]:
+    """Pairs of indexes in order; None where an entry is left over.
+
+    `is_beginning`: theirs are only the beginning, and what ours go on with costs nothing.
+    """
+    walk = _Walk(ours, theirs, agree, alike, is_beginning)
+    placed: list[Pair] = []
+    left_over = 0
+    for i, j in _cheapest(walk):
+        placed.append((i, j))
+        step = (i is not None) - (j is not None)
+        if step * left_over < 0:
+            _slide_back(placed, lambda i, j: agree(ours[i], theirs[j]))
+        left_over += step
+    rest = range(sum(i is not None for i, _ in placed), len(ours))
+    return [*placed, *((i, None) for i in rest)]
+
+
+def _cheapest(walk: "_Walk[Item]") -> Iterator[Pair]:
+    """The pairs up to the end, or to that of theirs where they are a beginning."""
+    start = _Reached(0, 0, None)
+    at = walk.along(start)
+    yield from _pairs(start, at)
+    while not walk.is_at_end(at):
+        start = _Reached(at.ours, at.theirs, None)
+        at = walk.on_from(start)
+        yield from _path(at)
+
+
+def _slide_back(placed: list[Pair], agree: Callable[[int, int], bool]) -> None:
+    """Of a run of entries that agree, the first one is left over instead of the last: it is next
+    to what the other side left over before the run, and was moved no further than needed."""
+    for at in range(len(placed) - 1, max(0, len(placed) - _SLIDE_MAX), -1):
+        (i, j), (ours, theirs) = placed[at], placed[at - 1]
+        if ours is None or theirs is None:
+            return
+        if not agree(ours if i is None else i, theirs if j is None else j):
+            return
+        placed[at - 1 : at + 1] = (
+            [(ours, None), (i, theirs)] if j is None else [(None, theirs), (ours, j)]
+        )
+
+
+class _Walk(Generic[Item]):
+    """Goes on from a place along all diagonals, one cost after another."""
+
+    def __init__(
+        self,
+        ours: Sequence[Item],
+        theirs: Sequence[Item],
+        agree: Callable[[Item, Item], bool],
+        alike: Callable[[Item, Item], bool],
+        is_beginning: bool,
+    ) -> None:
+        self._ours = ours
+        self._theirs = theirs
+        self._agree = agree
+        self._alike = alike
+        self._is_beginning = is_beginning
+
+    def is_at_end(self, at: _Reached) -> bool:
+        is_ours_at_end = self._is_beginning or at.ours == len(self._ours)
+        return is_ours_at_end and at.theirs == len(self._theirs)
+
+    def along(self, at: _Reached) -> _Reached:
+        """As far as all agree."""
+        ours, theirs, agree = self._ours, self._theirs, self._agree
+        i, j = at.ours, at.theirs
+        end = min(len(ours), i + len(theirs) - j)
+        while i < end and agree(ours[i], theirs[j]):
+            i, j = i + 1, j + 1
+        return _Reached(i, j, at.came_from)
+
+    def on_from(self, start: _Reached) -> _Reached:
+        """The end, or the place furthest on when the cost gets too high."""
+        frontiers: list[list[_Reached]] = [[start]]
+        furthest = {start.ours - start.theirs: start.ours}
+        while len(frontiers) <= COST_MAX:
+            frontier: dict[int, _Reached] = {}
+            for step in self._steps(frontiers):
+                diagonal = step.ours - step.theirs
+                if step.ours > furthest.get(diagonal, -1):
+                    reached = frontier[diagonal] = self.along(step)
+                    furthest[diagonal] = reached.ours
+                    if self.is_at_end(reached):
+                        return reached
+            frontiers.append([*frontier.values()])
+        furthest_on = max(
+            (one for frontier in frontiers for one in frontier),
+            key=lambda one: one.ours + one.theirs,
+        )
+        # What comes next may change the last steps, but hardly the first ones.
+        places = _places(furthest_on)
+        return places[len(places) // 2]
+
+    def _steps(self, frontiers: Sequence[Sequence[_Reached]]) -> Iterator[_Reached]:
+        """Every step to the cost that is the number of frontiers."""
+        for before in _last_but(ALIKE, frontiers):
+            i, j = before.ours, before.theirs
+            is_inside = i < len(self._ours) and j < len(self._theirs)
+            if is_inside and self._alike(self._ours[i], self._theirs[j]):
+                yield _Reached(i + 1, j + 1, before)
+        for before in _last_but(OURS_LEFT_OVER, frontiers):
+            if before.ours < len(self._ours):
+                yield _Reached(before.ours + 1, before.theirs, before)
+        for before in _last_but(THEIRS_LEFT_OVER, frontiers):
+            if before.theirs < len(self._theirs):
+                yield _Reached(before.ours, before.theirs + 1, before)
+
+
+def _last_but(cost: int, frontiers: Sequence[Sequence[_Reached]]) -> Sequence[_Reached]:
+    """The frontier from which a step of that cost leads to the next one."""
+    return frontiers[-cost] if len(frontiers) >= cost else ()
+
+
+def _path(at: _Reached) -> Iterator[Pair]:
+    for before, to in pairwise(_places(at)):
+        yield from _pairs(before, to)
+
+
+def _places(at: _Reached) -> list[_Reached]:
+    """The way to a place, from where it began."""
+    places = [at]
+    while (before := places[-1].came_from) is not None:
+        places.append(before)
+    return places[::-1]
+
+
+def _pairs(before: _Reached, to: _Reached) -> Iterator[Pair]:
+    """A change of the diagonal is an entry left over; all else are pairs."""
+    i, j = before.ours, before.theirs
+    if to.ours - to.theirs > i - j:
+        yield i, None
+        i += 1
+    elif to.ours - to.theirs < i - j:
+        yield None, j
+        j += 1
+    yield from zip(range(i, to.ours), range(j, to.theirs), strict=True)

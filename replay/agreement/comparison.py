@@ -1,0 +1,120 @@
+"""Opening what is to be compared: a world-backed log, or a source that is imported first."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal
+
+import msgspec
+
+from controller.core.configuration import Configuration
+from controller.core.errors import ConfigurationError
+from eventstore.reader import LogReader
+from eventstore.records import EventRecord
+from replay.agreement.agreeing import Agreeing, Follow
+from replay.agreement.between import with_between
+from replay.agreement.index import Index
+from replay.agreement.results import AgreementResult, result_of
+from replay.agreement.znode_view import ZnodeView
+from replay.errors import ReplayError
+from replay.imports.importing import Selection, import_source
+from replay.world_log.encoding import UPCASTERS
+from replay.world_log.events import WorldEvent
+from replay.world_log.reading import World, open_world
+from replay.zookeeper_log.source import Progress
+
+Rules = Literal["kafka", "refold"]
+Advance = Callable[[str, int, int], None]
+"""What is being done, how many records are done, of how many."""
+
+
+@contextmanager
+def imported(source: Path, selection: Selection, progress: Progress) -> Iterator[Path]:
+    """A log of a source, for as long as it is needed. Raises ReplayError, LogError."""
+    with TemporaryDirectory(prefix="refold-agree-") as folder:
+        log = Path(folder) / "log"
+        import_source(source, log, selection, progress)
+        yield log
+
+
+def agree(
+    log: Path,
+    rules: Rules = "kafka",
+    settings: Mapping[str, str] | None = None,
+    advance: Advance = lambda *_: None,
+) -> AgreementResult:
+    """Compare the decisions in a world-backed log with the fold's.
+
+    `settings` are those of the brokers that a log does not hold, by Kafka's names. Raises
+    ReplayError, LogError.
+    """
+    with LogReader.open(log, UPCASTERS) as reader:
+        world = open_world(reader)
+        last = reader.last_seq
+        agreeing = agreeing_on(world, last, rules, settings, advance)
+        agreement = agreeing.run(told(world, "comparing", last, advance))
+        result = result_of(agreement, str(log))
+        result.settings = agreeing.settings
+        result.notes += agreeing.index.notes
+        return with_between(result, world)
+
+
+def agreeing_on(
+    world: World,
+    last: int,
+    rules: Rules,
+    settings: Mapping[str, str] | None,
+    advance: Advance,
+    follow: Follow = lambda _: None,
+) -> Agreeing:
+    """A comparison that is about to begin: what has to be known of the whole log before is known.
+
+    `follow` is told of each session that wants to be controller, before its fold begins. Raises
+    ReplayError, LogError.
+    """
+    chroot = world.begun.chroot
+    view = ZnodeView(world.state.tree, chroot)
+    index = Index(told(world, "looking through", last, advance), chroot, view)
+    given = dict(settings or {})
+    return Agreeing(world, _configuration(given, rules), index, given, follow)
+
+
+def told(
+    world: World, what: str, last: int, advance: Advance
+) -> Iterator[tuple[EventRecord, WorldEvent]]:
+    """The records of a log, with progress."""
+    for record, event in world.events():
+        advance(what, record.seq, last)
+        yield record, event
+
+
+_SETTINGS: Final = {
+    "inter.broker.protocol.version": "inter_broker_protocol_version",
+    "inter.broker.listener.name": "inter_broker_listener",
+    "control.plane.listener.name": "control_plane_listener",
+    "unclean.leader.election.enable": "unclean_leader_election_enable",
+    "delete.topic.enable": "delete_topic_enable",
+    "auto.leader.rebalance.enable": "auto_leader_rebalance_enable",
+    "leader.imbalance.per.broker.percentage": "leader_imbalance_per_broker_percentage",
+    "leader.imbalance.check.interval.seconds": "leader_imbalance_check_interval_seconds",
+}
+"""A broker's settings on which its decisions as controller depend, by Kafka's names."""
+
+
+def _configuration(settings: Mapping[str, str], rules: Rules) -> Configuration:
+    """The settings of a stock broker, as far as decisions depend on them."""
+    for key in settings:
+        if key not in _SETTINGS:
+            raise ReplayError(
+                f"{key} is no setting that changes decisions; those are {', '.join(_SETTINGS)}"
+            )
+    values = {_SETTINGS[key]: value for key, value in settings.items()}
+    try:
+        configuration = msgspec.convert(
+            {"broker_id": 0, "rules": rules, **values}, Configuration, strict=False
+        )
+        _ = configuration.protocol
+    except (msgspec.ValidationError, ConfigurationError) as error:
+        raise ReplayError(f"the brokers' settings cannot be used: {error}") from None
+    return configuration

@@ -1,0 +1,208 @@
+"""The fold in the world of an imported log: it reads what is there, its writes wait."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from controller.core import znodes
+from controller.core.commands import (
+    CloseChannel,
+    DrawTopicIds,
+    Issued,
+    LeaderAndIsrRequest,
+    ReadChildren,
+    ReadZnodes,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.configuration import Configuration
+from controller.core.errors import ZnodeError
+from controller.core.events import BrokerAnswered, SessionConnected, TopicIdsDrawn
+from controller.core.triggers import ApiCall, Trigger
+from replay.agreement.batches import Batch
+from replay.agreement.broker_queues import BrokerQueues
+from replay.agreement.broker_requests.told import Told, told_of
+from replay.agreement.held_fold import HeldFold
+from replay.agreement.index import Index
+from replay.agreement.logged_turns import LoggedTurns
+from replay.agreement.znode_view import READS, Overlay, Read, Watches, ZnodeView
+
+_NO_TOPIC_ID: Final = bytes(16)
+_REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+_SESSION_TIMEOUT_MS: Final = 6000
+
+Listed = tuple[str, tuple[str, ...]]
+"""A path and the children that a log says were read of it."""
+
+
+class FoldBeside:
+    """A fold that is beside one session of a broker.
+
+    It waits for at most one thing: for `read` to be answered, or for `batch` to be settled. `sent`
+    are its requests, `cause` and `rule` what it is at, since record `since`.
+    """
+
+    def __init__(
+        self, session: int, configuration: Configuration, view: ZnodeView, index: Index
+    ) -> None:
+        self._session = session
+        self._view = view
+        self._index = index
+        self._fold = HeldFold(configuration, LoggedTurns(self._next_writes))
+        self._lacking: list[str] = []
+        self._sent_counts: Counter[tuple[str, int]] = Counter()
+        self._kafka_counts: Counter[tuple[str, int]] = Counter()
+        self.controller = self._fold.controller
+        self.watches = Watches()
+        self.queues = BrokerQueues()
+        self.sent: list[Told] = []
+        self.read: tuple[Issued, Read] | None = None
+        self.batch: Batch | None = None
+        self.listed: Listed | None = None
+        self.overlay: Overlay = {}
+        self.cause = self.rule = ""
+        self.seq = self.since = self.now_ms = 0
+        self.behind = 0
+        """The last record whose writes are taken into account already."""
+
+    @property
+    def world(self) -> tuple[object, ...]:
+        """What it shares with all others."""
+        return (self._view, self._index)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a controller event is under way."""
+        return self._fold.is_running
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it holds the role."""
+        return self.controller.is_active
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch that it holds, 0: none."""
+        return self._fold.term
+
+    def at(self, seq: int, time_ms: int) -> None:
+        """The log has come to a record."""
+        self.seq, self.now_ms, self.behind = seq, time_ms, seq - 1
+
+    def connect(self) -> None:
+        """Its session begins."""
+        connected = SessionConnected(self._session, _SESSION_TIMEOUT_MS, "", renewed=False)
+        self._take(self._fold.tell(connected, self.now_ms))
+
+    def begin(self, trigger: Trigger) -> None:
+        """Handle a controller event up to where it waits."""
+        self.cause = _name_of(trigger)
+        self.since = self.seq
+        self._take(self._fold.begin(trigger, self.now_ms))
+
+    def queued(self) -> list[Trigger]:
+        """Take what it has queued itself."""
+        triggers = self._fold.queued
+        self.controller.triggers.clear()
+        return triggers
+
+    def answer(self) -> None:
+        """What it waits to read is as it is now."""
+        assert self.read is not None, "nothing is read"
+        issued, command = self.read
+        self.read = None
+        listed = None
+        if isinstance(command, ReadChildren) and self.listed and self.listed[0] == command.path:
+            listed = self.listed[1]
+        if isinstance(command, ReadZnodes):
+            self._note_lacking(command)
+        outcome = self._view.answer(issued, command, self.overlay, listed)
+        self.watches.arm(command, self._view)
+        self._take(self._fold.tell(outcome, self.now_ms))
+
+    def answer_all(self) -> None:
+        """Read on, up to the next write or the end."""
+        while self.read is not None:
+            self.answer()
+
+    def deliver(self) -> None:
+        """Go on, if all writes are settled."""
+        outcome = self.batch.outcome if self.batch is not None else None
+        if outcome is not None:
+            self.batch = None
+            self._take(self._fold.tell(outcome, self.now_ms))
+
+    def hear(self, answer: BrokerAnswered) -> None:
+        """A broker has answered."""
+        self._take(self._fold.tell(answer, self.now_ms))
+
+    def catch_up(self, told: Told) -> None:
+        """Kafka has sent this: so has the fold, as far as no write has to come first."""
+        self._kafka_counts[told.kind, told.broker] += 1
+        self.read_up(told)
+
+    def read_up(self, told: Told) -> None:
+        """Read on until as many requests of this kind were sent as Kafka has sent."""
+        while self.is_behind(told) and self.read is not None:
+            self.answer()
+
+    def is_behind(self, told: Told) -> bool:
+        """Whether Kafka has sent more requests of this kind to this broker."""
+        key = (told.kind, told.broker)
+        return self._sent_counts[key] < self._kafka_counts[key]
+
+    def _take(self, issued: Iterable[Issued]) -> None:
+        """What the fold wants done."""
+        for one in issued:
+            command = one.command
+            self.rule = one.reason.rule
+            if isinstance(command, READS):
+                self.read = (one, command)
+            elif isinstance(command, WriteZnodes | WriteAtomically):
+                is_atomic = isinstance(command, WriteAtomically)
+                self.batch = Batch(one.id, command.operations, self._view, is_atomic=is_atomic)
+            elif isinstance(command, _REQUESTS):
+                told = told_of(command, self.seq)
+                self.sent.append(told)
+                self._sent_counts[told.kind, told.broker] += 1
+                self.queues.add(one.id, command, self.now_ms)
+            elif isinstance(command, CloseChannel):
+                self.queues.close(command.broker)
+            elif isinstance(command, DrawTopicIds):
+                drawn = TopicIdsDrawn(one.id, self._drawn(command.count))
+                self._take(self._fold.tell(drawn, self.now_ms))
+
+    def _note_lacking(self, command: ReadZnodes) -> None:
+        """Topics that are read and have no id, in the order in which ids are drawn for them."""
+        found: list[str] = []
+        for path in command.paths:
+            parent, _, name = path.rpartition("/")
+            znode = self._view.find(path) if parent == znodes.TOPICS else None
+            if znode is not None and _lacks_id(name, znode.data):
+                found.append(name)
+        self._lacking = found or self._lacking
+
+    def _drawn(self, count: int) -> list[bytes]:
+        """The ids that Kafka drew."""
+        ids = [self._index.next_topic_id(name, self.seq - 1) for name in self._lacking[:count]]
+        known = [one or _NO_TOPIC_ID for one in ids]
+        return known + [_NO_TOPIC_ID] * (count - len(known))
+
+    def _next_writes(self) -> dict[tuple[str, int], int]:
+        return self._index.first_writes(self._session, self.behind)
+
+
+def _lacks_id(name: str, data: bytes) -> bool:
+    try:
+        content = znodes.read_topic(name, data)
+    except ZnodeError:
+        return False
+    return content.topic_id is None and bool(content.assignments)
+
+
+def _name_of(trigger: Trigger) -> str:
+    if isinstance(trigger, ApiCall):
+        return type(trigger.request).__name__.removesuffix("Received")
+    return type(trigger).__name__

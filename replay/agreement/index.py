@@ -1,0 +1,489 @@
+"""What must be known of a log before it is walked through: a first reading.
+
+A request stands in a log where it was answered, behind the writes that it led to; so does a topic
+id behind the moment when it was drawn. Both are looked up here by their time.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.events import ApiRequest
+from controller.core.protocol_versions import LATEST
+from controller.core.values import Assignment
+from eventstore.records import EventRecord
+from replay.agreement.asked_requests import asked_request
+from replay.agreement.hash_order import in_table_order
+from replay.agreement.marks import IS_DEBUG, Opening, opening
+from replay.agreement.znode_view import ZnodeView
+from replay.world_log.events import (
+    ControllerLogged,
+    ImportEnded,
+    Observed,
+    RequestInferred,
+    RequestServed,
+    StateChangeLogged,
+    TransactionsMissing,
+    WorldEvent,
+)
+from replay.zookeeper_log.merging import Gap
+from replay.zookeeper_log.transactions import (
+    Check,
+    CloseSession,
+    Create,
+    CreateSession,
+    Delete,
+    Error,
+    Multi,
+    Operation,
+    SetData,
+    Transaction,
+)
+
+_NS: Final = 1_000_000
+_TURNS_MAX: Final = 1000
+_SOON: Final = 50
+"""Records within which a request's next write stands."""
+
+
+class Asked(Struct, frozen=True):
+    """A request to a broker that may be controller: when it came, and the record of its answer."""
+
+    received_ms: int
+    answered_seq: int
+    request: ApiRequest
+
+
+class LoggedOpening(Struct, frozen=True):
+    """An opening, with its record and its time."""
+
+    seq: int
+    time_ms: int
+    opening: Opening
+
+
+class Index:
+    """What a first reading of a log's events found."""
+
+    def __init__(
+        self, records: Iterable[tuple[EventRecord, WorldEvent]], chroot: str, view: ZnodeView
+    ) -> None:
+        """`view` shows the first state."""
+        self._existing = set(view.children(znodes.TOPICS))
+        self.keeps_topics: set[int] = set()
+        """Sessions that take deletion markers away from topics that stay (delete.topic.enable)."""
+        self._chroot = chroot
+        self.asked: dict[int, list[Asked]] = defaultdict(list)
+        """By broker that was asked, in the order in which they came."""
+        self.openings: dict[int, list[LoggedOpening]] = defaultdict(list)
+        """By broker, in order."""
+        self.state_changes_of: set[tuple[int, int]] = set()
+        """Broker and epoch of each term whose state-change.log tells of requests."""
+        self.answers_of: set[tuple[int, int]] = set()
+        """The same, of those that tells of brokers' answers."""
+        self.has_debug: set[int] = set()
+        """Brokers whose controller.log is at level DEBUG or below."""
+        self.request_logs_of: set[int] = set()
+        """Brokers with a request log."""
+        self.writes: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        """By session: record and path of each write that is a decision, or was asked for."""
+        self._reassignments: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._answered: dict[int, tuple[int, int]] = {}
+        self._inferred: dict[int, RequestInferred] = {}
+        self._last_inferred: tuple[int, int, int] | None = None
+        self._reassigning: dict[int, RequestInferred] = {}
+        self._sessions: dict[int, int] = {}
+        self._silent: set[int] = set()
+        self.starts: set[int] = set()
+        """Sessions that begin with a broker's process."""
+        self._closings: list[tuple[int, int, int]] = []
+        self._sent: dict[int, list[tuple[int, int, tuple[str, int]]]] = defaultdict(list)
+        self._timeouts: dict[int, int] = {}
+        self._silences: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.last_transaction = 0
+        """The record of the last one."""
+        self.notes: list[str] = []
+        """What the import told of the source."""
+        self._topic_ids: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        self._evidence: dict[int, dict[str, int]] = defaultdict(dict)
+        self._feature = 0
+        self._leader_and_isr: dict[int, int] = {}
+        self._epochs: dict[int, list[int]] = defaultdict(list)
+        self._consumed: set[int] = set()
+        self._turns: dict[int, list[tuple[int, tuple[str, int]]]] = defaultdict(list)
+        self._assignments: dict[str, dict[int, Assignment]] = {}
+        self._changed: list[tuple[str, int]] = []
+        self._look_at(view)
+        self._read(records)
+
+    def _read(self, records: Iterable[tuple[EventRecord, WorldEvent]]) -> None:
+        previous: tuple[EventRecord, Transaction] | None = None
+        for record, event in records:
+            if isinstance(event, Transaction):
+                self._changed = []
+                previous = (record, event)
+                self.last_transaction = record.seq
+                self._take_content(record.seq, event)
+                self._take_session(record.seq, event)
+                self._take_deletions(event)
+            elif isinstance(event, Observed | RequestInferred):
+                if previous is not None:
+                    self._take_decision(*previous)
+                if isinstance(event, RequestInferred) and previous is not None:
+                    self._take_inferred(previous[1], event)
+                    self._take_reassigned(record.seq, previous[1].session, event)
+                elif previous is not None and not self._is_of_reassignment(previous[1]):
+                    self._reassigning.pop(previous[1].session, None)
+                if isinstance(event, Observed) and event.what == "election" and previous:
+                    self._epochs[previous[1].session].append(event.epoch)
+            else:
+                self._take(record, event)
+        for asked in self.asked.values():
+            asked.sort(key=lambda one: (one.received_ms, one.answered_seq))
+
+    def protocol_version(self, session: int) -> str:
+        """The inter.broker.protocol.version of a broker's process, by what it turns on: the latest
+        that fits what its session wrote and what it sent as controller."""
+        own = self._evidence.get(session, {})
+        if own.get("registration", 5) < _FIRST_WITH_FEATURES:
+            return "2.6"
+        feature = own.get("feature", self._feature)
+        for epoch in self._epochs.get(session, ()):
+            version = self._leader_and_isr.get(epoch)
+            if version == _LEADER_AND_ISR_OF_3_2:
+                return "3.3" if feature >= _FEATURE_OF_3_3 else "3.2"
+            if version in _OF_LEADER_AND_ISR:
+                return _OF_LEADER_AND_ISR[version]
+        if feature >= _FEATURE_OF_3_3:
+            return LATEST
+        if "recovery" in own:
+            return "3.2"
+        return "3.1" if self._topic_ids else "2.7"
+
+    def next_opening(self, broker: int, seq: int) -> LoggedOpening | None:
+        """The first opening of a broker that stands behind a record and was not consumed."""
+        openings = self.openings.get(broker, [])
+        place = bisect_right(openings, seq, key=lambda one: one.seq)
+        while place < len(openings) and openings[place].seq in self._consumed:
+            place += 1
+        return openings[place] if place < len(openings) else None
+
+    def consume(self, one: LoggedOpening) -> None:
+        """An opening was taken before its record was come to."""
+        self._consumed.add(one.seq)
+
+    def is_consumed(self, seq: int) -> bool:
+        """Whether the opening of a record was taken before."""
+        return seq in self._consumed
+
+    def paths_after(self, session: int, seq: int, count: int) -> set[str]:
+        """The paths of the next writes of a session behind a record."""
+        writes = self.writes.get(session, [])
+        place = bisect_right(writes, seq, key=lambda one: one[0])
+        return {path for _, path in writes[place : place + count]}
+
+    def first_writes(self, session: int, seq: int) -> dict[tuple[str, int], int]:
+        """For each partition that a session writes about behind a record, the first such record;
+        of topics the same, with the number -1."""
+        turns = self._turns.get(session, [])
+        first: dict[tuple[str, int], int] = {}
+        for at, name in turns[bisect_right(turns, seq, key=lambda one: one[0]) :][:_TURNS_MAX]:
+            first.setdefault(name, at)
+        return first
+
+    def inferred_from(self, found: RequestInferred) -> RequestInferred:
+        """What one request asked for, of which this is the first write; nothing for the others.
+
+        The writes of an AlterPartition are sent together: their cxids follow one another. Those of
+        a reassignment request come partition by partition, in the order of Kafka's hash map, with
+        nothing else between.
+        """
+        return self._inferred.get(found.zxid, found)
+
+    def answer_order(self, number: int) -> tuple[int, int]:
+        """What requests are sorted by in the order in which they were handled: when they were
+        answered, within one ms when they came."""
+        return self._answered.get(number, (0, 0))
+
+    def take_reassignment(self, session: int, seq: int) -> RequestInferred | None:
+        """The reassignment request that shows next in what a session writes, soon behind a record:
+        what it takes out of /admin/reassign_partitions it writes before."""
+        requests = self._reassignments.get(session, [])
+        place = bisect_right(requests, seq, key=lambda one: one[0])
+        if place == len(requests) or requests[place][0] > seq + _SOON:
+            return None
+        _, zxid = requests.pop(place)
+        found = self._inferred[zxid]
+        self._inferred[zxid] = structs.replace(found, reassignments=[])
+        return found
+
+    def closing(self, seq: int, until_ms: int) -> Iterator[int]:
+        """Brokers that end their sessions themselves behind a record, up to a time."""
+        place = bisect_right(self._closings, seq, key=lambda one: one[0])
+        for _, time_ms, broker in self._closings[place:]:
+            if time_ms > until_ms:
+                return
+            yield broker
+
+    def written_with(self, session: int, seq: int) -> list[tuple[str, int]]:
+        """The partitions whose states a session wrote together with that in a record, and behind
+        it: their cxids follow one another."""
+        sent = self._sent[session]
+        first = bisect_left(sent, seq, key=lambda one: one[0])
+        together = takewhile(
+            lambda pair: pair[1][1] - pair[0] == sent[first][1], enumerate(sent[first:])
+        )
+        return [partition for _, (_, _, partition) in together]
+
+    def is_heard_of(self, broker: int, time_ms: int) -> bool:
+        """Whether a broker was not silent at a time, after which its session expired."""
+        return all(not start <= time_ms < end for start, end in self._silences[broker])
+
+    def next_topic_id(self, topic: str, seq: int) -> bytes | None:
+        """The id that a topic has in its znode for the first time after a record."""
+        ids = self._topic_ids.get(topic, [])
+        place = bisect_right(ids, seq, key=lambda one: one[0])
+        return ids[place][1] if place < len(ids) else None
+
+    def _look_at(self, view: ZnodeView) -> None:
+        """What the first state shows."""
+        for child in view.children(znodes.BROKER_IDS):
+            znode = view.find(f"{znodes.BROKER_IDS}/{child}")
+            if znode is not None and znodes.is_broker_id(child):
+                self._sessions[znode.owner] = int(child)
+                self._take_registration(znode.owner, znode.data)
+        for topic in view.children(znodes.TOPICS):
+            znode = view.find(znodes.topic_path(topic))
+            if znode is not None:
+                self._take_topic(0, topic, znode.data)
+        feature = view.find(znodes.FEATURE)
+        if feature is not None:
+            self._take_feature(feature.owner, feature.data)
+
+    def _take_registration(self, session: int, data: bytes | None) -> None:
+        try:
+            self._evidence[session]["registration"] = znodes.registration_version(data)
+        except (ZnodeError, msgspec.DecodeError, UnicodeDecodeError):
+            return
+
+    def _take_feature(self, session: int, data: bytes | None) -> None:
+        try:
+            self._feature = znodes.read_features(data).version
+        except ZnodeError:
+            return
+        self._evidence[session]["feature"] = self._feature
+
+    def _take_content(self, seq: int, transaction: Transaction) -> None:
+        for one in _operations(transaction):
+            if not isinstance(one, Create | SetData):
+                continue
+            path = one.path.removeprefix(self._chroot)
+            if path.startswith(f"{znodes.TOPICS}/"):
+                name = path[len(znodes.TOPICS) + 1 :]
+                if "/" not in name:
+                    self._take_topic(seq, name, one.data)
+                elif znodes.state_of(path) is not None and _RECOVERY in (one.data or b""):
+                    self._evidence[transaction.session]["recovery"] = 1
+            elif path.startswith(f"{znodes.BROKER_IDS}/"):
+                self._take_registration(transaction.session, one.data)
+            elif path == znodes.FEATURE:
+                self._take_feature(transaction.session, one.data)
+
+    def _take_deletions(self, transaction: Transaction) -> None:
+        """Only a broker with delete.topic.enable=false takes a marker from a topic that stays."""
+        for one in _operations(transaction):
+            path = path_of(one).removeprefix(self._chroot)
+            parent, _, name = path.rpartition("/")
+            if parent == znodes.TOPICS and isinstance(one, Create):
+                self._existing.add(name)
+            elif parent == znodes.TOPICS and isinstance(one, Delete):
+                self._existing.discard(name)
+            elif parent == znodes.DELETE_TOPICS and isinstance(one, Delete):
+                is_guarded = isinstance(transaction.content, Multi)
+                if is_guarded and name in self._existing:
+                    self.keeps_topics.add(transaction.session)
+
+    def _take_session(self, seq: int, transaction: Transaction) -> None:
+        if isinstance(transaction.content, CloseSession):
+            broker = self._sessions.pop(transaction.session, None)
+            # A session that expires is closed with cxid 0.
+            if broker is not None and transaction.cxid:
+                self._closings.append((seq, transaction.time_ms, broker))
+            elif broker is not None:
+                timeout_ms = self._timeouts.get(transaction.session, 0)
+                silence = (transaction.time_ms - timeout_ms, transaction.time_ms)
+                self._silences[broker].append(silence)
+            return
+        if isinstance(transaction.content, CreateSession):
+            self._timeouts[transaction.session] = transaction.content.timeout_ms
+            self._silent.add(transaction.session)
+            return
+        broker = self._registered(transaction)
+        if broker is not None:
+            self._sessions[transaction.session] = broker
+        if transaction.session in self._silent:
+            self._silent.discard(transaction.session)
+            # A process makes sure of the persistent znodes first; with a later session of it, it
+            # registers at once (KafkaServer.startup, KafkaController.processRegisterBroker...).
+            if broker is None:
+                self.starts.add(transaction.session)
+
+    def _registered(self, transaction: Transaction) -> int | None:
+        """The broker that a transaction registers."""
+        for one in _operations(transaction):
+            name = path_of(one).removeprefix(f"{self._chroot}{znodes.BROKER_IDS}/")
+            if isinstance(one, Create) and znodes.is_broker_id(name):
+                return int(name)
+        return None
+
+    def _take_topic(self, seq: int, name: str, data: bytes | None) -> None:
+        try:
+            content = znodes.read_topic(name, data)
+        except ZnodeError:
+            return
+        before = self._assignments.get(name, {})
+        self._changed += [
+            (name, number)
+            for number, one in content.assignments.items()
+            if before.get(number) != one
+        ]
+        self._assignments[name] = content.assignments
+        topic_id = content.topic_id
+        ids = self._topic_ids[name] if topic_id is not None else []
+        if topic_id is not None and (not ids or ids[-1][1] != topic_id):
+            ids.append((seq, topic_id))
+
+    def _take_inferred(self, transaction: Transaction, found: RequestInferred) -> None:
+        last = self._last_inferred
+        self._last_inferred = None
+        if not found.alter_partition:
+            return
+        if last is not None and last[:2] == (transaction.session, transaction.cxid - 1):
+            first = self._inferred[last[2]]
+            states = [*first.alter_partition, *found.alter_partition]
+            self._inferred[last[2]] = structs.replace(first, alter_partition=states)
+            self._inferred[found.zxid] = structs.replace(found, alter_partition=[])
+            self._last_inferred = (transaction.session, transaction.cxid, last[2])
+        else:
+            self._inferred[found.zxid] = found
+            self._last_inferred = (transaction.session, transaction.cxid, found.zxid)
+
+    def _take_reassigned(self, seq: int, session: int, found: RequestInferred) -> None:
+        begun = self._reassigning.pop(session, None)
+        if not found.reassignments:
+            return
+        if begun is not None:
+            first = self._inferred[begun.zxid]
+            asked = [*first.reassignments, *found.reassignments]
+            names = [(one.topic, one.partition) for one in asked]
+            if in_table_order(names) == names:
+                self._inferred[begun.zxid] = structs.replace(first, reassignments=asked)
+                self._inferred[found.zxid] = structs.replace(found, reassignments=[])
+                self._reassigning[session] = begun
+                return
+        self._inferred[found.zxid] = self._reassigning[session] = found
+        self._reassignments[session].append((seq, found.zxid))
+
+    def _is_of_reassignment(self, transaction: Transaction) -> bool:
+        """Whether a transaction goes on with the reassignment request that its session is at."""
+        begun = self._reassigning.get(transaction.session)
+        if begun is None:
+            return False
+        asked = self._inferred[begun.zxid].reassignments
+        paths = {znodes.state_path(one.topic, one.partition) for one in asked}
+        paths |= {znodes.topic_path(one.topic) for one in asked}
+        *_, before, (_, path) = [(0, ""), *self.writes[transaction.session]]
+        if path == znodes.REASSIGN_PARTITIONS:
+            # What is done is taken out of it: its topic was written just before.
+            return before[1] in paths and znodes.state_of(before[1]) is None
+        return path in paths
+
+    def _take_decision(self, record: EventRecord, transaction: Transaction) -> None:
+        turns = self._turns[transaction.session]
+        turns += [(record.seq, name) for name in self._changed]
+        for one in _operations(transaction):
+            path = path_of(one).removeprefix(self._chroot)
+            partition = znodes.state_of(path)
+            if partition is not None:
+                turns.append((record.seq, partition))
+                sent = self._sent[transaction.session]
+                sent.append((record.seq, transaction.cxid, partition))
+            if path.startswith(f"{znodes.TOPICS}/"):
+                topic = path[len(znodes.TOPICS) + 1 :].partition("/")[0]
+                turns.append((record.seq, (topic, -1)))
+        written = self.writes[transaction.session]
+        written += [
+            (record.seq, path_of(one).removeprefix(self._chroot))
+            for one in _operations(transaction)
+        ]
+
+    def _take_version(self, request: bytes, version: int) -> None:
+        try:
+            epoch = _of_controller_decoder.decode(request).controllerEpoch
+        except msgspec.DecodeError:
+            return
+        self._leader_and_isr[epoch] = version
+
+    def _take(self, record: EventRecord, event: WorldEvent) -> None:
+        match event:
+            case ControllerLogged(broker=broker):
+                found = opening(event)
+                if IS_DEBUG.search(event.text):
+                    self.has_debug.add(broker)
+                if found is not None:
+                    time_ms = record.wall_ns // _NS
+                    self.openings[broker].append(LoggedOpening(record.seq, time_ms, found))
+            case StateChangeLogged(broker=broker, epoch=epoch, what=what):
+                self.state_changes_of.add((broker, epoch))
+                if what == "response":
+                    self.answers_of.add((broker, epoch))
+            case RequestServed(broker=broker, api=api, version=version):
+                self.request_logs_of.add(broker)
+                if api == "LEADER_AND_ISR":
+                    self._take_version(event.request, version)
+                request = asked_request(event, record.seq)
+                if request is not None:
+                    self.asked[broker].append(Asked(event.received_ms, record.seq, request))
+                    self._answered[record.seq] = (record.wall_ns // _NS, event.received_ms)
+            case TransactionsMissing(after=after, before=before):
+                self.notes.append(str(Gap(after, before)))
+            case ImportEnded(damages=damages, notes=notes):
+                self.notes += [*map(str, damages), *notes]
+            case _:
+                pass
+
+
+_OF_LEADER_AND_ISR: Final = {4: "2.7", 5: "3.1", 7: LATEST}
+"""A version that has it, by the version of LeaderAndIsr (KB 12.3)."""
+_LEADER_AND_ISR_OF_3_2: Final = 6
+_FEATURE_OF_3_3: Final = 2
+_FIRST_WITH_FEATURES: Final = 5
+_RECOVERY: Final = b"leader_recovery_state"
+
+
+class _OfController(Struct):
+    controllerEpoch: int
+
+
+_of_controller_decoder: Final = msgspec.json.Decoder(_OfController)
+
+
+def _operations(transaction: Transaction) -> Iterator[Operation]:
+    content = transaction.content
+    if isinstance(content, Multi):
+        if not content.error:
+            yield from (one for one in content.operations if not isinstance(one, Check))
+    elif isinstance(content, Create | SetData | Delete):
+        yield content
+
+
+def path_of(operation: Operation) -> str:
+    """The path that an operation is about; "" of one that was refused."""
+    return "" if isinstance(operation, Error) else operation.path

@@ -1,0 +1,182 @@
+"""What an agreement came to, for people and scripts."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, field
+
+from replay.agreement.agreeing import Agreement
+from replay.agreement.broker_requests.comparing import Difference
+from replay.agreement.explaining import RULES
+from replay.agreement.verdicts import Judgement
+
+
+class Explained(Struct):
+    """Divergences that a rule explains: the zxids that they are at."""
+
+    rule: str
+    kafka_method: str
+    zxids: list[int]
+
+
+class Tally(Struct):
+    """`decisions` are Kafka's: those that agree or differ, and those that the fold lacks."""
+
+    decisions: int = 0
+    agreed: int = 0
+    differs: int = 0
+    missing: int = 0
+    extra: int = 0
+
+    def add(self, verdict: str, count: int = 1) -> None:
+        """Count something that was judged."""
+        setattr(self, verdict, getattr(self, verdict) + count)
+        self.decisions += 0 if verdict == "extra" else count
+
+    @property
+    def diverging(self) -> int:
+        """What does not agree."""
+        return self.differs + self.missing + self.extra
+
+
+class Side(Tally):
+    """Decisions, or requests to brokers. `warm` and `inputs` are not among them.
+
+    Of requests `unjudged` are those of the fold that no log could have.
+    """
+
+    explained: list[Explained] = field(default_factory=list)
+    warm: int = 0
+    inputs: int = 0
+    unjudged: int = 0
+    by_kind: dict[str, Tally] = field(default_factory=dict)
+
+    @property
+    def unexplained(self) -> int:
+        """What does not agree, and no rule says why."""
+        return self.diverging - sum(len(one.zxids) for one in self.explained)
+
+    def count(self, kind: str, verdict: str, count: int = 1) -> None:
+        """Count in all, and of its kind."""
+        if count:
+            self.add(verdict, count)
+            self.by_kind.setdefault(kind, Tally()).add(verdict, count)
+
+
+class Divergence(Struct, frozen=True):
+    """Where the two do not agree. `subject` is "decision" or "request"; `differences` are sentences
+    with both sides, `cause` is what the fold was at, `explained` the rule that explains it, "" if
+    none. `between` are the records between what the fold was at and Kafka's decision that are about
+    the same znodes."""
+
+    subject: str
+    verdict: str
+    kind: str
+    seq: int
+    since: int
+    zxid: int
+    broker: int
+    epoch: int
+    paths: tuple[str, ...]
+    differences: tuple[str, ...]
+    cause: str
+    explained: str
+    between: tuple[str, ...] = ()
+
+
+class AgreementResult(Side):
+    """The whole: decisions, and `requests` to brokers where a log has them."""
+
+    source: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    requests: Side = field(default_factory=Side)
+    divergences: list[Divergence] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all agrees or is explained."""
+        return not self.unexplained and not self.requests.unexplained
+
+
+def result_of(agreement: Agreement, source: str) -> AgreementResult:
+    """The counts of a comparison, and its divergences in the order of the log."""
+    result = AgreementResult(source=source)
+    result.warm, result.inputs = agreement.warm, agreement.inputs
+    for one in agreement.judgements:
+        if not (one.is_input and one.verdict == "agreed"):
+            result.count(one.kind, one.verdict)
+    for term in agreement.requests.values():
+        for kind, tally in term.by_kind.items():
+            for verdict in ("agreed", "differs", "missing", "extra"):
+                result.requests.count(kind, verdict, getattr(tally, verdict))
+            result.requests.unjudged += tally.unjudged
+    diverging = [one for one in agreement.judgements if one.verdict != "agreed"]
+    result.divergences = sorted(
+        [*map(_of_decision, diverging), *_of_requests(agreement)], key=lambda one: one.seq
+    )
+    result.explained = list(_explained(diverging))
+    if agreement.unreadable:
+        result.notes.append(f"{agreement.unreadable} requests to brokers cannot be read: left out")
+    if agreement.unfit_lines:
+        text = f"{agreement.unfit_lines} lines of state-change.log are not Kafka's: left out"
+        result.notes.append(text)
+    if not result.decisions and not result.requests.decisions:
+        result.notes.append("nothing was judged: the log has no decision behind an election")
+    return result
+
+
+def _explained(diverging: Iterable[Judgement]) -> Iterator[Explained]:
+    by_rule: dict[str, list[int]] = {}
+    for one in diverging:
+        if one.rule:
+            by_rule.setdefault(one.rule, []).append(one.zxid)
+    for name, zxids in sorted(by_rule.items()):
+        yield Explained(name, RULES[name].kafka_method, zxids)
+
+
+def _of_decision(one: Judgement) -> Divergence:
+    return Divergence(
+        "decision",
+        one.verdict,
+        one.kind,
+        one.seq,
+        one.since or one.seq,
+        one.zxid,
+        one.broker,
+        one.epoch,
+        one.paths,
+        one.differences,
+        one.cause,
+        one.rule,
+    )
+
+
+def _of_requests(agreement: Agreement) -> Iterator[Divergence]:
+    for epoch, term in agreement.requests.items():
+        for one in term.differences:
+            yield _of_request(one, epoch)
+
+
+def _of_request(one: Difference, epoch: int) -> Divergence:
+    told = one.told
+    return Divergence(
+        "request",
+        one.what,
+        told.kind,
+        told.seq,
+        told.seq,
+        0,
+        told.broker,
+        epoch,
+        (),
+        (one.text,),
+        "",
+        "",
+    )
+
+
+def kinds_in_order(side: Side) -> list[tuple[str, Tally]]:
+    """By how many there are."""
+    sizes = Counter({kind: one.decisions + one.extra for kind, one in side.by_kind.items()})
+    return [(kind, side.by_kind[kind]) for kind, _ in sizes.most_common()]

@@ -1,0 +1,500 @@
+"""One session of a stock controller, with the fold beside it.
+
+Which event a stock controller takes when, and what it reads, is not recorded; what it writes and
+what it logs is. So the fold is let on only as far as the log shows the controller to be: up to a
+write of its session (`decide`), or to a line of its thread (`see`). A read is answered when the
+next of these is come to, with what ZooKeeper holds then: as late as allowed.
+"""
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Final
+
+from msgspec import structs
+
+from controller.core import znodes
+from controller.core.configuration import Configuration
+from controller.core.operations import WriteOperation
+from controller.core.triggers import (
+    BrokerChange,
+    ConfigChange,
+    ControllerChange,
+    LogDirEventNotification,
+    Reelect,
+    Startup,
+    Trigger,
+    ZkPartitionReassignment,
+)
+from controller.core.watches import trigger_of
+from replay.agreement.adopting import adopt
+from replay.agreement.arrivals import Arrivals
+from replay.agreement.batches import Decision
+from replay.agreement.broker_queues import Failed
+from replay.agreement.broker_requests.told import Told
+from replay.agreement.either_order import Choice
+from replay.agreement.explaining import EITHER_ORDER
+from replay.agreement.fold_beside import FoldBeside, Listed
+from replay.agreement.index import Index, LoggedOpening
+from replay.agreement.inferring import calls_of
+from replay.agreement.judging import At, extra, judged
+from replay.agreement.marks import AT_INFO_ONLY, Opening, trigger_for
+from replay.agreement.unlogged import Suppositions
+from replay.agreement.verdicts import Judgement, Verdict
+from replay.agreement.writes import is_same_write, write_differences
+from replay.agreement.znode_view import Change, Overlay, ZnodeView
+from replay.world_log.events import RequestInferred
+from replay.zookeeper_log.transactions import Operation
+
+_LAG_MS: Final = 3
+"""How long after it came an event is taken, where no line tells."""
+_READ_MS: Final = 1
+"""How long a read takes."""
+_NO_OVERLAY: Final[Overlay] = {}
+_BY_CONFIGURATION: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
+_ELECTIONS: Final = ("Elected", "NotElected", "Started")
+_READ_BEFORE: Final = (
+    "BrokerChange",
+    "TopicChange",
+    "TopicDeletion",
+    "PartitionModifications",
+    "BrokerModifications",
+    "IsrChangeNotification",
+)
+"""Events whose opening comes after what they read first."""
+_STAGES: Final = (
+    ("Initializing controller context", (znodes.BROKER_IDS,)),
+    ("Initialized broker epochs cache", (znodes.TOPICS,)),
+    ("Register BrokerModifications handler", ("/state'", znodes.DELETE_TOPICS)),
+    ("Currently active brokers", (znodes.DELETE_TOPICS,)),
+    ("List of topics to be deleted", (znodes.REASSIGN_PARTITIONS,)),
+)
+"""Lines of a failover, and what is read behind each of them, whatever of it comes first."""
+_LOOKAHEAD: Final = 200
+"""Writes of the session that are looked at to see whether one is still to come."""
+
+
+class StockController:
+    """A session that is, was or wants to be controller, and the fold that decides beside it."""
+
+    def __init__(
+        self,
+        session: int,
+        broker: int,
+        configuration: Configuration,
+        view: ZnodeView,
+        index: Index,
+    ) -> None:
+        self.session = session
+        self.broker = broker
+        self.fold = FoldBeside(session, configuration, view, index)
+        self.judgements: list[Judgement] = []
+        self._index = index
+        self._arrivals = Arrivals(broker, self.fold.controller, index)
+        self._suppositions = Suppositions(session, broker, self.fold, self._arrivals, index)
+        self._ahead: dict[str, WriteOperation] = {}
+        self._adopted: list[tuple[str, Operation]] = []
+        self._inferred: list[Trigger] = []
+        self._zxid = self._mark_zxid = 0
+        self._stood_for = 0
+        self._free_ms = 0
+        self._is_connected = False
+        self._choice = Choice()
+        self._begun: Trigger | None = None
+
+    @property
+    def world(self) -> tuple[object, ...]:
+        """What a copy of it shares with it."""
+        return self.fold.world
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch that the fold holds, 0: none."""
+        return self.fold.epoch
+
+    # What the world tells
+
+    def at(self, seq: int, time_ms: int, zxid: int) -> None:
+        """The log has come to a record, behind a transaction."""
+        self._choice.note(lambda one: one.at(seq, time_ms, zxid))
+        self._zxid = zxid
+        self.fold.at(seq, time_ms)
+        self._arrivals.come(time_ms, is_wanted=self.fold.is_active)
+        if self.fold.is_active:
+            self._look_again()
+            if not self._arrivals.has_debug:
+                self._arrivals.let_go((), self._coming)
+                self._suppositions.answer()
+                self._keep_up(time_ms)
+
+    def change(self, changes: Sequence[Change]) -> None:
+        """A transaction has changed znodes: the controller is told of what it watches."""
+        self._choice.note(lambda one: one.change(changes))
+        for path, what in self.fold.watches.fire(changes):
+            trigger = trigger_of(path, what)
+            if trigger is not None:
+                self._arrivals.add(trigger, self.fold.now_ms)
+
+    def answered(self, broker: int, api: str, error: int, failed: Failed) -> None:
+        """A broker has answered the first request of a kind that it was sent."""
+        self._choice.note(lambda one: one.answered(broker, api, error, failed))
+        queues = self.fold.queues
+        if queues.is_known(broker, api):
+            return
+        while not queues.has(broker, api) and self.fold.read is not None:
+            # What is answered was sent before.
+            self.fold.answer()
+        answer = queues.answer(broker, api, error, failed)
+        if answer is not None:
+            self.fold.hear(answer)
+            self._collect()
+
+    def kafka_sent(self, told: Told) -> None:
+        """The controller has sent a request: so has the fold, as far as no write has to come first.
+        Failed log directories it tells brokers of before it writes anything."""
+        self.fold.catch_up(told)
+        if self.fold.is_behind(told) and not self.fold.is_running:
+            for one in self._arrivals:
+                if isinstance(one, LogDirEventNotification) or self._is_told(one):
+                    self._begin(one)
+                    self.fold.read_up(told)
+
+    def served(self, number: int) -> None:
+        """A request of somebody was answered: the controller is done with it."""
+        self._choice.note(lambda one: one.served(number))
+        call = self._arrivals.served(number, self.fold.now_ms)
+        if call is not None and not self.fold.is_running:
+            self._begin(call)
+
+    def infer(self, found: RequestInferred) -> None:
+        """What writes show that was asked for came just before the first of them."""
+        self._choice.note(lambda one: one.infer(found))
+        self._inferred += calls_of(found, self.fold.controller.context)
+
+    # How far the controller is
+
+    def decide(self, decision: Decision, overlay: Overlay = _NO_OVERLAY) -> None:
+        """Let the fold on until it has decided this, too, or cannot have."""
+        self.fold.overlay = overlay
+        judgement = self._decide(decision)
+        if judgement.verdict != "agreed":
+            judgement = self._choose_again(decision, judgement)
+        self._choice.forget()
+        self._arrivals.let_go_of_unnamed()
+        self.fold.overlay = _NO_OVERLAY
+        self._mark_zxid = decision.zxid
+        self._free_ms = decision.time_ms
+        self.judgements.append(judgement)
+        if judgement.verdict in ("missing", "differs") and not judgement.rule:
+            self._adopted += decision.operations
+        self._adopt()
+
+    def see(self, opening: Opening) -> None:
+        """A line shows that a controller event was taken."""
+        if opening.event in _ELECTIONS:
+            return
+        if self._arrivals.has_debug and any(one in opening.text for one in AT_INFO_ONLY):
+            return
+        if self._is_within(opening):
+            return
+        self._finish()
+        if opening.event != "Resignation" or self.fold.is_active:
+            self._open(opening)
+
+    def reach(self, text: str) -> None:
+        """A line of a failover: what it comes behind was read."""
+        message = text.partition("] ")[2]
+        for start, paths in _STAGES:
+            if message.startswith(start):
+                self._read_up_to(paths)
+
+    def _read_up_to(self, paths: Sequence[str]) -> None:
+        while self.fold.read is not None and self._is_failing_over:
+            command = str(self.fold.read[1])
+            if any(path in command for path in paths):
+                return
+            self.fold.answer()
+
+    def _is_told(self, trigger: Trigger) -> bool:
+        """Whether a log of what the controller sends shows when an event is taken."""
+        if not isinstance(trigger, BrokerChange) or self._arrivals.is_logged(trigger):
+            return False
+        return (self.broker, self.epoch) in self._index.state_changes_of
+
+    @property
+    def _is_failing_over(self) -> bool:
+        return self.fold.is_running and self.fold.cause in ("Startup", "Reelect")
+
+    def _keep_up(self, now_ms: int) -> None:
+        """What leaves no line is taken as soon as it is there, one after the other."""
+        until_ms = now_ms - _LAG_MS
+        while self.fold.batch is None:
+            self._collect()
+            if self.fold.read is not None:
+                if self._is_failing_over or self._free_ms + _READ_MS > now_ms:
+                    return
+                self.fold.answer()
+                self._free_ms += _READ_MS
+                continue
+            following = self._arrivals.unlogged(until_ms)
+            if following is None or self._free_ms > now_ms or self._is_told(following):
+                return
+            self._choice.make(self, following, self._arrivals.waiting(until_ms))
+            began_ms = max(self._free_ms, self._arrivals.arrived_ms(following) + _LAG_MS)
+            self._begin(following)
+            self._free_ms = began_ms
+
+    def hold(self, trigger: Trigger, paths: Sequence[str]) -> None:
+        """Let an event wait until the session writes one of these znodes, or its next decision."""
+        self._arrivals.hold(trigger, paths)
+
+    def _coming(self) -> Set[str]:
+        return self._index.paths_after(self.session, self.fold.seq - 1, _LOOKAHEAD)
+
+    def _take_back(self) -> bool:
+        """The event that was begun was not taken yet: the session has written something else, and
+        comes to its writes later."""
+        if self._begun is None or self._begun != self._choice.chosen:
+            return False
+        other = self._choice.without(self.fold.batch.paths() if self.fold.batch else ())
+        if other is None:
+            return False
+        other.fold.overlay = self.fold.overlay
+        self.__dict__.update(other.__dict__)
+        return True
+
+    def take_first(self, trigger: Trigger) -> None:
+        """Take this event before all others that wait."""
+        self._collect()
+        self._begin(trigger)
+
+    def _choose_again(self, decision: Decision, judgement: Judgement) -> Judgement:
+        """Whether another order than the one that was chosen leads to what Kafka decided."""
+        for other in self._choice.alternatives():
+            other.fold.overlay = self.fold.overlay
+            if other._decide(decision).verdict == "agreed":
+                judgements = self.judgements
+                self.__dict__.update(other.__dict__)
+                self.judgements = judgements
+                return structs.replace(judgement, rule=EITHER_ORDER.name)
+        return judgement
+
+    def _look_again(self) -> None:
+        """What only sets a watch anew is done at once: else the next change would not be told."""
+        if self.fold.is_running:
+            return
+        for one in self._arrivals:
+            if isinstance(one, ZkPartitionReassignment) and not one.created:
+                self._take_now([one])
+
+    def _is_within(self, opening: Opening) -> bool:
+        """Whether the line can come from the middle of what is under way."""
+        if opening.event == "ReplicaLeaderElection":
+            is_of_failover = self.fold.is_running and opening.text.endswith("ZkTriggered")
+            return is_of_failover or opening.text.endswith("AutoTriggered")
+        if opening.event == "AlterPartitionReceived" and "Ignoring" in opening.text:
+            self._arrivals.drop_ignored()
+            return True
+        if opening.event == "TopicDeletion":
+            return self.fold.is_running and self.fold.cause == opening.event
+        if opening.event not in ("PartitionReassignment", "PartitionReassignmentIsrChange"):
+            return False
+        self.fold.answer_all()
+        return self.fold.is_running
+
+    def _open(self, opening: Opening) -> None:
+        self._collect()
+        if opening.event in _BY_CONFIGURATION:
+            # The broker has looked at the change by then.
+            self._take_now([one for one in self._arrivals if isinstance(one, ConfigChange)])
+        trigger = self._arrivals.opened(opening, self.fold.now_ms)
+        if trigger is None and opening.event == "TopicDeletionStopReplicaResponseReceived":
+            self._hear_of_deletion(opening)
+            trigger = self._arrivals.opened(opening, self.fold.now_ms)
+        if trigger is not None:
+            self._take_now(self._arrivals.unlogged_before(trigger))
+        trigger = trigger or trigger_for(opening)
+        if trigger is None:
+            return
+        self.fold.listed = self._read_by(opening)
+        self._begin(trigger)
+        if opening.event in _READ_BEFORE:
+            self.fold.answer_all()
+        self.fold.listed = None
+
+    def _take_now(self, triggers: Iterable[Trigger]) -> None:
+        for one in triggers:
+            self._begin(one)
+            self._finish()
+        self._collect()
+
+    def _hear_of_deletion(self, opening: Opening) -> None:
+        """The line tells of an answer that no other log has told of yet."""
+        self._finish()
+        for broker in opening.brokers:
+            answer = self.fold.queues.answer_deletion(broker)
+            if answer is not None:
+                self.fold.hear(answer)
+        self._collect()
+
+    def _read_by(self, opening: Opening) -> Listed | None:
+        """The children that the line says were read."""
+        if opening.event == "BrokerChange":
+            return znodes.BROKER_IDS, tuple(map(str, opening.brokers))
+        if opening.event == "TopicChange":
+            known = {*self.fold.controller.context.known_topics()} - {*opening.gone}
+            return znodes.TOPICS, tuple(sorted(known | {*opening.topics}))
+        return None
+
+    # Going on
+
+    def _decide(self, decision: Decision) -> Judgement:
+        if decision.what == "fenced" and isinstance(self._begun, ControllerChange | Reelect):
+            # It thought that it is controller.
+            self._take_back()
+        ahead = self._claim_ahead(decision)
+        if ahead is not None:
+            return self._judge(decision, ahead)
+        while True:
+            if self.fold.batch is not None:
+                differences = self.fold.batch.claim(decision, self._mark_zxid)
+                if differences is not None:
+                    judgement = self._judge(decision, differences)
+                    self.fold.deliver()
+                    return judgement
+                if self._is_still_to_come(self.fold.batch.paths()):
+                    if self._take_back():
+                        continue
+                    return self._judge(decision, (), "missing")
+                self._leave_batch()
+            elif self.fold.read is not None:
+                self.fold.answer()
+            elif not self._go_on(decision):
+                return self._judge(decision, (), "missing")
+
+    def _go_on(self, decision: Decision) -> bool:
+        """Begin the controller event that is next; False: there is none."""
+        if decision.what in ("election", "controller_epoch") and not self.fold.is_active:
+            return self._stand(decision)
+        self._collect()
+        if self._inferred:
+            self._begin(self._inferred.pop(0))
+            return True
+        held = self._arrivals.let_go([path for path, _ in decision.operations], self._coming)
+        if held is not None:
+            self._begin(held)
+            return True
+        if self._open_due(decision, _are_ids):
+            return True
+        trigger = self._arrivals.unlogged()
+        if trigger is None and self._open_due(decision, _is_at_same_ms):
+            return True
+        if trigger is not None and not self._arrivals.has_debug:
+            self._choice.make(self, trigger, [])
+        trigger = trigger or self._arrivals.causing(decision, self.fold.now_ms)
+        trigger = trigger or self._suppositions.next_one(decision)
+        if trigger is not None:
+            self._begin(trigger)
+        return trigger is not None
+
+    def _stand(self, decision: Decision) -> bool:
+        """Stand for election, once for each decision about one."""
+        if not self._is_connected:
+            self._is_connected = True
+            self.fold.connect()
+            self._begin(Startup())
+            return True
+        if self._stood_for == decision.seq:
+            return False
+        self._stood_for = decision.seq
+        # What came while another one was controller is over.
+        self._arrivals.clear()
+        self._begin(Reelect())
+        return True
+
+    def _open_due(
+        self, decision: Decision, is_due: Callable[[LoggedOpening, Decision], bool]
+    ) -> bool:
+        """Open what the next line opens, if that stands behind the write and came before it."""
+        following = self._index.next_opening(self.broker, self.fold.seq)
+        if following is None or not is_due(following, decision):
+            return False
+        self._index.consume(following)
+        self._open(following.opening)
+        return True
+
+    def _begin(self, trigger: Trigger) -> None:
+        self._free_ms = self.fold.now_ms
+        self._begun = trigger
+        self.fold.begin(self._arrivals.take(trigger))
+
+    def _collect(self) -> None:
+        """What the fold itself has queued waits with the rest."""
+        self._arrivals.collect(self.fold.queued(), self.fold.now_ms)
+
+    def _finish(self) -> None:
+        """Bring what is under way to its end: the controller has gone on to something else."""
+        while self.fold.batch is not None or self.fold.read is not None:
+            if self.fold.batch is not None:
+                self._leave_batch()
+            else:
+                self.fold.answer()
+        self._adopt()
+
+    # Comparing
+
+    def _claim_ahead(self, decision: Decision) -> list[str] | None:
+        """The differences of a decision that the fold came to earlier than Kafka."""
+        if decision.error or len(decision.operations) != 1:
+            return None
+        [(path, kafkas)] = decision.operations
+        ours = self._ahead.get(path)
+        if ours is None or not is_same_write(ours, kafkas, path):
+            return None
+        del self._ahead[path]
+        return list(write_differences(ours, kafkas, path))
+
+    def _is_still_to_come(self, paths: Sequence[str]) -> bool:
+        """Whether Kafka wrote soon what the fold is waiting for."""
+        coming = self._index.paths_after(self.session, self.fold.seq, _LOOKAHEAD)
+        return all(path in coming for path in paths)
+
+    def _leave_batch(self) -> None:
+        """The controller has gone on without the writes that are not settled."""
+        assert self.fold.batch is not None, "no batch is open"
+        coming = self._coming()
+
+        def keeps(write: WriteOperation) -> bool:
+            if write.path in coming:
+                self._ahead[write.path] = write
+            return write.path in coming
+
+        left, place = self.fold.batch.leave(keeps), (self.fold.seq, self._zxid, self._at)
+        self.judgements += [extra(one, *place) for one in left]
+        self.fold.deliver()
+
+    def _judge(
+        self, decision: Decision, differences: Sequence[str], verdict: Verdict | None = None
+    ) -> Judgement:
+        self.fold.behind = decision.seq
+        return judged(decision, self._at, differences, verdict)
+
+    @property
+    def _at(self) -> At:
+        cause = f"{self.fold.cause}: {self.fold.rule}"
+        return At(self.broker, self.epoch, cause, self.fold.since)
+
+    def _adopt(self) -> None:
+        if self._adopted and not self.fold.is_running:
+            adopt(self.fold.controller.context, self._adopted)
+            self._adopted.clear()
+
+
+def _is_at_same_ms(following: LoggedOpening, decision: Decision) -> bool:
+    return following.time_ms <= decision.time_ms
+
+
+def _are_ids(following: LoggedOpening, decision: Decision) -> bool:
+    """Topics get their ids before their line is written."""
+    topics = {znodes.topic_path(one) for one in following.opening.topics}
+    return following.opening.event == "TopicChange" and any(
+        path in topics for path, _ in decision.operations
+    )

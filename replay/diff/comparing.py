@@ -1,0 +1,267 @@
+"""Two versions on many logs: each log folded by both at once, several logs at a time."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from queue import SimpleQueue
+from typing import Final, Self
+
+from msgspec import Struct, field
+
+from replay.diff.consequences import consequences
+from replay.diff.contents import name_of, partitions_of
+from replay.diff.errors import DiffError
+from replay.diff.grouping import Root, divergences, has_differences, id_of, roots, signature
+from replay.diff.logs import GivenLog
+from replay.diff.messages import Decision, Folded, FoldLog, Hello
+from replay.diff.processes import Answered, VersionProcess
+from replay.diff.references import Version
+
+BASE: Final = "base"
+HEAD: Final = "head"
+
+Tell = Callable[[str, str, int, int], None]
+"""Log, side, events done, of how many."""
+
+
+class Instance(Struct):
+    """A root in a log, with what came of it."""
+
+    log: str
+    root: Root
+    consequences: list[str]
+
+
+class LogResult(Struct):
+    """One log. `left_at` is the event at which base and head left it, 0: never."""
+
+    log: str
+    events: int = 0
+    decisions: int = 0
+    left_at: tuple[int, int] = (0, 0)
+    assumptions: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    instances: list[Instance] = field(default_factory=list)
+    error: str = ""
+
+
+class Group(Struct):
+    """What differs in the same way in any number of logs. `accepted`: why it is wanted."""
+
+    id: str
+    signature: tuple[str, ...]
+    instances: list[Instance] = field(default_factory=list)
+    accepted: str = ""
+
+    @property
+    def first(self) -> Instance:
+        """The one to be shown."""
+        return self.instances[0]
+
+    @property
+    def is_harmless(self) -> bool:
+        """Nobody can tell the difference."""
+        return self.first.root.first.is_harmless
+
+    @property
+    def logs(self) -> list[str]:
+        """Those in which it is."""
+        return list(dict.fromkeys(one.log for one in self.instances))
+
+    @property
+    def partitions(self) -> list[tuple[str, str]]:
+        """All that are touched, each with its log."""
+        return [(one.log, name) for one in self.instances for name in one.root.partitions]
+
+
+class Side(Struct):
+    """A version, as it was named and as it names itself."""
+
+    reference: str
+    code_version: str
+    core_fingerprint: str
+
+
+class Comparison(Struct):
+    """All that was found."""
+
+    base: Side
+    head: Side
+    logs: list[LogResult]
+    groups: list[Group]
+    unused: list[str] = field(default_factory=list)
+    """What the file of accepted changes names, and is not there."""
+
+    @property
+    def errors(self) -> list[str]:
+        """Logs that one of the versions could not fold."""
+        return [one.error for one in self.logs if one.error]
+
+    def left(self, *, with_harmless: bool = False) -> list[Group]:
+        """What nobody has accepted."""
+        return [
+            one
+            for one in self.groups
+            if not one.accepted and (with_harmless or not one.is_harmless)
+        ]
+
+
+def compare(
+    logs: Sequence[GivenLog],
+    base: Version,
+    head: Version,
+    settings: Mapping[str, str],
+    tell: Tell,
+    jobs: int | None = None,
+) -> Comparison:
+    """Compare on all logs; one that cannot be folded is told in its result. `jobs` is how many
+    processes fold at once, as many as there are cores if not given. Raises DiffError where a
+    version does not start."""
+    pairs = max(1, (jobs or len(os.sched_getaffinity(0))) // 2)
+    with _Pool(base, head, min(pairs, max(1, len(logs)))) as pool:
+        sides = [
+            Side(version.reference, hello.code_version, hello.core_fingerprint)
+            for version, hello in zip((base, head), pool.hellos, strict=True)
+        ]
+        results = pool.compare_all(logs, settings, tell)
+    return Comparison(sides[0], sides[1], results, _grouped(results))
+
+
+def _grouped(results: Sequence[LogResult]) -> list[Group]:
+    """The harmful ones first, then those that are in most logs."""
+    groups: dict[tuple[str, ...], Group] = {}
+    for result in results:
+        for one in result.instances:
+            parts = signature(one.root.first)
+            groups.setdefault(parts, Group(id_of(parts), parts)).instances.append(one)
+    return sorted(groups.values(), key=lambda one: (one.is_harmless, -len(one.logs)))
+
+
+class _Pair:
+    """A process of each version."""
+
+    def __init__(self, base: Version, head: Version) -> None:
+        with ExitStack() as opened:
+            self.base = opened.enter_context(VersionProcess(base))
+            self.head = opened.enter_context(VersionProcess(head))
+            self._opened = opened.pop_all()
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+class _Pool:
+    """Pairs of processes, each at one log. A context manager."""
+
+    def __init__(self, base: Version, head: Version, pairs: int) -> None:
+        self._base = base
+        self._head = head
+        self._free: SimpleQueue[_Pair | None] = SimpleQueue()
+        first = _Pair(base, head)
+        self.hellos: tuple[Hello, Hello] = (first.base.hello, first.head.hello)
+        self._free.put(first)
+        for _ in range(pairs - 1):
+            self._free.put(None)
+        self._threads = ThreadPoolExecutor(pairs, thread_name_prefix="diff")
+        self._folds = ThreadPoolExecutor(2 * pairs, thread_name_prefix="fold")
+        self._opened = [first]
+
+    def compare_all(
+        self, logs: Sequence[GivenLog], settings: Mapping[str, str], tell: Tell
+    ) -> list[LogResult]:
+        """In the order of the logs."""
+        asked = [self._threads.submit(self._compare, log, settings, tell) for log in logs]
+        return [one.result() for one in asked]
+
+    def _compare(self, log: GivenLog, settings: Mapping[str, str], tell: Tell) -> LogResult:
+        pair = self._free.get()
+        try:
+            if pair is None:
+                pair = _Pair(self._base, self._head)
+                self._opened.append(pair)
+            return self._compared(pair, log, settings, tell)
+        except DiffError as error:
+            # What is left of a process that failed is of no use for the next log.
+            if pair is not None:
+                pair.close()
+            pair = None
+            return LogResult(log.name, error=str(error))
+        finally:
+            self._free.put(pair)
+
+    def _compared(
+        self, pair: _Pair, log: GivenLog, settings: Mapping[str, str], tell: Tell
+    ) -> LogResult:
+        request = FoldLog(str(log.path), settings=dict(settings))
+        base, head = self._folded(pair, log, request, tell)
+        result = LogResult(
+            log.name,
+            base.folded.events,
+            len(base.decisions),
+            (base.folded.left_at, head.folded.left_at),
+            (base.folded.assumptions, head.folded.assumptions),
+        )
+        if has_differences(base.decisions, head.decisions):
+            request = FoldLog(
+                str(log.path),
+                with_contents=True,
+                known=b"".join(_keys(base.decisions) & _keys(head.decisions)),
+                partitions=tuple(map(name_of, _touched(base.decisions, head.decisions))),
+                settings=dict(settings),
+            )
+            base, head = self._folded(pair, log, request, tell)
+            result.instances = list(_instances(log, base, head))
+        return result
+
+    def _folded(
+        self, pair: _Pair, log: GivenLog, request: FoldLog, tell: Tell
+    ) -> tuple[Answered, Answered]:
+        """By both versions at once. Raises DiffError."""
+
+        def fold(process: VersionProcess, side: str) -> Future[Answered]:
+            return self._folds.submit(
+                process.fold, request, lambda done, total: tell(log.name, side, done, total)
+            )
+
+        base, head = fold(pair.base, BASE), fold(pair.head, HEAD)
+        failed = base.exception() or head.exception()
+        if failed is not None:
+            # Its path is one in a temporary folder where the log came packed.
+            raise DiffError(str(failed).replace(request.log, log.name)) from None
+        return base.result(), head.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for pair in self._opened:
+            pair.close()
+        self._folds.shutdown()
+
+
+def _keys(decisions: Sequence[Decision]) -> set[bytes]:
+    return {one.key for one in decisions}
+
+
+def _touched(base: Sequence[Decision], head: Sequence[Decision]) -> list[str]:
+    """The partitions whose states only one of the versions writes, or at another time."""
+    ours = {(one.key, one.seq): one for one in base}
+    theirs = {(one.key, one.seq): one for one in head}
+    alone = [
+        one for key, one in (*ours.items(), *theirs.items()) if (key in ours) != (key in theirs)
+    ]
+    return list(dict.fromkeys(name for one in alone for name in partitions_of(one)))
+
+
+def _instances(log: GivenLog, base: Answered, head: Answered) -> Iterator[Instance]:
+    for root in roots(divergences(base.decisions, head.decisions)):
+        names = set(root.partitions)
+        yield Instance(
+            log.name, root, consequences(_only(base.folded, names), _only(head.folded, names))
+        )
+
+
+def _only(folded: Folded, names: set[str]) -> Folded:
+    courses = [one for one in folded.courses if f"{one.topic}-{one.partition}" in names]
+    return Folded(folded.events, folded.end_ns, courses=courses)

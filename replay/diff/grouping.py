@@ -1,0 +1,238 @@
+"""What differs, put together: by the rule that decides otherwise, with what follows from it."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct, field
+
+from replay.diff.contents import Compared, Difference, compared, partitions_of
+from replay.diff.matching import Moved, match
+from replay.diff.messages import Decision
+
+What = Literal["changed", "missing", "new", "reordered"]
+
+_LATE_NS: Final = 1_000_000_000
+"""What is decided so much later than in the other version is decided otherwise."""
+_NUMBERS: Final = re.compile(r"\d+")
+_TIMERS: Final = ("start_timer", "cancel_timer")
+_ANSWER: Final = "answer_"
+_PASSED_OVER_MAX: Final = 10
+
+
+class Divergence(Struct):
+    """One decision that the versions do not share. `seq` is the event of the log that it comes
+    from, `cause` the controller event that was handled; `details` are sentences on the choice."""
+
+    what: What
+    kind: str
+    target: str
+    base_rule: str
+    head_rule: str
+    seq: int
+    time_ns: int
+    event: str
+    cause: str
+    differences: tuple[Difference, ...] = ()
+    partitions: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    is_harmless: bool = False
+    place: tuple[int, int] = (0, 0)
+
+    @property
+    def rule(self) -> str:
+        """The rule, or both of them."""
+        if not self.base_rule or not self.head_rule or self.base_rule == self.head_rule:
+            return self.base_rule or self.head_rule
+        return f"{self.base_rule} / {self.head_rule}"
+
+
+class Root(Struct):
+    """A divergence that no earlier one of its log explains, and those that follow from it."""
+
+    first: Divergence
+    followers: list[Divergence] = field(default_factory=list)
+
+    @property
+    def partitions(self) -> list[str]:
+        """All that are touched."""
+        names = [*self.first.partitions]
+        for one in self.followers:
+            names += one.partitions
+        return list(dict.fromkeys(names))
+
+
+def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[Divergence]:
+    """Everything that differs, in order."""
+    matched = match(base, head)
+    ours = [base[place] for place in matched.base_only]
+    theirs = [head[place] for place in matched.head_only]
+    found = [_of_compared(one) for one in compared(ours, theirs)]
+    found += [_of_moved(one, base, head) for one in matched.moved]
+    moved = {one.pair for one in matched.moved if not one.is_harmless}
+    for pair in matched.pairs:
+        late_ns = head[pair[1]].time_ns - base[pair[0]].time_ns
+        if abs(late_ns) >= _LATE_NS and pair not in moved:
+            found.append(_of_late(base[pair[0]], head[pair[1]], late_ns))
+    return sorted(found, key=lambda one: one.place)
+
+
+def has_differences(base: Sequence[Decision], head: Sequence[Decision]) -> bool:
+    """Whether there is anything to compare more closely; needs no contents."""
+    if len(base) != len(head):
+        return True
+    return any(
+        ours.key != theirs.key or abs(ours.time_ns - theirs.time_ns) >= _LATE_NS
+        for ours, theirs in zip(base, head, strict=True)
+    )
+
+
+def roots(found: Iterable[Divergence]) -> list[Root]:
+    """The divergences that come by themselves, each with those on the same partitions, or out of
+    the same controller event, that come after it. Timers and answers follow what was last done on
+    a controller event of the same name. The harmless ones stand alone."""
+    all_roots: list[Root] = []
+    of_partition: dict[str, Root] = {}
+    of_event: dict[tuple[int, str], Root] = {}
+    of_cause: dict[str, Root] = {}
+    for one in found:
+        if one.is_harmless:
+            all_roots.append(Root(one))
+            continue
+        keys = [of_partition.get(name) for name in one.partitions]
+        keys.append(of_event.get((one.seq, one.cause)))
+        if one.kind in _TIMERS or one.kind.startswith(_ANSWER):
+            keys.append(of_cause.get(one.cause))
+        root = next((key for key in keys if key is not None), None)
+        if root is None:
+            root = Root(one)
+            all_roots.append(root)
+        else:
+            root.followers.append(one)
+        for name in one.partitions:
+            of_partition.setdefault(name, root)
+        of_event.setdefault((one.seq, one.cause), root)
+        of_cause[one.cause] = root
+    return all_roots
+
+
+def signature(one: Divergence) -> tuple[str, ...]:
+    """What is alike in all divergences of one group: numbers of brokers and partitions are not."""
+    parts = sorted({_general(difference.part) for difference in one.differences})
+    harmless = "harmless" if one.is_harmless else ""
+    return (one.what, harmless, one.base_rule, one.head_rule, one.kind, ", ".join(parts))
+
+
+def id_of(parts: Sequence[str]) -> str:
+    """A short name for a group, the same in every run: for the file of accepted changes."""
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=4).hexdigest()
+
+
+def _general(part: str) -> str:
+    """A part without the partition or the broker that it is of."""
+    last = part.rpartition(".")[2] if "." in part else part
+    return _NUMBERS.sub("N", last)
+
+
+def _of_compared(one: Compared) -> Divergence:
+    what: What = "changed" if one.base and one.head else "missing" if one.base else "new"
+    shown = one.base or one.head
+    assert shown is not None, "one of them is there"
+    earlier = min((each for each in (one.base, one.head) if each), key=lambda each: each.time_ns)
+    return Divergence(
+        what,
+        shown.kind,
+        shown.target,
+        one.base.rule if one.base else "",
+        one.head.rule if one.head else "",
+        earlier.seq,
+        earlier.time_ns,
+        earlier.event,
+        earlier.cause,
+        one.differences,
+        one.partitions,
+        tuple(_details(one)),
+        place=(earlier.time_ns, earlier.turn),
+    )
+
+
+def _of_moved(one: Moved, base: Sequence[Decision], head: Sequence[Decision]) -> Divergence:
+    ours, passed = base[one.pair[0]], base[one.passes[0]]
+    how = "after" if one.pair[0] < one.passes[0] else "before"
+    channels = (
+        f"both on {ours.channel}"
+        if ours.channel == passed.channel
+        else f"{ours.channel} and {passed.channel}"
+    )
+    text = f"head decides it {how} {passed.kind} {passed.target} ({channels})"
+    earlier = min(ours, head[one.pair[1]], key=lambda each: each.time_ns)
+    return Divergence(
+        "reordered",
+        ours.kind,
+        ours.target,
+        ours.rule,
+        head[one.pair[1]].rule,
+        earlier.seq,
+        earlier.time_ns,
+        earlier.event,
+        earlier.cause,
+        (),
+        partitions_of(ours),
+        (text,),
+        one.is_harmless,
+        (earlier.time_ns, earlier.turn),
+    )
+
+
+def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
+    earlier = min(ours, theirs, key=lambda each: each.time_ns)
+    how = "later" if late_ns > 0 else "earlier"
+    return Divergence(
+        "changed",
+        ours.kind,
+        ours.target,
+        ours.rule,
+        theirs.rule,
+        earlier.seq,
+        earlier.time_ns,
+        earlier.event,
+        earlier.cause,
+        (Difference("time", f"event {ours.seq}", f"event {theirs.seq}"),),
+        partitions_of(ours),
+        (f"head decides it {abs(late_ns) / 1e9:.1f} s {how}",),
+        place=(earlier.time_ns, earlier.turn),
+    )
+
+
+# The choice ---------------------------------------------------------------------------------------
+
+
+def _details(one: Compared) -> Iterator[str]:
+    """Whom each version chose, and whom it passed over and why, where the two differ."""
+    ours, theirs = _choices(one.base), _choices(one.head)
+    for name in dict.fromkeys([*ours, *theirs]):
+        if ours.get(name) == theirs.get(name):
+            continue
+        for side, choices in (("base", ours), ("head", theirs)):
+            if name in choices:
+                yield f"{side}, {name}: {_choice(choices[name])}"
+
+
+def _choices(decision: Decision | None) -> dict[str, dict[str, Any]]:
+    """Those of the partitions that the decision is about."""
+    if decision is None:
+        return {}
+    names = set(partitions_of(decision))
+    found = {f"{one.get('topic')}-{one.get('partition')}": one for one in decision.choices}
+    return {name: one for name, one in found.items() if name in names or not names}
+
+
+def _choice(choice: dict[str, Any]) -> str:
+    chosen, code = choice.get("chosen"), choice.get("code")
+    text = f"chose {chosen}" if chosen != -1 else "chose no leader"
+    text += f" ({code})" if code else ""
+    passed = [f"{one[0]} ({one[1]})" for one in (choice.get("passed_over") or [])]
+    if passed:
+        text += f", passed over {', '.join(passed[:_PASSED_OVER_MAX])}"
+    return text

@@ -1,0 +1,209 @@
+"""Finding a version of the code: a git ref, the working tree, a folder, a wheel, what is installed.
+
+A version runs from its own files, in a process of its own, on the Python of this installation with
+the packages beside it, if it asks for the same ones. Else it gets an environment of its own.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Callable
+from email.parser import HeaderParser
+from importlib.metadata import PackageNotFoundError, requires
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from replay.diff.errors import DiffError
+
+INSTALLED: Final = "installed"
+WORKING_TREE: Final = "working-tree"
+
+_ROOMS: Final = ("controller", "eventstore", "replay", "pyproject.toml")
+_PROTOCOL: Final = Path("replay", "diff", "protocol.py")
+
+
+class Version(Struct, frozen=True):
+    """One version: the reference as it was given, the folder of its code (None: as installed), and
+    the Python that runs it."""
+
+    reference: str
+    folder: Path | None
+    python: str
+
+
+def find_version(reference: str, repository: Path, cache: Path) -> Version:
+    """A version by its reference. Code that is not in a folder is put into `cache`, once. Raises
+    DiffError."""
+    if reference == INSTALLED:
+        return Version(reference, None, sys.executable)
+    if reference == WORKING_TREE:
+        folder = _top_of(repository)
+        return Version(reference, folder, _python_for(reference, _asked_by(folder), cache))
+    path = Path(reference)
+    if path.suffix == ".whl":
+        return _of_wheel(reference, path, cache)
+    if (path / "controller" / "core").is_dir():
+        folder = path.resolve()
+        _check_protocol(reference, folder)
+        return Version(reference, folder, _python_for(reference, _asked_by(folder), cache))
+    return _of_ref(reference, repository, cache)
+
+
+def cache_folder() -> Path:
+    """Where versions are kept: XDG_CACHE_HOME's refold/diff."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "refold" / "diff"
+
+
+# A git ref ----------------------------------------------------------------------------------------
+
+
+def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
+    """By the hash of its tree: the same code is kept once, whatever it is called."""
+    top = _top_of(repository)
+    tree = _git(top, "rev-parse", "--verify", "--quiet", f"{reference}^{{tree}}")
+    if tree is None:
+        raise DiffError(
+            f"{reference} is no version: there is no such ref in {top}, no folder with the code, "
+            f"no wheel; {WORKING_TREE} and {INSTALLED} are versions, too"
+        )
+    name = tree.decode().strip()
+
+    def unpack(folder: Path) -> None:
+        known = (_git(top, "ls-tree", "--name-only", name) or b"").decode().split()
+        rooms = [one for one in _ROOMS if one in known]
+        archive = _git(top, "archive", name, *rooms) if rooms else None
+        if archive is None or "controller" not in rooms:
+            raise DiffError(f"{reference} has no code of refold in it")
+        with tarfile.open(fileobj=BytesIO(archive)) as files:
+            files.extractall(folder, filter="data")
+
+    folder = _kept(cache / "trees" / name, unpack)
+    _check_protocol(reference, folder)
+    return Version(reference, folder, _python_for(reference, _asked_by(folder), cache))
+
+
+def _top_of(repository: Path) -> Path:
+    top = _git(repository, "rev-parse", "--show-toplevel")
+    if top is None:
+        raise DiffError(
+            f"{repository.resolve()} is in no git repository: go into one of refold, or name "
+            "folders or wheels"
+        )
+    return Path(top.decode().strip())
+
+
+def _git(folder: Path, *arguments: str) -> bytes | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        raise DiffError("git is not installed: name folders or wheels") from None
+    return done.stdout if done.returncode == 0 else None
+
+
+# A wheel ------------------------------------------------------------------------------------------
+
+
+def _of_wheel(reference: str, path: Path, cache: Path) -> Version:
+    try:
+        content = path.read_bytes()
+        wheel = zipfile.ZipFile(BytesIO(content))
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DiffError(f"{reference} cannot be read as a wheel: {error}") from None
+    name = hashlib.blake2b(content, digest_size=16).hexdigest()
+    with wheel:
+        folder = _kept(cache / "wheels" / name, wheel.extractall)
+    _check_protocol(reference, folder)
+    metadata = next(folder.glob("*.dist-info/METADATA"), None)
+    text = metadata.read_text(encoding="utf-8") if metadata else ""
+    asked = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
+    return Version(reference, folder, _python_for(reference, _without_extras(asked), cache))
+
+
+# What all have ------------------------------------------------------------------------------------
+
+
+def _kept(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """A folder of the cache; filled beside it and then moved: it is whole if it is there."""
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        fill(made)
+        try:
+            made.rename(folder)
+        except OSError:
+            # Another diff was faster.
+            if not folder.is_dir():
+                raise
+    return folder
+
+
+def _check_protocol(reference: str, folder: Path) -> None:
+    if not (folder / _PROTOCOL).is_file():
+        raise DiffError(
+            f"{reference} is from before refold diff: it has no {_PROTOCOL.as_posix()}, through "
+            "which versions are compared. Name a later one"
+        )
+
+
+def _asked_by(folder: Path) -> list[str]:
+    """The packages that a checkout asks for."""
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        return [str(one) for one in project["project"]["dependencies"]]
+    except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
+        raise DiffError(f"{folder}/pyproject.toml cannot be used: {error!r}") from None
+
+
+def _without_extras(asked: list[str]) -> list[str]:
+    return [one for one in asked if "extra ==" not in one]
+
+
+def _python_for(reference: str, asked: list[str], cache: Path) -> str:
+    """This Python, where the version asks for what is installed beside it; else one of its own."""
+    wanted = _in_form(asked)
+    try:
+        ours = _in_form(_without_extras(requires("refold") or []))
+    except PackageNotFoundError:
+        ours = wanted
+    if wanted == ours:
+        return sys.executable
+    name = hashlib.blake2b("\n".join(wanted).encode(), digest_size=16).hexdigest()
+    folder = cache / "environments" / name
+    if not folder.is_dir():
+        _make_environment(reference, folder, asked)
+    return str(folder / "bin" / "python")
+
+
+def _make_environment(reference: str, folder: Path, asked: list[str]) -> None:
+    """An environment is not moved once it is made: what is not whole is taken away again."""
+    for command in (
+        [sys.executable, "-m", "venv", str(folder)],
+        [str(folder / "bin" / "pip"), "install", "--quiet", *asked],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            last = (done.stderr.strip() or "no reason given").splitlines()[-1]
+            raise DiffError(
+                f"{reference} asks for other packages than this version, and they cannot be "
+                f"installed: {last}"
+            )
+
+
+def _in_form(asked: list[str]) -> list[str]:
+    return sorted(one.replace(" ", "").lower() for one in asked)

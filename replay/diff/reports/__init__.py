@@ -1,0 +1,1 @@
+"""A comparison told: `told` says what all formats say, the others write it in theirs."""

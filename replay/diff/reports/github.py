@@ -1,0 +1,34 @@
+"""A comparison as workflow commands of GitHub Actions: each difference an annotation."""
+
+from collections.abc import Iterator
+
+from replay.diff.comparing import Comparison, Group
+from replay.diff.reports import told
+
+
+def github(comparison: Comparison, failing: list[Group]) -> str:
+    """`failing` are errors, the other differences notices."""
+    return "\n".join(_lines(comparison, failing)) + "\n"
+
+
+def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
+    for error in comparison.errors:
+        yield f"::error title=refold diff::{_data(error)}"
+    for group in comparison.groups:
+        level = "error" if group in failing else "notice"
+        first = group.first
+        lines = [f"{told.title(group)}, {told.counted(group)} [{group.id}]"]
+        lines += [f"accepted: {group.accepted}"] if group.accepted else []
+        lines += [told.where(first), *told.details(first), *told.outcome(first)]
+        yield f"::{level} title={_property(told.title(group))}::{_data(chr(10).join(lines))}"
+    for one in comparison.unused:
+        yield f"::notice title=refold diff::accepted, but not there any more: {_data(one)}"
+    yield told.summary(comparison)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

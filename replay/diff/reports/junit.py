@@ -1,0 +1,47 @@
+"""A comparison as JUnit XML: each log a test, which fails by what nobody has accepted in it."""
+
+from xml.etree import ElementTree
+
+from replay.diff.comparing import Comparison, Group, LogResult
+from replay.diff.reports import told
+
+
+def junit(comparison: Comparison, failing: list[Group]) -> str:
+    """`failing` are the groups that make a log fail."""
+    failures = {
+        one.log: [group for group in failing if one.log in group.logs] for one in comparison.logs
+    }
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"refold diff {comparison.base.reference} {comparison.head.reference}",
+        tests=str(len(comparison.logs)),
+        failures=str(sum(bool(one) for one in failures.values())),
+        errors=str(len(comparison.errors)),
+    )
+    for result in comparison.logs:
+        _case(suite, result, failures[result.log])
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, result: LogResult, failing: list[Group]) -> None:
+    case = ElementTree.SubElement(
+        suite, "testcase", classname="refold.diff", name=_legal(result.log)
+    )
+    if result.error:
+        ElementTree.SubElement(case, "error", message=_legal(result.error))
+    elif failing:
+        message = "; ".join(told.title(one) for one in failing)
+        failure = ElementTree.SubElement(case, "failure", message=_legal(message))
+        failure.text = _legal("\n\n".join(_told(one, result.log) for one in failing))
+
+
+def _told(group: Group, log: str) -> str:
+    here = next(one for one in group.instances if one.log == log)
+    lines = [f"{group.id}  {told.title(group)}", told.where(here), *told.details(here)]
+    return "\n".join([*lines, *(one for one in (told.followers(here), *told.outcome(here)) if one)])
+
+
+def _legal(text: str) -> str:
+    """XML has no control characters but these."""
+    return "".join(one if one >= " " or one in "\n\t" else "?" for one in text)

@@ -1,0 +1,72 @@
+"""A log folded by this version: command by command along the log, then its own way."""
+
+from collections.abc import Sequence
+
+from controller.core.canonical import digest, encode_command, kind_of
+from controller.core.commands import Command, CommandId, Issued
+from controller.core.events import Recorded
+from eventstore.reader import LogReader
+from eventstore.records import CommandRecord
+from replay.diff.messages import Folded
+from replay.diff.version.log_story import LogStory
+from replay.diff.version.own_way import OwnWay
+from replay.diff.version.wanted import Progress, Wanted
+from replay.recorded import records
+from replay.snapshots import fold_at_start
+
+
+def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
+    """Fold a recorded log. Raises ReplayError, LogError."""
+    fold = fold_at_start(reader)
+    fold.controller.follower = wanted.causes
+    seq = now_ns = 0
+    event: Recorded | None = None
+    stored_until = _stored_until(reader)
+    for event, stored in records(reader):
+        issued = [one for part in fold.apply(event) for one in part]
+        seq, now_ns = event.seq, event.wall_ns
+        causes = wanted.causes.take()
+        wanted.deciding.take(issued, seq, seq, now_ns, kind_of(event.event), causes)
+        wanted.courses.look(fold.controller, now_ns)
+        progress(seq)
+        is_cut = seq >= stored_until
+        if not _is_stored(issued, stored, is_cut=is_cut):
+            way = OwnWay(fold, reader, _story(reader, seq), wanted, event, progress)
+            way.leave(issued, stored)
+            return way.go()
+    if event is not None and not fold.is_idle and not fold.controller.is_stopping:
+        return OwnWay(fold, reader, _story(reader, seq), wanted, event, progress).go()
+    return Folded(seq, now_ns, courses=wanted.courses.result())
+
+
+def _stored_until(reader: LogReader) -> int:
+    """The event from which on commands need not be stored: after a crash, or while a daemon runs,
+    the last ones are not."""
+    if reader.closing is not None:
+        return reader.last_seq + 1
+    last = 0
+    for command in reader.commands():
+        last = command.cause
+    return last
+
+
+def _is_stored(issued: Sequence[Issued], stored: Sequence[CommandRecord], *, is_cut: bool) -> bool:
+    if len(stored) > len(issued) or (len(stored) < len(issued) and not is_cut):
+        return False
+    return all(
+        one.id.ordinal == record.ordinal and record.digest == digest(encode_command(one.command))
+        for one, record in zip(issued, stored, strict=False)
+    )
+
+
+def _story(reader: LogReader, left_at: int) -> LogStory:
+    """Read the whole log. Up to `left_at` this version knows every command, however large."""
+    story = LogStory(left_at)
+    fold = fold_at_start(reader)
+    nothing: dict[CommandId, Command] = {}
+    for event, stored in records(reader):
+        derived = nothing
+        if event.seq < left_at:
+            derived = {one.id: one.command for part in fold.apply(event) for one in part}
+        story.tell(event, stored, derived)
+    return story

@@ -1,0 +1,152 @@
+"""Which of a version's own commands the log has, too: those get the log's outcomes, at its times.
+
+A command of the log can be taken once its event has come, or, of those that nobody waits to read,
+a moment before: a version that reads less is that much ahead.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct, field
+
+from controller.core.canonical import digest, encode_command
+from controller.core.commands import (
+    Command,
+    CommandId,
+    Issued,
+    ReadStats,
+    ReadZnodes,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.operations import Create, SetData, WriteOperation
+from eventstore.records import CommandRecord
+from replay.diff.version.log_story import body_of
+
+AHEAD_NS: Final = 200_000_000
+"""So much earlier than in the log a command may be to be the same one."""
+
+ItemKey = tuple[str, str, bytes | None]
+Item = tuple["LogCommand", int]
+
+
+class LogCommand(Struct, eq=False):
+    """A command of the log: when its event came, and who has taken it or its items. The outcomes
+    of the first `answered` items have come."""
+
+    id: CommandId
+    kind: str
+    digest: bytes
+    command: Command | None
+    at_ns: int
+    is_over: bool = False
+    answered: int = 0
+    taken_by: Issued | None = None
+    items: dict[int, tuple[Issued, int]] = field(default_factory=dict)
+    """By place in this command: whose command has it, and at which place there."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has anything of it."""
+        return self.taken_by is None and not self.items and not self.is_over and not self.answered
+
+
+class LogCommands:
+    """The commands of the log that a version may come to."""
+
+    def __init__(self) -> None:
+        self.of: dict[CommandId, LogCommand] = {}
+        self._by_digest: dict[bytes, deque[LogCommand]] = defaultdict(deque)
+        self._items: dict[ItemKey, deque[Item]] = defaultdict(deque)
+
+    def add(self, record: CommandRecord, at_ns: int, command: Command | None = None) -> LogCommand:
+        """A command that the log comes to, `command` if its body is known otherwise."""
+        id = CommandId(record.cause, record.ordinal)
+        body = command or body_of(record)
+        one = LogCommand(id, record.kind, record.digest, body, at_ns)
+        keys = list(_keys(body)) if body is not None else []
+        self.of[id] = one
+        self._by_digest[record.digest].append(one)
+        for place, key in enumerate(keys):
+            self._items[key].append((one, place))
+        return one
+
+    def adopt(self, issued: Issued) -> None:
+        """A command that was the same in both, and is not answered yet."""
+        one = LogCommand(issued.id, "", b"", issued.command, 0, taken_by=issued)
+        self.of[issued.id] = one
+
+    def end(self, id: CommandId) -> None:
+        """Its outcome has come: nobody can take it any more."""
+        one = self.of.pop(id, None)
+        if one is not None:
+            one.is_over = True
+
+    def take(self, issued: Issued, now_ns: int, *, ahead: bool) -> LogCommand | None:
+        """The whole command, for one that is the same; None if the log has none."""
+        waiting = self._by_digest.get(digest(encode_command(issued.command)))
+        if not waiting:
+            return None
+        for one in waiting:
+            if one.is_free and _is_near(one, now_ns, ahead=ahead):
+                waiting.remove(one)
+                one.taken_by = issued
+                return one
+        return None
+
+    def take_items(self, issued: Issued, now_ns: int) -> dict[int, LogCommand]:
+        """By place in the command: the command of the log that does the same there. Reads only
+        together with one that the log is waiting for, else nobody would answer in time."""
+        is_read = isinstance(issued.command, ReadZnodes | ReadStats)
+        found = {
+            place: item
+            for place, key in enumerate(_keys(issued.command))
+            if (item := self._free_item(key, now_ns)) is not None
+        }
+        if is_read and not (
+            len(found) == len(issued.command.paths)  # type: ignore[union-attr]
+            and any(one.at_ns <= now_ns for one, _ in found.values())
+        ):
+            return {}
+        for place, (one, there) in found.items():
+            one.items[there] = (issued, place)
+        return {place: one for place, (one, _) in found.items()}
+
+    def _free_item(self, key: ItemKey, now_ns: int) -> Item | None:
+        waiting = self._items.get(key)
+        while waiting and waiting[0][0].is_over:
+            waiting.popleft()
+        for one, place in waiting or ():
+            is_taken = one.is_over or one.taken_by is not None or place in one.items
+            is_taken = is_taken or place < one.answered
+            if not is_taken and _is_near(one, now_ns, ahead=True):
+                return one, place
+        return None
+
+
+def _is_near(one: LogCommand, now_ns: int, *, ahead: bool) -> bool:
+    return one.at_ns <= now_ns + (AHEAD_NS if ahead else 0)
+
+
+def _keys(command: Command) -> Iterator[ItemKey]:
+    """What of it can be told apart, in order; an atomic write is one thing."""
+    match command:
+        case ReadZnodes(paths=paths):
+            for path in paths:
+                yield path, "data", None
+        case ReadStats(paths=paths):
+            for path in paths:
+                yield path, "stat", None
+        case WriteZnodes(operations=operations):
+            for one in operations:
+                yield _operation_key(one)
+        case WriteAtomically():
+            return
+        case _:
+            return
+
+
+def _operation_key(one: WriteOperation) -> ItemKey:
+    data = one.data if isinstance(one, Create | SetData) else None
+    return one.path, str(one.__struct_config__.tag), data

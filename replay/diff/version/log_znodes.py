@@ -1,0 +1,161 @@
+"""The znodes in a log: what stood in its ZooKeeper at each event, as far as the log tells.
+
+A log has no transactions of others. It has what was read, what its own controller wrote, and what
+watches told of; in between a znode stays as it is. What was seen first late is taken to have been
+so since its mzxid was passed.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from typing import NamedTuple
+
+from msgspec import structs
+
+from replay.world.paths import name_of, parent_of
+from replay.world.tree import Znode
+
+Children = tuple[str, ...]
+
+
+class Seen(NamedTuple):
+    """A znode from event `since` on; None: it is not there."""
+
+    since: int
+    znode: Znode | None
+
+
+class LogZnodes:
+    """Filled in the order of the log (`LogStory`), then asked."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, list[Seen]] = {}
+        self._children: dict[str, list[tuple[int, Children]]] = {}
+        self._changed: dict[str, int] = {}
+        self._children_changed: dict[str, int] = {}
+        self._zxids: list[int] = []
+        self._zxids_at: list[int] = []
+        self.changed_by_others: dict[int, list[str]] = defaultdict(list)
+        """By event: the znodes that others had changed by then, and the log shows how."""
+
+    # What the log shows
+
+    def passed(self, seq: int, zxid: int) -> None:
+        """The cluster had come to this transaction by then."""
+        if not self._zxids or zxid > self._zxids[-1]:
+            self._zxids.append(zxid)
+            self._zxids_at.append(seq)
+
+    def fired(self, seq: int, path: str, change: str) -> None:
+        """A watch told of a change that is not the log's own."""
+        if change == "children":
+            self._children_changed.setdefault(path, seq)
+        elif change == "deleted":
+            self._changed.pop(path, None)
+            self._others(path, seq, None)
+        else:
+            self._changed.setdefault(path, seq)
+
+    def read(self, seq: int, asked_at: int, path: str, znode: Znode | None) -> None:
+        """It was read; `asked_at` is the event that led to the read."""
+        seen = self._of.get(path)
+        changed_at = self._changed.pop(path, None)
+        if seen is None:
+            since = asked_at if znode is None else min(asked_at, self._since(znode.mzxid, asked_at))
+            self._of[path] = [Seen(changed_at or since, znode)]
+            return
+        before = seen[-1]
+        if is_like(before.znode, znode) and not _is_made_anew(before.znode, znode):
+            seen[-1] = Seen(before.since, _fuller(before.znode, znode))
+            return
+        self._others(path, max(before.since, changed_at or asked_at), znode)
+
+    def listed(self, asked_at: int, path: str, children: Children) -> None:
+        """Its children were listed."""
+        lists = self._children.setdefault(path, [])
+        changed_at = self._children_changed.pop(path, None)
+        if lists and lists[-1][1] == children:
+            return
+        since = changed_at if changed_at is not None else asked_at
+        lists.append((max(since, lists[-1][0]) if lists else since, children))
+
+    def wrote(self, seq: int, path: str, before: Znode | None, znode: Znode | None) -> None:
+        """The log's own controller did this; `before` is what must have been there."""
+        self._changed.pop(path, None)
+        self._of.setdefault(path, [Seen(0, before)]).append(Seen(seq, znode))
+        parent, name = parent_of(path), name_of(path)
+        lists = self._children.get(parent)
+        if lists and (name in lists[-1][1]) != (znode is not None):
+            names = {*lists[-1][1]} ^ {name}
+            lists.append((seq, tuple(sorted(names))))
+
+    def latest(self, path: str) -> Znode | None:
+        """How it was when it was last heard of."""
+        seen = self._of.get(path)
+        return seen[-1].znode if seen else None
+
+    def _others(self, path: str, since: int, znode: Znode | None) -> None:
+        self._of.setdefault(path, []).append(Seen(since, znode))
+        self.changed_by_others[since].append(path)
+
+    def _since(self, zxid: int, otherwise: int) -> int:
+        """The event by which a transaction had happened for certain."""
+        place = bisect_left(self._zxids, zxid)
+        return self._zxids_at[place] if place < len(self._zxids) else otherwise
+
+    # What stood there
+
+    def is_known(self, path: str) -> bool:
+        """Whether the log says anything of it, be it that it is not there."""
+        if path in self._of:
+            return True
+        lists = self._children.get(parent_of(path))
+        return bool(lists) and not any(name_of(path) in names for _, names in lists or ())
+
+    def at(self, path: str, seq: int) -> Znode | None:
+        """The znode after an event; before it was first seen as it was then."""
+        seen = self._of.get(path)
+        if not seen:
+            return None
+        place = bisect_right(seen, seq, key=_since_of)
+        return seen[max(place - 1, 0)].znode
+
+    def is_early(self, path: str, seq: int) -> bool:
+        """Whether it was first seen later."""
+        seen = self._of.get(path)
+        return bool(seen) and seen is not None and seen[0].since > seq
+
+    def children_at(self, path: str, seq: int) -> Children:
+        """The children after an event; before they were first listed as they were then."""
+        lists = self._children.get(path)
+        if not lists:
+            return ()
+        place = bisect_right(lists, seq, key=lambda one: one[0])
+        return lists[max(place - 1, 0)][1]
+
+    def are_children_known(self, path: str) -> bool:
+        """Whether they were ever listed."""
+        return path in self._children
+
+
+def _since_of(seen: Seen) -> int:
+    return seen.since
+
+
+def is_like(one: Znode | None, other: Znode | None) -> bool:
+    """Whether a reader finds the same data and version; stats alone have no data."""
+    if one is None or other is None:
+        return one is other
+    return one.version == other.version and (one.data == other.data or not other.data)
+
+
+def _is_made_anew(before: Znode | None, now: Znode | None) -> bool:
+    """Whether it was deleted and created in between; 0 is not known."""
+    if before is None or now is None:
+        return False
+    return before.czxid != now.czxid and bool(before.czxid and now.czxid)
+
+
+def _fuller(before: Znode | None, now: Znode | None) -> Znode | None:
+    if before is None or now is None:
+        return now
+    return structs.replace(now, data=now.data or before.data)

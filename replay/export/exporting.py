@@ -1,0 +1,129 @@
+"""A log to JSON lines, record by record, also while its daemon writes it."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain as joined
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from msgspec import Raw
+
+from eventstore import chain, folders, schema, snapshots
+from eventstore.chain import Row
+from eventstore.errors import PUT_A_COPY, LogCorrupt
+from eventstore.records import CommandRecord, EventRecord, Tip
+from eventstore.segment import Segment, open_segment
+from replay.export.lines import (
+    LAYOUT,
+    ClosingLine,
+    Line,
+    SegmentLine,
+    SnapshotLine,
+    command_line,
+    end_line,
+    event_line,
+    line_bytes,
+)
+
+Progress = Callable[[int], None]
+"""Called with the number of the event that is done."""
+
+
+def export_log(path: Path, out: BinaryIO, progress: Progress = lambda seq: None) -> int:
+    """Write the log at `path`, a folder or a segment, as it is now; how many events it has. Its
+    checksum chain is followed on the way.
+
+    Raises LogCorrupt and what reading raises, OSError when `out` cannot be written.
+    """
+    events = 0
+    for line, seq in _lines(path):
+        out.write(line_bytes(line))
+        if seq is not None:
+            events += 1
+            progress(seq)
+    out.flush()
+    return events
+
+
+def _lines(path: Path) -> Iterator[tuple[Line, int | None]]:
+    """The lines of a log, those of events with their number."""
+    tip: Tip | None = None
+    for position, segment_path in enumerate(folders.segments_of(path)):
+        with open_segment(segment_path) as segment:
+            yield SegmentLine(LAYOUT, Raw(segment.header_body)), None
+            if not position:
+                for line in _snapshots_at_start(path, segment.header.first_seq - 1):
+                    yield line, None
+            exported = _Exported(segment)
+            yield from exported.lines()
+            tip = exported.tip
+    assert tip is not None, "a log has a segment"
+    yield end_line(tip), None
+
+
+def _snapshots_at_start(path: Path, seq: int) -> Iterator[SnapshotLine]:
+    if not seq or not path.is_dir():
+        return
+    for name in snapshots.names_in(path):
+        if name.seq == seq:
+            yield SnapshotLine(seq, name.fingerprint, snapshots.read_snapshot(name))
+
+
+class _Exported:
+    """One segment while it is exported; `tip` is how far that has come."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        # In this order it is consistent while the log grows: nothing comes after a closing
+        # record, and a command is stored after the event that caused it.
+        self._closing = segment.closing
+        [(self._commands,)] = segment.query("select count(*) from commands")
+        [(self._events,)] = segment.query("select count(*) from events")
+        self._tip = chain.start(segment.header, segment.header_body)
+        self._chains = {"event": self._tip.event_chain, "command": self._tip.command_chain}
+        self._last_seq = self._tip.last_seq
+
+    @property
+    def tip(self) -> Tip:
+        """What the last record has made of both chains."""
+        return Tip(
+            self._last_seq,
+            self._tip.commands + self._commands,
+            self._chains["event"],
+            self._chains["command"],
+        )
+
+    def lines(self) -> Iterator[tuple[Line, int | None]]:
+        """Events, each before its commands; those of events before the segment come first."""
+        commands = self._commands_in_order()
+        command = next(commands, None)
+        for event in self._events_in_order():
+            while command and command.cause < event.seq:
+                yield command_line(command), None
+                command = next(commands, None)
+            yield event_line(event), event.seq
+            self._last_seq = event.seq
+        while command:
+            yield command_line(command), None
+            command = next(commands, None)
+        if self._closing:
+            yield ClosingLine(Raw(schema.document(self._closing))), None
+
+    def _events_in_order(self) -> Iterator[EventRecord]:
+        for row in islice(joined.from_iterable(self._segment.event_rows()), self._events):
+            self._follow("event", row)
+            yield EventRecord._make(row[:-1])
+
+    def _commands_in_order(self) -> Iterator[CommandRecord]:
+        for row in islice(joined.from_iterable(self._segment.command_rows()), self._commands):
+            self._follow("command", row)
+            yield CommandRecord._make(row[:-1])
+
+    def _follow(self, which: str, row: Row) -> None:
+        """Go on with the chain. Raises LogCorrupt if the row is not the one that follows."""
+        chained: Any = row[-1]
+        if chain.link(self._chains[which], row[:-1]) != chained:
+            # An event begins with its number, a command with that of its event.
+            text = f"it was changed, moved or put in, or the one before it was: {PUT_A_COPY}"
+            raise LogCorrupt(self._segment.path, text, f"{which} {row[0]}")
+        self._chains[which] = chained

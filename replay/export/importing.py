@@ -1,0 +1,210 @@
+"""JSON lines to the log that they were exported from: the same records, the same checksum chain."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from eventstore import folders, snapshots
+from eventstore.errors import LogCorrupt, LogExists, LogTooNew, NotALog, from_os
+from eventstore.records import Closing, CommandRecord, EventRecord, Tip
+from eventstore.restoring import RestoredSegment
+from replay.export.exporting import Progress
+from replay.export.lines import (
+    LAYOUT,
+    ClosingLine,
+    CommandLine,
+    EndLine,
+    EventLine,
+    Line,
+    SegmentLine,
+    SnapshotLine,
+    command_record,
+    end_line,
+    event_record,
+    read_line,
+)
+
+_BATCH: Final = 10_000
+_BATCH_BYTES: Final = 8 << 20
+_CHANGED: Final = "its records are not those that were exported: export it again, change nothing"
+_CUT: Final = 'is cut: its last line is not "end"; export it again'
+
+
+class Imported(NamedTuple):
+    """What was made."""
+
+    segments: int
+    events: int
+    commands: int
+
+
+class _First(msgspec.Struct):
+    """What tells an export's first line, also one of a newer layout."""
+
+    record: str
+    layout: int
+
+
+def import_lines(
+    source: BinaryIO, name: str, folder: Path, progress: Progress = lambda seq: None
+) -> Imported:
+    """Make a log in `folder` of what `source`, called `name` in errors, brings.
+
+    Raises NotALog, LogTooNew, LogCorrupt where it was cut or changed, LogExists, LogFull; what was
+    written is removed then.
+    """
+    with _new_folder(folder):
+        importing = _Importing(name, folder, progress)
+        try:
+            for number, text in enumerate(source, 1):
+                importing.take(number, text)
+            imported = importing.result()
+        except EOFError:
+            raise LogCorrupt(name, _CUT) from None
+        except OSError as error:
+            raise from_os(error, name) from error
+        finally:
+            importing.close()
+        folders.sync_folder(folder)
+        return imported
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[None]:
+    """A folder for a new log, which is left as it was if the log does not become whole."""
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise from_os(error, folder) from None
+    if folders.segments_in(folder):
+        raise LogExists(folder, "holds a log already: name another folder")
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            for segment in folders.segments_in(folder):
+                folders.discard(segment)
+        raise
+
+
+class _Importing:
+    """Stores lines as they come."""
+
+    def __init__(self, name: str, folder: Path, progress: Progress) -> None:
+        self._name = name
+        self._folder = folder
+        self._progress = progress
+        self._segment: RestoredSegment | None = None
+        self._events: list[EventRecord] = []
+        self._commands: list[CommandRecord] = []
+        self._bytes = 0
+        self._number = 0
+        self._ended = False
+        self._count = Imported(0, 0, 0)
+
+    def take(self, number: int, text: bytes) -> None:
+        """Store what a line holds."""
+        self._number = number
+        line = self._line(text)
+        if self._ended:
+            raise LogCorrupt(self._name, 'goes on after "end"', self._place)
+        try:
+            self._store(line, len(text))
+        except ValueError as error:
+            raise LogCorrupt(self._name, f"cannot be read: {error}", self._place) from error
+
+    def result(self) -> Imported:
+        """What was stored. Raises LogCorrupt if something is missing, NotALog if all of it is."""
+        if not self._number:
+            raise NotALog(self._name, "is empty: it is not made by `refold log export`")
+        if not self._ended:
+            raise LogCorrupt(self._name, _CUT)
+        return self._count
+
+    def close(self) -> None:
+        """Let go of the segment that was written last."""
+        if self._segment:
+            self._segment.close()
+
+    @property
+    def _place(self) -> str:
+        return f"line {self._number}"
+
+    def _line(self, text: bytes) -> Line:
+        if self._number == 1:
+            self._check_first(text)
+        try:
+            return read_line(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            what = "is cut or was changed" if not text.endswith(b"\n") else "cannot be read"
+            raise LogCorrupt(self._name, f"{what}: {error}", self._place) from error
+
+    def _check_first(self, text: bytes) -> None:
+        try:
+            first = msgspec.json.decode(text, type=_First)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            first = None
+        if first is None or first.record != "segment":
+            raise NotALog(self._name, "is not made by `refold log export`")
+        if first.layout > LAYOUT:
+            text_ = f"made by a newer refold (layout {first.layout}, this one reads {LAYOUT})"
+            raise LogTooNew(self._name, f"{text_}: upgrade")
+
+    def _store(self, line: Line, size: int) -> None:
+        match line:
+            case EventLine():
+                self._events.append(event_record(line))
+                self._progress(line.seq)
+            case CommandLine():
+                self._commands.append(command_record(line))
+            case SegmentLine(header=header):
+                self._begin(bytes(header))
+            case SnapshotLine(seq=seq, fingerprint=fingerprint, state=state):
+                snapshots.put_snapshot(self._folder, fingerprint, seq, state)
+            case ClosingLine(closing=closing):
+                self._close(bytes(closing))
+            case EndLine():
+                if end_line(self._tip()) != line:
+                    raise LogCorrupt(self._name, _CHANGED, self._place)
+                self._ended = True
+        self._bytes += size
+        if len(self._events) + len(self._commands) >= _BATCH or self._bytes >= _BATCH_BYTES:
+            self._flush()
+
+    def _begin(self, header: bytes) -> None:
+        before = self._tip() if self._segment else None
+        self.close()
+        self._segment = RestoredSegment(self._folder, header, self._name)
+        if before is not None and self._segment.header.predecessor != before:
+            raise LogCorrupt(self._name, _CHANGED, self._place)
+        self._count = self._count._replace(segments=self._count.segments + 1)
+
+    def _close(self, body: bytes) -> None:
+        tip = self._tip()
+        if msgspec.json.decode(body, type=Closing).tip != tip:
+            raise LogCorrupt(self._name, _CHANGED, self._place)
+        self._current().end(body)
+
+    def _tip(self) -> Tip:
+        """How far the segment has come with all that was read of it."""
+        self._flush()
+        return self._current().tip
+
+    def _flush(self) -> None:
+        if self._events or self._commands:
+            self._current().append(self._events, self._commands)
+        segments, events, commands = self._count
+        self._count = Imported(segments, events + len(self._events), commands + len(self._commands))
+        self._events, self._commands, self._bytes = [], [], 0
+
+    def _current(self) -> RestoredSegment:
+        if self._segment is None:
+            raise LogCorrupt(self._name, "has records before its first segment", self._place)
+        return self._segment

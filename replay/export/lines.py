@@ -1,0 +1,151 @@
+"""The layout of an exported log: JSON lines, one record each, in the order of the log.
+
+Each segment is a "segment" line with its header, then its events, each before the commands that it
+caused, then its closing record if it has one. A log whose earlier segments are gone has the
+snapshot at its start before them. The last line is "end": without it the file is cut.
+"""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from eventstore.records import CommandRecord, EventRecord, Origin, Tip
+from replay.export.readable import (
+    readable_body,
+    readable_event,
+    readable_reason,
+    stored_bytes,
+)
+
+LAYOUT: Final = 1
+"""The version of this layout that this code writes and reads."""
+
+
+class SegmentLine(Struct, frozen=True, tag="segment", tag_field="record"):
+    """A segment begins. `header` is the very text that is stored: the chain begins with it."""
+
+    layout: int
+    header: Raw
+
+
+class SnapshotLine(Struct, frozen=True, tag="snapshot", tag_field="record"):
+    """The state after event `seq`, folded by the core `fingerprint`: bytes in base64."""
+
+    seq: int
+    fingerprint: str
+    state: bytes
+
+
+class EventLine(Struct, frozen=True, tag="event", tag_field="record"):
+    """An event (eventstore.records.EventRecord); `event` is its payload, readable."""
+
+    seq: int
+    wall_ns: int
+    mono_ns: int
+    term: int
+    kind: str
+    schema: int
+    channel: str
+    origin: Origin
+    cause: int | None
+    event: Any
+
+
+class CommandLine(Struct, frozen=True, tag="command", tag_field="record"):
+    """A command (eventstore.records.CommandRecord); `digest` in hex, `body` null where it was too
+    large to be stored."""
+
+    cause: int
+    ordinal: int
+    term: int
+    kind: str
+    target: str
+    digest: str
+    reason: Any
+    body: Any
+
+
+class ClosingLine(Struct, frozen=True, tag="closing", tag_field="record"):
+    """The closing record, as it is stored."""
+
+    closing: Raw
+
+
+class EndLine(Struct, frozen=True, tag="end", tag_field="record"):
+    """How far the last segment has come, its checksum chains in hex."""
+
+    last_seq: int
+    commands: int
+    event_chain: str
+    command_chain: str
+
+
+Line = SegmentLine | SnapshotLine | EventLine | CommandLine | ClosingLine | EndLine
+
+_encode: Final = msgspec.json.Encoder().encode
+_decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
+
+
+def line_bytes(line: Line) -> bytes:
+    """A line with its end."""
+    return _encode(line) + b"\n"
+
+
+def read_line(text: bytes) -> Line:
+    """The line again. Raises msgspec.DecodeError."""
+    return _decoder.decode(text)
+
+
+def event_line(record: EventRecord) -> EventLine:
+    """An event as a line."""
+    return EventLine(*record[:-1], readable_event(record.kind, record.payload))
+
+
+def event_record(line: EventLine) -> EventRecord:
+    """The event again. Raises ValueError."""
+    return EventRecord(
+        line.seq,
+        line.wall_ns,
+        line.mono_ns,
+        line.term,
+        line.kind,
+        line.schema,
+        line.channel,
+        line.origin,
+        line.cause,
+        stored_bytes(line.event),
+    )
+
+
+def command_line(record: CommandRecord) -> CommandLine:
+    """A command as a line."""
+    return CommandLine(
+        record.cause,
+        record.ordinal,
+        record.term,
+        record.kind,
+        record.target,
+        record.digest.hex(),
+        readable_reason(record.reason),
+        None if record.body is None else readable_body(record.body),
+    )
+
+
+def command_record(line: CommandLine) -> CommandRecord:
+    """The command again. Raises ValueError."""
+    return CommandRecord(
+        line.cause,
+        line.ordinal,
+        line.term,
+        line.kind,
+        line.target,
+        stored_bytes(line.reason),
+        bytes.fromhex(line.digest),
+        None if line.body is None else stored_bytes(line.body),
+    )
+
+
+def end_line(tip: Tip) -> EndLine:
+    """The last line of a log that has come to `tip`."""
+    return EndLine(tip.last_seq, tip.commands, tip.event_chain.hex(), tip.command_chain.hex())

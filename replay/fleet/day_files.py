@@ -1,0 +1,134 @@
+"""Parquet files of the table, one folder a cluster and day, written by one task.
+
+All files of a task have its token in their names: what is not told to belong to the table, of an
+attempt that failed or a log that was set aside, is known by it.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from replay.fleet.columns import RECORDS
+from replay.fleet.errors import OutputError
+
+SCHEMA: Final = pa.schema([field for field in RECORDS if field.name != "cluster"])
+"""The columns of a file: the cluster is in the folder's name."""
+
+UNKNOWN: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark calls the folder of an empty or missing value."""
+
+_SPECIAL: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+_OPEN_MAX: Final = 16
+_GROUP_ROWS: Final = 128 << 10
+_GROUP_BYTES: Final = 32 << 20
+_PENDING_BYTES: Final = 128 << 20
+_FEW_VALUES: Final = [
+    "log", "record", "ordinal", "term", "kind", "schema", "channel", "origin", "target", "rule",
+    "error", "path", "broker", "topic", "partition", "leader", "leader_epoch", "reason",
+    "reason_stored",
+]  # fmt: skip
+
+Day = tuple[str, str]
+"""A cluster and a date, UTC."""
+
+
+class DayFiles:
+    """Takes batches and writes them, large pieces at once. `files` are those it has begun."""
+
+    def __init__(self, folder: Path, token: str) -> None:
+        self.token = token
+        self.files: list[Path] = []
+        self._folder = folder
+        self._pending: dict[Day, list[pa.RecordBatch]] = {}
+        self._sizes: dict[Day, int] = {}
+        self._writers: dict[Day, parquet.ParquetWriter] = {}
+
+    def add(self, cluster: str, batch: pa.RecordBatch) -> None:
+        """Take a batch of SCHEMA. Raises OutputError."""
+        for date, part in _by_date(batch):
+            day = (cluster, date)
+            pending = self._pending.setdefault(day, [])
+            pending.append(part)
+            size = self._sizes[day] = self._sizes.get(day, 0) + part.nbytes
+            if size >= _GROUP_BYTES or sum(map(len, pending)) >= _GROUP_ROWS:
+                self._write(day)
+        if sum(self._sizes.values()) >= _PENDING_BYTES:
+            for day in list(self._pending):
+                self._write(day)
+
+    def close(self) -> None:
+        """Write what is left. Raises OutputError."""
+        for day in list(self._pending):
+            self._write(day)
+        for day in list(self._writers):
+            self._finish(day)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        self._pending.clear()
+        self._sizes.clear()
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+        for file in self.files:
+            file.unlink(missing_ok=True)
+
+    def _write(self, day: Day) -> None:
+        batches = self._pending.pop(day)
+        del self._sizes[day]
+        try:
+            table = pa.Table.from_batches(batches, SCHEMA)
+            self._writer(day).write_table(table, row_group_size=_GROUP_ROWS)
+        except OSError as error:
+            raise OutputError(f"{self._folder} cannot be written: {error}") from error
+
+    def _writer(self, day: Day) -> parquet.ParquetWriter:
+        writer = self._writers.pop(day, None)
+        if writer is None:
+            if len(self._writers) >= _OPEN_MAX:
+                self._finish(next(iter(self._writers)))
+            writer = self._new(day)
+        self._writers[day] = writer
+        return writer
+
+    def _new(self, day: Day) -> parquet.ParquetWriter:
+        cluster, date = day
+        folder = self._folder / f"cluster={_escaped(cluster)}" / f"date={date}"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{self.token}-{len(self.files)}.parquet"
+        self.files.append(file)
+        return parquet.ParquetWriter(
+            file, SCHEMA, compression="zstd", compression_level=1, use_dictionary=_FEW_VALUES
+        )
+
+    def _finish(self, day: Day) -> None:
+        try:
+            self._writers.pop(day).close()
+        except OSError as error:
+            raise OutputError(f"{self._folder} cannot be written: {error}") from error
+
+
+def _escaped(name: str) -> str:
+    """A value in a folder's name, as Hive and Spark escape it."""
+    return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", name) or UNKNOWN
+
+
+def _by_date(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
+    days = batch.column("time").cast(pa.date32())
+    bounds = pc.min_max(days)
+    first, last = bounds["min"].as_py(), bounds["max"].as_py()
+    if first is None:
+        return [(UNKNOWN, batch)]
+    if first == last and not days.null_count:
+        return [(first.isoformat(), batch)]
+    return [
+        (
+            UNKNOWN if day is None else day.isoformat(),
+            batch.filter(pc.is_null(days) if day is None else pc.equal(days, pa.scalar(day))),
+        )
+        for day in pc.unique(days).to_pylist()
+    ]

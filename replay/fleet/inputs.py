@@ -1,0 +1,113 @@
+"""What there is to read: segments, archives and stock clusters' folders among what is named."""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from eventstore import folders
+from replay.fleet.errors import FleetError
+from replay.zookeeper_log.data_folder import log_zxid
+from replay.zookeeper_log.source import ARCHIVES
+
+
+class Kind(StrEnum):
+    """What an input is: a segment of a log; an archive, of logs or of a stock cluster; the folder
+    of a stock cluster's incident, as `refold import` takes it."""
+
+    SEGMENT = "segment"
+    ARCHIVE = "archive"
+    STOCK = "stock"
+
+
+class Input(NamedTuple):
+    """One thing to read, with its size in bytes on the disk."""
+
+    kind: Kind
+    path: Path
+    size: int
+
+
+def named(sources: Iterable[str]) -> list[Path]:
+    """The paths that sources name, globs spelt out, each once. Raises FleetError for one that is
+    not there."""
+    found: dict[Path, None] = {}
+    for source in sources:
+        paths = [Path(source)]
+        if not paths[0].exists() and glob.has_magic(source):
+            paths = sorted(map(Path, glob.glob(source, recursive=True)))  # noqa: PTH207
+        if not paths or not paths[0].exists():
+            raise FleetError(f"{source} is not there: name a folder, a log or an archive")
+        found |= dict.fromkeys(path.absolute() for path in paths)
+    return list(found)
+
+
+def inputs_below(sources: Iterable[str]) -> Iterator[Input]:
+    """All that can be read of the sources, each once. Raises FleetError for a source that is not
+    there or holds nothing to read."""
+    seen: set[Path] = set()
+    for path in named(sources):
+        is_empty = True
+        for one in _inputs_of(path):
+            is_empty = False
+            if one.path not in seen:
+                seen.add(one.path)
+                yield one
+        if is_empty:
+            raise FleetError(
+                f"{path} holds nothing to read: no segment (.refold), no archive"
+                f" ({', '.join(ARCHIVES)}) and no log.ZXID of a ZooKeeper"
+            )
+
+
+def segments_below(sources: Iterable[str]) -> list[Path]:
+    """The segments of the logs that are named or lie below. Raises FleetError if there is none."""
+    found: dict[Path, None] = {}
+    for path in named(sources):
+        files = [path] if path.is_file() else sorted(_files(path))
+        segments = [one for one in files if folders.is_segment(one) or one == path]
+        if not segments:
+            raise FleetError(f"{path} holds no segment (a file named 00000000000000000001.refold)")
+        found |= dict.fromkeys(segments)
+    return list(found)
+
+
+def _inputs_of(path: Path) -> Iterator[Input]:
+    """What a folder holds, in the order of names; a stock cluster's data make one input of it."""
+    if path.is_file():
+        kind = Kind.ARCHIVE if _is_archive(path) else Kind.SEGMENT
+        yield Input(kind, path, path.stat().st_size)
+        return
+    of_stock = 0
+    for file in sorted(_files(path)):
+        if folders.is_segment(file):
+            yield Input(Kind.SEGMENT, file, _size(file) + _size(folders.write_ahead_log(file)))
+        elif log_zxid(file.name) is not None:
+            of_stock += _size(file)
+        elif _is_archive(file):
+            yield Input(Kind.ARCHIVE, file, _size(file))
+    if of_stock:
+        yield Input(Kind.STOCK, path, of_stock)
+
+
+def _is_archive(path: Path) -> bool:
+    return path.name.endswith(ARCHIVES)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(root, onerror=_refuse, followlinks=False):
+        for name in names:
+            yield Path(folder, name)
+
+
+def _refuse(error: OSError) -> None:
+    raise FleetError(f"{error.filename} cannot be read: {error.strerror}")

@@ -1,0 +1,66 @@
+"""Segments as the fleet reads them: which log they belong to, and their rows as batches."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from eventstore import chain, folders
+from eventstore.segment import Segment, open_segment
+from replay.fleet.columns import Batches, Origin, Rows
+
+_ID_CHARACTERS: Final = 8
+_SECOND_NS: Final = 1_000_000_000
+
+Conditions = Sequence[str]
+Parameters = Mapping[str, Any]
+
+
+def segment_id(segment: Segment) -> str:
+    """What tells a segment from all others, and is the same in every copy of it."""
+    return chain.checksum(segment.header_body).hex()
+
+
+def log_name(segment: Path) -> Origin:
+    """The name of the log that a segment belongs to: when it was begun, and what its first segment
+    begins with. Raises LogError."""
+    among = folders.segments_in(segment.parent) if folders.is_segment(segment) else [segment]
+    with open_segment(among[0]) as first:
+        return name_of(first)
+
+
+def name_of(first: Segment) -> Origin:
+    """The name of the log that begins with this segment."""
+    name = f"{moment(first.header.created_ns)}-{segment_id(first)[:_ID_CHARACTERS]}"
+    return Origin(first.header.cluster_id, name)
+
+
+def moment(wall_ns: int) -> str:
+    """A wall clock, so that names sort by time."""
+    seconds, ns = divmod(wall_ns, _SECOND_NS)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%S}.{ns:09d}Z"
+
+
+def event_batches(
+    segment: Segment, batches: Batches, conditions: Conditions, parameters: Parameters
+) -> Iterator[pa.RecordBatch]:
+    """The events that are wanted. Raises LogError."""
+    for page in segment.event_rows(conditions, parameters):
+        yield batches.events(page)
+
+
+def command_batches(
+    segment: Segment, batches: Batches, conditions: Conditions, parameters: Parameters
+) -> Iterator[pa.RecordBatch]:
+    """The commands that are wanted. Raises LogError."""
+    for page in segment.command_rows(conditions, parameters):
+        yield batches.commands(page, times_of_causes(segment, page))
+
+
+def times_of_causes(segment: Segment, page: Rows) -> dict[int, tuple[int, int]]:
+    """Both clocks of the events that caused a page of commands."""
+    causes = ", ".join(sorted({str(int(row[0])) for row in page}))
+    found = segment.query(f"select seq, wall_ns, mono_ns from events where seq in ({causes})")
+    return {seq: (wall, mono) for seq, wall, mono in found}

@@ -1,0 +1,142 @@
+"""One segment into batches, record by record along its checksum chains."""
+
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+
+from eventstore import chain
+from eventstore.chain import CHAIN_BYTES, Row
+from eventstore.errors import PUT_A_COPY, LogCorrupt
+from eventstore.records import Tip
+from eventstore.segment import Segment, open_segment
+from replay.fleet.columns import Batches, Origin
+from replay.fleet.day_files import SCHEMA
+from replay.fleet.reading import segment_id, times_of_causes
+from replay.fleet.table import Known
+
+OnBatch = Callable[[pa.RecordBatch], None]
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Ingested(Struct):
+    """What was ingested of a segment; the fields are those of table.INGESTED."""
+
+    unit: str
+    cluster: str
+    log: str
+    header: str
+    first_seq: int
+    from_seq: int
+    last_seq: int
+    events: int
+    commands: int
+    last_command: int
+    event_chain: bytes
+    command_chain: bytes
+    is_closed: bool
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there was anything."""
+        return bool(self.events or self.commands)
+
+    def row(self) -> dict[str, Any]:
+        """As a row of the manifest."""
+        return msgspec.structs.asdict(self)
+
+
+def ingest_segment(
+    path: Path, known: Known | None, cluster: str, log: str, on_batch: OnBatch
+) -> Ingested:
+    """Give what a segment holds behind what is known of it, while a daemon writes it, too.
+
+    Raises LogCorrupt where the checksum chain breaks, what is known included, and LogError.
+    """
+    with open_segment(path) as segment:
+        return _Reading(segment, known, Origin(cluster, log), on_batch).read()
+
+
+class _Reading:
+    def __init__(
+        self, segment: Segment, known: Known | None, origin: Origin, on_batch: OnBatch
+    ) -> None:
+        self._segment = segment
+        self._origin = origin
+        self._batches = Batches(SCHEMA, origin)
+        self._on_batch = on_batch
+        start = chain.start(segment.header, segment.header_body)
+        self._commands_before = start.commands
+        self._known = known or Known(start.last_seq, 0, start.event_chain, start.command_chain)
+
+    def read(self) -> Ingested:
+        """Closing record, commands, events: in this order it is consistent while the log grows."""
+        segment, known = self._segment, self._known
+        closing = segment.closing
+        last_command = segment.command_count()
+        last_seq = segment.last_seq()
+        if last_seq < known.last_seq or last_command < known.last_command:
+            text = "holds less than when it was ingested: put the whole file back"
+            raise LogCorrupt(segment.path, text)
+        command_chain = self._commands(known.last_command, last_command)
+        event_chain = self._events(known.last_seq, last_seq)
+        commands = self._commands_before + last_command
+        tip = Tip(last_seq, commands, event_chain, command_chain)
+        if closing is not None and closing.tip != tip:
+            text = "records are missing at its end, or were added: " + PUT_A_COPY
+            raise LogCorrupt(segment.path, text, "closing record")
+        return Ingested(
+            segment_id(segment),
+            *self._origin,
+            segment.header_body.decode(),
+            segment.header.first_seq,
+            known.last_seq + 1,
+            last_seq,
+            last_seq - known.last_seq,
+            last_command - known.last_command,
+            last_command,
+            event_chain,
+            command_chain,
+            closing is not None,
+        )
+
+    def _commands(self, after: int, last: int) -> bytes:
+        previous = self._known.command_chain
+        conditions = (f"rowid > {after}", f"rowid <= {last}")
+        for page in self._segment.command_rows(conditions):
+            previous = self._follow("command", previous, page)
+            self._on_batch(self._batches.commands(page, times_of_causes(self._segment, page)))
+        return previous
+
+    def _events(self, after: int, last: int) -> bytes:
+        previous, expected = self._known.event_chain, after + 1
+        for page in self._segment.event_rows((f"seq > {after}", f"seq <= {last}")):
+            if page[0][0] != expected or page[-1][0] != expected + len(page) - 1:
+                text = f"the events after {expected - 1} are not all there: {PUT_A_COPY}"
+                raise LogCorrupt(self._segment.path, text)
+            previous = self._follow("event", previous, page)
+            expected += len(page)
+            self._on_batch(self._batches.events(page))
+        return previous
+
+    def _follow(self, what: str, previous: bytes, page: list[Row]) -> bytes:
+        """The chain value at a page's end. Raises LogCorrupt."""
+        # It is chain.link, but without a call for each of millions of rows.
+        for row in page:
+            found = blake2b(previous + _encode(row[:-1]), digest_size=CHAIN_BYTES).digest()
+            if found != row[-1]:
+                text = f"it was changed, moved or put in, or the one before it was: {PUT_A_COPY}"
+                raise LogCorrupt(self._segment.path, text, f"{what} {row[0]}")
+            previous = found
+        return previous
+
+
+def all_events(segment: Path) -> Iterator[list[Row]]:
+    """The pages of a segment's events. Raises LogError."""
+    with open_segment(segment) as opened:
+        yield from opened.event_rows()

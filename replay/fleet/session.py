@@ -1,0 +1,145 @@
+"""Starting Spark: its settings, this code for its executors, and what can be wrong with it."""
+
+import logging
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import controller
+import eventstore
+import replay
+from replay.fleet.errors import FleetError
+from replay.fleet.log_source import LogSource
+from replay.fleet.zookeeper_source import ZooKeeperSource
+
+LOCAL: Final = "local[*]"
+DRIVER_MEMORY: Final = "1g"
+"""Of the driver's Java process; in local mode it runs the tasks as well."""
+
+_MASTER: Final = re.compile(r"local(\[[^\]]+\])?|yarn|(spark|k8s)://.+")
+_JAVA_MIN: Final = 17
+_CONNECT_S: Final = 5.0
+_PACKAGES: Final = (controller, eventstore, replay)
+_QUIET: Final = Path(__file__).with_name("log4j2.properties")
+
+_SETTINGS: Final = {
+    "spark.app.name": "refold fleet",
+    "spark.driver.memory": DRIVER_MEMORY,
+    "spark.driver.maxResultSize": "128m",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # A second attempt beside the first would read all of a unit again.
+    "spark.speculation": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def spark_session(
+    master: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Spark with refold's data sources, ended at the end. `settings` go before those of here.
+
+    Raises FleetError if there is no Java, or no such master.
+    """
+    master = master or os.environ.get("MASTER") or LOCAL
+    check_java()
+    check_master(master)
+    with TemporaryDirectory(prefix="refold-fleet-") as folder:
+        spark = _start(master, {**_SETTINGS, **(settings or {})})
+        try:
+            if not master.startswith("local"):
+                spark.sparkContext.addPyFile(str(package(Path(folder) / "refold.zip")))
+            spark.dataSource.register(LogSource)
+            spark.dataSource.register(ZooKeeperSource)
+            yield spark
+        finally:
+            spark.stop()
+
+
+def package(target: Path) -> Path:
+    """Write this code as an archive for executors (--py-files); what it needs beside the standard
+    library (msgspec, pyarrow, ...) they must have: docs/fleet.md."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in _PACKAGES:
+            root = Path(str(one.__file__)).parent
+            for file in sorted(root.rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    archive.write(file, file.relative_to(root.parent))
+    return target
+
+
+def check_java() -> None:
+    """Raises FleetError where there is no Java that Spark runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = f"install Java {_JAVA_MIN} or 21, or set JAVA_HOME"
+    if java is None:
+        raise FleetError(f"Spark needs Java, and there is no java on PATH: {advice}")
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise FleetError(
+            f"Spark needs Java, and {java} cannot be run ({error}): {advice}"
+        ) from None
+    found = re.search(r'version "(\d+)', told.stderr)
+    if found is not None and int(found[1]) < _JAVA_MIN:
+        raise FleetError(f"Spark needs Java {_JAVA_MIN}, {java} is {found[1]}: {advice}")
+
+
+def check_master(master: str) -> None:
+    """Raises FleetError for what is no master, or one that nobody answers at."""
+    if not _MASTER.fullmatch(master):
+        raise FleetError(
+            f"--master {master} is none of local[N], spark://HOST:PORT, yarn, k8s://URL"
+        )
+    for address in re.findall(r"spark://(.+)", master):
+        if not any(map(_answers, address.split(","))):
+            raise FleetError(f"--master {master}: no Spark master answers there; is it running?")
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return False
+    try:
+        with socket.create_connection((host, int(port)), _CONNECT_S):
+            return True
+    except (OSError, OverflowError):
+        return False
+
+
+def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
+    for name in ("py4j", "DataFrameQueryContextLogger"):
+        # What they tell comes as an exception, too.
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    options = f"-Dlog4j2.configurationFile={_QUIET}"
+    mine = settings.get("spark.driver.extraJavaOptions", "")
+    builder = SparkSession.builder.master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    builder = builder.config("spark.driver.extraJavaOptions", f"{options} {mine}".strip())
+    try:
+        return builder.getOrCreate()
+    except (Py4JError, PySparkException, RuntimeError, OSError) as error:
+        reason = str(error).strip().splitlines()
+        text = next((line for line in reason if "Exception: " in line), reason[0] if reason else "")
+        raise FleetError(f"Spark does not start with --master {master}: {text.strip()}") from None

@@ -1,0 +1,227 @@
+"""The table of records in its folder, and how a batch of files becomes part of it.
+
+    DIR/refold-fleet.json                               what this folder is, and its layout
+    DIR/records/batch=000001/cluster=C/date=D/*.parquet the records (columns.RECORDS)
+    DIR/records/batch=000001/_ingested/*.parquet        which segments they are of (INGESTED)
+    DIR/staging/...                                     a batch that is being made
+    DIR/set_aside.jsonl                                 what the last ingest could not read, and why
+
+A batch is made under `staging` and then renamed, its records and what is said of them at once:
+there is no moment at which one is there without the other. Readers need no more than the files
+below `records`; names that begin with an underscore are no data to Spark.
+"""
+
+import fcntl
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+from pyarrow import parquet
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType
+
+from eventstore.folders import sync_folder
+from replay.fleet.columns import RECORDS
+from replay.fleet.errors import FleetError
+from replay.fleet.schemas import spark_schema
+
+LAYOUT: Final = 1
+_MARKER: Final = "refold-fleet.json"
+_LOCK: Final = "lock"
+_INGESTED: Final = "_ingested"
+_STAGING: Final = "staging"
+_SET_ASIDE: Final = "set_aside.jsonl"
+
+INGESTED: Final = pa.schema(
+    [
+        ("unit", pa.string()),
+        ("cluster", pa.string()),
+        ("log", pa.string()),
+        ("kind", pa.string()),
+        ("path", pa.string()),
+        ("container", pa.string()),
+        ("header", pa.string()),
+        ("first_seq", pa.int64()),
+        ("from_seq", pa.int64()),
+        ("last_seq", pa.int64()),
+        ("events", pa.int64()),
+        ("commands", pa.int64()),
+        ("last_command", pa.int64()),
+        ("event_chain", pa.binary()),
+        ("command_chain", pa.binary()),
+        ("is_closed", pa.bool_()),
+        ("token", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+"""What a batch holds of a segment: events from `from_seq` to `last_seq`, how many events and
+commands, how far it has come with both checksum chains. `container` is the archive or the stock
+cluster's folder that it was read from, as it was; `token` begins the names of its files; `reason`
+says why it was set aside."""
+
+
+class _Marker(Struct):
+    layout: int
+
+
+class Known(Struct, frozen=True):
+    """How far a segment is in the table."""
+
+    last_seq: int
+    last_command: int
+    event_chain: bytes
+    command_chain: bytes
+
+
+class TableFolder:
+    """The folder of a table, locked while it is open for writing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.staging = folder / _STAGING / uuid.uuid4().hex
+        self.files = self.staging / "records"
+
+    def results_of(self, step: str) -> str:
+        """Where a step of an ingest leaves what the next one reads."""
+        return str(self.staging / step)
+
+    def manifest_path(self) -> str:
+        """Where the manifest of the batch that is being made belongs."""
+        return str(self.files / _INGESTED)
+
+    def commit(self, tokens: set[str]) -> int:
+        """Make the staged files part of the table, those with one of these tokens; the number of
+        the batch. Raises FleetError."""
+        try:
+            for file in self.files.glob("cluster=*/date=*/*"):
+                if file.name.rpartition("-")[0] not in tokens:
+                    file.unlink()
+            batch = max(map(_number_of, _batches(self.folder)), default=0) + 1
+            self.files.rename(self.folder / "records" / f"batch={batch:06d}")
+            sync_folder(self.folder / "records")
+        except OSError as error:
+            raise FleetError(f"{self.folder} cannot be written: {error}") from error
+        return batch
+
+    def tell_set_aside(self, rows: Iterator[dict[str, Any]]) -> None:
+        """Replace the list of what could not be read. Raises FleetError."""
+        target = self.folder / _SET_ASIDE
+        try:
+            partial = target.with_suffix(".partial")
+            with partial.open("wb") as file:
+                for row in rows:
+                    file.write(msgspec.json.encode(row) + b"\n")
+            partial.rename(target)
+        except OSError as error:
+            raise FleetError(f"{target} cannot be written: {error}") from error
+
+
+@contextmanager
+def open_table(folder: Path) -> Iterator[TableFolder]:
+    """A table to add to, made if it is not there; one process at a time. What an ingest left that
+    was killed is removed. Raises FleetError."""
+    try:
+        _make(folder)
+        with (folder / _LOCK).open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = f"{folder}: another ingest is at work there: wait for it, or end it"
+                raise FleetError(text) from None
+            shutil.rmtree(folder / _STAGING, ignore_errors=True)
+            table = TableFolder(folder)
+            table.files.mkdir(parents=True)
+            try:
+                yield table
+            finally:
+                shutil.rmtree(folder / _STAGING, ignore_errors=True)
+    except OSError as error:
+        where = error.filename or folder
+        raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
+
+
+def records(spark: SparkSession, folder: Path | str) -> DataFrame:
+    """The records of a table, with the columns `batch` and `date` beside those of RECORDS. Raises
+    FleetError."""
+    paths = _paths(Path(folder))
+    schema = spark_schema(RECORDS).add("batch", StringType()).add("date", StringType())
+    reader = spark.read.schema(schema)
+    return reader.option("basePath", f"{folder}/records").parquet(*paths)
+
+
+def segments(spark: SparkSession, folder: Path | str) -> DataFrame:
+    """What was ingested of each segment, a row for each time (INGESTED). Raises FleetError."""
+    paths = [f"{path}/{_INGESTED}" for path in _paths(Path(folder))]
+    return spark.read.schema(spark_schema(INGESTED)).parquet(*paths)
+
+
+def known_segments(spark: SparkSession, folder: Path) -> DataFrame:
+    """How far each segment is in the table; of a new table, none."""
+    if not _batches(folder):
+        return spark.createDataFrame([], spark_schema(INGESTED))
+    progress = sql.struct("last_seq", "last_command")
+    latest = sql.max_by(sql.struct(*INGESTED.names), progress).alias("latest")
+    return segments(spark, folder).groupBy("unit").agg(latest).select("latest.*")
+
+
+def known_of(folder: Path, unit: str) -> Known | None:
+    """How far one segment is in the table, on an executor; None if it is not there."""
+    found: list[Known] = []
+    for batch in _batches(folder):
+        for file in sorted((batch / _INGESTED).glob("*.parquet")):
+            rows = parquet.read_table(
+                file,
+                columns=list(Known.__struct_fields__),
+                filters=[("unit", "==", unit)],
+                partitioning=None,
+            )
+            found += [Known(**row) for row in rows.to_pylist()]
+    return max(found, key=lambda one: (one.last_seq, one.last_command), default=None)
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    marker = folder / _MARKER
+    if not marker.exists() and any(one.name != _LOCK for one in folder.iterdir()):
+        raise FleetError(f"{folder} holds something else: name a new folder with --out")
+    if not marker.exists():
+        partial = marker.with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(_Marker(LAYOUT)))
+        partial.rename(marker)
+    _check_layout(folder)
+    (folder / "records").mkdir(exist_ok=True)
+
+
+def _check_layout(folder: Path) -> None:
+    try:
+        marker = msgspec.json.decode((folder / _MARKER).read_bytes(), type=_Marker)
+    except FileNotFoundError:
+        raise FleetError(f"{folder} is no table: make one with `refold fleet ingest`") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise FleetError(f"{folder / _MARKER} cannot be read: {error}") from None
+    if marker.layout != LAYOUT:
+        text = f"made by another refold (layout {marker.layout}, this one has {LAYOUT})"
+        raise FleetError(f"{folder}: {text}: use that version, or ingest into a new folder")
+
+
+def _paths(folder: Path) -> list[str]:
+    _check_layout(folder)
+    found = [str(path) for path in _batches(folder)]
+    if not found:
+        raise FleetError(f"{folder} holds no records: `refold fleet ingest` brings them there")
+    return found
+
+
+def _batches(folder: Path) -> list[Path]:
+    return sorted((folder / "records").glob("batch=*"))
+
+
+def _number_of(batch: Path) -> int:
+    return int(batch.name.removeprefix("batch="))

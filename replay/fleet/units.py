@@ -1,0 +1,251 @@
+"""What an executor does with an input: look at it, and bring its records into the table's files.
+
+A unit is a segment, an archive, or a stock cluster's folder. It fails alone: what is wrong with it
+is the reason in its row, and none of its records are kept.
+"""
+
+import gc
+import shutil
+import tarfile
+import uuid
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import pyarrow as pa
+
+from eventstore import chain, folders
+from eventstore.errors import LogError
+from eventstore.segment import open_segment
+from replay.errors import ReplayError
+from replay.fleet.day_files import DayFiles
+from replay.fleet.errors import OutputError
+from replay.fleet.inputs import Kind
+from replay.fleet.reading import log_name, segment_id
+from replay.fleet.segment_rows import ingest_segment
+from replay.fleet.stock import ingest_stock
+from replay.fleet.table import INGESTED, Known, known_of
+
+INPUTS: Final = pa.schema([("kind", pa.string()), ("path", pa.string()), ("size", pa.int64())])
+"""What the driver names."""
+
+SURVEYED: Final = pa.schema(
+    [
+        *INPUTS,
+        ("folder", pa.string()),
+        ("unit", pa.string()),
+        ("cluster", pa.string()),
+        ("log", pa.string()),
+        ("last_seq", pa.int64()),
+        ("last_command", pa.int64()),
+        ("container", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+"""What a look at an input tells: which segment it is, of which log, and how far it has come; or,
+of archives and stock clusters' folders, `container`: what tells that they were not changed."""
+
+UNITS: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("unit", pa.string()),
+        ("cluster", pa.string()),
+        ("log", pa.string()),
+        ("container", pa.string()),
+        ("known", pa.struct([("last_seq", pa.int64()), ("last_command", pa.int64()),
+                             ("event_chain", pa.binary()), ("command_chain", pa.binary())])),
+    ]
+)  # fmt: skip
+"""What is to be ingested; `known`: how far a segment is in the table."""
+
+_OWN_FILES_BYTES: Final = 64 << 20
+"""A segment with more rows than this has files of its own, which go if it turns out damaged."""
+
+Row = dict[str, Any]
+Values = tuple[Any, ...]
+
+
+def survey(rows: Iterable[Any]) -> Iterator[Values]:
+    """Rows of INPUTS to those of SURVEYED: opens segments, lists folders, unpacks nothing."""
+    for row in rows:
+        named = row.asDict()
+        yield _values({**named, **_look(named)}, SURVEYED)
+
+
+def ingest_units(rows: Iterable[Any], table: Path, files: Path) -> Iterator[Values]:
+    """Rows of UNITS to those of INGESTED: writes the records to the folder `files`. Raises
+    OutputError."""
+    task = Task(table, files)
+    # Nothing here is a cycle, and looking for some takes a fifth of the time.
+    gc.disable()
+    try:
+        for row in rows:
+            for ingested in task.ingest(row.asDict(recursive=True)):
+                yield _values(ingested, INGESTED)
+        task.shared.close()
+    finally:
+        gc.enable()
+
+
+def _values(row: Row, schema: pa.Schema) -> Values:
+    return tuple(row.get(name) for name in schema.names)
+
+
+class Task:
+    """Ingests the units of one task. Small segments share files, which are whole at its end."""
+
+    def __init__(self, table: Path, files: Path) -> None:
+        self.shared = DayFiles(files, uuid.uuid4().hex)
+        self._table = table
+        self._files = files
+
+    def ingest(self, unit: Row) -> list[Row]:
+        """Rows of INGESTED for a unit: one a segment with something new, or why it is set aside.
+        Raises OutputError."""
+        try:
+            if unit["kind"] == Kind.SEGMENT:
+                known = None if unit["known"] is None else Known(**unit["known"])
+                found = self._segment(Path(unit["path"]), known, unit["cluster"], unit["log"])
+                return [{**unit, **found}]
+            return [{**unit, **found} for found in self._container(unit)]
+        except OutputError:
+            raise
+        except Exception as error:  # a bad log fails alone
+            return [{**unit, "reason": _reason(error)}]
+
+    def _segment(self, path: Path, known: Known | None, cluster: str, log: str) -> Row:
+        sink = Sink(self.shared, DayFiles(self._files, uuid.uuid4().hex), cluster)
+        with sink:
+            found = ingest_segment(path, known, cluster, log, sink.add)
+        return {**found.row(), "token": sink.token}
+
+    def _container(self, unit: Row) -> Iterator[Row]:
+        """The segments of an archive, or of what is imported of a stock cluster."""
+        path = Path(unit["path"])
+        with TemporaryDirectory(prefix="refold-fleet-") as folder:
+            segments = _unpacked(path, Path(folder)) if unit["kind"] == Kind.ARCHIVE else []
+            if not segments:
+                yield from self._stock(path, Path(folder))
+            for number, segment in enumerate(segments):
+                origin = log_name(segment)
+                with open_segment(segment) as opened:
+                    name = segment_id(opened)
+                known = known_of(self._table, name)
+                files = DayFiles(self._files, uuid.uuid4().hex)
+                with Sink(None, files, origin.cluster) as sink:
+                    found = ingest_segment(segment, known, *origin, sink.add)
+                place = f"{path}#{number + 1}"
+                if found.has_news:
+                    yield {**found.row(), "path": place, "token": files.token}
+
+    def _stock(self, path: Path, folder: Path) -> Iterator[Row]:
+        files = DayFiles(self._files, uuid.uuid4().hex)
+        try:
+            known = partial(known_of, self._table)
+            found = ingest_stock(path, folder / "log", known, files.add)
+        except BaseException:
+            files.discard()
+            raise
+        files.close()
+        if found.has_news:
+            yield {**found.row(), "token": files.token}
+
+
+class Sink:
+    """Keeps the batches of one segment back until it is known to be sound: few in memory, many in
+    files of their own."""
+
+    def __init__(self, shared: DayFiles | None, own: DayFiles, cluster: str) -> None:
+        self._shared = shared
+        self._own = own
+        self._cluster = cluster
+        self._kept: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    @property
+    def token(self) -> str:
+        """Of the files that have the records."""
+        return self._own.token if self._shared is None else self._shared.token
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take a batch. Raises OutputError."""
+        self._kept.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= _OWN_FILES_BYTES:
+            self._shared = None
+            self._write_to(self._own)
+
+    def _write_to(self, files: DayFiles) -> None:
+        for batch in self._kept:
+            files.add(self._cluster, batch)
+        self._kept, self._bytes = [], 0
+
+    def __enter__(self) -> "Sink":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._own.discard()
+            return
+        self._write_to(self._shared or self._own)
+        self._own.close()
+
+
+def _look(row: Row) -> Row:
+    path = Path(row["path"])
+    try:
+        if row["kind"] != Kind.SEGMENT:
+            return {"container": _stamp(path)}
+        origin = log_name(path)
+        with open_segment(path) as segment:
+            return {
+                "folder": str(path.parent),
+                "unit": segment_id(segment),
+                "cluster": origin.cluster,
+                "log": origin.log,
+                "last_command": segment.command_count(),
+                "last_seq": segment.last_seq(),
+            }
+    except Exception as error:  # a bad log fails alone
+        return {"reason": _reason(error)}
+
+
+def _stamp(path: Path) -> str:
+    """What changes when a file or something in a folder does."""
+    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+    told = [f"{one.relative_to(path)} {(at := one.stat()).st_size} {at.st_mtime_ns}"
+            for one in files]  # fmt: skip
+    return f"{path} {chain.checksum(chr(10).join(told).encode(errors='replace')).hex()}"
+
+
+def _unpacked(archive: Path, folder: Path) -> list[Path]:
+    """The segments in an archive, in folders by those that they lie in; none where there are none.
+    Raises ReplayError."""
+    segments: list[Path] = []
+    places: dict[PurePosixPath, Path] = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                name = PurePosixPath(member.name)
+                is_wanted = folders.is_segment(Path(name.name.removesuffix("-wal")))
+                content = tar.extractfile(member) if is_wanted and member.isreg() else None
+                if content is None:
+                    continue
+                place = places.setdefault(name.parent, folder / f"log-{len(places)}")
+                place.mkdir(exist_ok=True)
+                with (place / name.name).open("wb") as target:
+                    shutil.copyfileobj(content, target)
+                if folders.is_segment(place / name.name):
+                    segments.append(place / name.name)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
+    return segments
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, ReplayError | LogError) else f"{type(error).__name__}: {text}"

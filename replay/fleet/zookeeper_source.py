@@ -1,0 +1,259 @@
+"""Spark's data source "zookeeper-txnlog": the transactions of a stock cluster's ZooKeeper.
+
+    spark.read.format("zookeeper-txnlog").load("/incidents/cluster-a")
+
+One row an operation: those of a multi have the same zxid. Sources are as `refold import` takes
+them, folders and archives; globs, and several separated by commas. Of several servers in a source
+the one with most transactions is read (option `server`: its folder's name in the source), a
+damaged file as far as it is good. Options: `path`, `columns`, `server`, `cluster` (what the
+column of that name is to hold; else the source's file name).
+"""
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from msgspec import Struct
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from controller.core.errors import ZnodeError
+from controller.core.values import LeaderAndIsr
+from controller.core.znodes import read_state
+from replay.fleet.errors import FleetError
+from replay.fleet.facts import znode_name
+from replay.fleet.inputs import named
+from replay.fleet.schemas import part_of, spark_schema, wanted
+from replay.zookeeper_log.data_folder import SourceFile
+from replay.zookeeper_log.merging import MergedLogs
+from replay.zookeeper_log.source import open_source
+from replay.zookeeper_log.transactions import Content, Multi, OpCode, Transaction
+
+TRANSACTIONS: Final = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("source", pa.string()),
+        ("server", pa.string()),
+        ("zxid", pa.int64()),
+        ("ordinal", pa.int64()),
+        ("operations", pa.int64()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("session", pa.int64()),
+        ("cxid", pa.int64()),
+        ("type", pa.string()),
+        ("error", pa.int64()),
+        ("path", pa.string()),
+        ("version", pa.int64()),
+        ("broker", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int64()),
+        ("leader", pa.int64()),
+        ("leader_epoch", pa.int64()),
+        ("controller_epoch", pa.int64()),
+        ("isr", pa.list_(pa.field("element", pa.int64()))),
+        ("data", pa.binary()),
+    ]
+)
+"""The columns; docs/fleet.md says what is in each."""
+
+_ROWS: Final = 10_000
+_ZXID_END: Final = 1 << 63
+_US_IN_MS: Final = 1000
+_TYPES: Final = {code.value: code.name.lower() for code in OpCode}
+
+
+class Range(Struct):
+    """What is wanted: zxids and times in ms, from the first up to the second, that left out."""
+
+    zxids: tuple[int, int] = (0, _ZXID_END)
+    times_ms: tuple[int, int] = (-_ZXID_END, _ZXID_END)
+
+
+@dataclass(frozen=True)
+class TransactionPartition(InputPartition):
+    """The transactions of a source from `first_zxid` up to `end_zxid`, which is left out; of the
+    folder `server` in it, "" for an archive, which is unpacked where it is read."""
+
+    source: str
+    server: str
+    first_zxid: int = 0
+    end_zxid: int = _ZXID_END
+
+
+class ZooKeeperSource(DataSource):
+    """Registered as "zookeeper-txnlog"."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is given."""
+        return "zookeeper-txnlog"
+
+    def schema(self) -> StructType:
+        """The columns that are wanted; docs/fleet.md says what is in each."""
+        return spark_schema(part_of(TRANSACTIONS, self.options.get("columns")))
+
+    def reader(self, schema: StructType) -> "ZooKeeperSourceReader":
+        """Reads a schema that is a part of that of all transactions."""
+        return ZooKeeperSourceReader(self.options, schema)
+
+
+class ZooKeeperSourceReader(DataSourceReader):
+    """Plans partitions on the driver: one a file of a folder, one an archive."""
+
+    def __init__(self, options: MutableMapping[str, str], schema: StructType) -> None:
+        self._paths = [one for one in options.get("path", "").split(",") if one]
+        if not self._paths:
+            raise FleetError('name what to read: spark.read.format("zookeeper-txnlog").load(PATH)')
+        self._cluster = options.get("cluster")
+        self._server = options.get("server")
+        self._schema: pa.Schema = wanted(TRANSACTIONS, schema)
+        self._range = Range()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Ranges of zxids and times are not read; Spark looks again at all filters."""
+        for one in filters:
+            _narrow(self._range, one)
+        return filters
+
+    def partitions(self) -> list[TransactionPartition]:
+        """Those that may hold what is wanted. Raises FleetError, ReplayError."""
+        return [one for path in named(self._paths) for one in self._partitions_of(path)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition. Raises ReplayError."""
+        if not isinstance(partition, TransactionPartition):
+            return
+        path = Path(partition.source)
+        with open_source(path / partition.server) as source:
+            server = partition.server or source.server.name
+            rows = _Rows(self._schema, self._cluster or path.name, str(path), server)
+            first, end = self._range.zxids
+            first, end = max(first, partition.first_zxid), min(end, partition.end_zxid)
+            for transaction in _between(source.server.logs, first, end):
+                if self._range.times_ms[0] <= transaction.time_ms < self._range.times_ms[1]:
+                    yield from rows.add(transaction)
+            yield from rows.rest()
+
+    def _partitions_of(self, path: Path) -> Iterator[TransactionPartition]:
+        if not path.is_dir():
+            if self._server is not None:
+                raise FleetError(f"{path} is an archive: unpack it to choose a server")
+            yield TransactionPartition(str(path), "")
+            return
+        with open_source(path / (self._server or "")) as source:
+            server = str(Path(self._server or "", source.server.name))
+            starts = [0, *(log.zxid for log in source.server.logs[1:])]
+        first, end = self._range.zxids
+        for start, following in zip(starts, [*starts[1:], _ZXID_END], strict=True):
+            if max(first, start) < min(end, following):
+                yield TransactionPartition(str(path), server, start, following)
+
+
+def _between(logs: tuple[SourceFile, ...], first: int, end: int) -> Iterator[Transaction]:
+    for transaction in MergedLogs(logs, max(first - 1, 0)):
+        if transaction.zxid >= end:
+            return
+        yield transaction
+
+
+def _narrow(wanted_range: Range, one: Filter) -> None:
+    """Leave out what a filter cannot let through."""
+    path = getattr(one, "attribute", ())
+    value: Any = getattr(one, "value", None)
+    if path == ("time",) and isinstance(value, datetime):
+        low, high = wanted_range.times_ms
+        ms = int(value.timestamp() * 1000)
+        wanted_range.times_ms = _narrowed(one, (low, high), ms)
+    elif path == ("zxid",) and isinstance(value, int):
+        wanted_range.zxids = _narrowed(one, wanted_range.zxids, value)
+
+
+def _narrowed(one: Filter, bounds: tuple[int, int], value: int) -> tuple[int, int]:
+    low, high = bounds
+    if isinstance(one, EqualTo | GreaterThan | GreaterThanOrEqual):
+        low = max(low, value)
+    if isinstance(one, EqualTo | LessThan | LessThanOrEqual):
+        high = min(high, value + 1)
+    return low, high
+
+
+class _Rows:
+    """Makes batches of operations."""
+
+    def __init__(self, schema: pa.Schema, cluster: str, source: str, server: str) -> None:
+        self._schema = schema
+        self._constants = {"cluster": cluster, "source": source, "server": server}
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, transaction: Transaction) -> Iterator[pa.RecordBatch]:
+        """Take a transaction; gives a batch when there is one."""
+        content = transaction.content
+        parts: tuple[Content, ...] = (content,)
+        types: tuple[int, ...] = (transaction.type,)
+        if isinstance(content, Multi):
+            parts, types = content.operations, content.types
+        of_all = {
+            **self._constants,
+            "zxid": transaction.zxid,
+            "operations": len(parts),
+            "time": transaction.time_ms * _US_IN_MS,
+            "session": transaction.session,
+            "cxid": transaction.cxid,
+        }
+        for ordinal, (part, code) in enumerate(zip(parts, types, strict=True)):
+            type_name = _TYPES.get(code, str(code))
+            self._rows.append({**of_all, "ordinal": ordinal, "type": type_name, **_about(part)})
+        if len(self._rows) >= _ROWS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What is left."""
+        if self._rows:
+            yield pa.RecordBatch.from_pylist(self._rows, schema=self._schema)
+            self._rows = []
+
+
+def _about(part: Content) -> dict[str, Any]:
+    path: str | None = getattr(part, "path", None)
+    data: bytes | None = getattr(part, "data", None)
+    row: dict[str, Any] = {
+        "error": getattr(part, "code", 0),
+        "path": path,
+        "version": getattr(part, "version", None),
+        "data": data,
+    }
+    if path is None:
+        return row
+    name = znode_name(path)
+    row |= {"broker": name.broker, "topic": name.topic, "partition": name.partition}
+    state = _state(path, data) if name.partition is not None else None
+    if state is not None:
+        row |= {
+            "leader": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "controller_epoch": state.controller_epoch,
+            "isr": state.isr,
+        }
+    return row
+
+
+def _state(path: str, data: bytes | None) -> LeaderAndIsr | None:
+    if not data or not path.endswith("/state"):
+        return None
+    try:
+        return read_state(path, data, 0)
+    except ZnodeError:
+        return None

@@ -1,0 +1,125 @@
+"""The cluster as the fold knows it."""
+
+from controller.core.fold import Fold
+from controller.core.partition_states import PartitionState
+from controller.core.state import ControllerContext, Partition, Topic
+from controller.core.triggers import ApiCall, Trigger
+from controller.core.values import NO_EPOCH, RECOVERING, Broker
+from replay.inspect.cluster import (
+    NOBODY,
+    BrokerView,
+    Cluster,
+    ControllerView,
+    DeletionView,
+    PartitionStatus,
+    PartitionView,
+    ProcedureView,
+    TopicView,
+    reassignments_of,
+)
+
+_STATUS: dict[PartitionState, PartitionStatus] = {
+    PartitionState.NEW: "new",
+    PartitionState.ONLINE: "online",
+    PartitionState.OFFLINE: "offline",
+    PartitionState.NON_EXISTENT: "new",
+}
+
+
+def cluster_of(
+    fold: Fold,
+    seq: int,
+    time: str,
+    procedure: ProcedureView | None = None,
+    context: ControllerContext | None = None,
+) -> Cluster:
+    """What is known after an event; `context` where that of an earlier term is meant."""
+    controller = fold.controller
+    context = context or controller.context
+    topics = [
+        topic_view(context, topic)
+        for _, topic in sorted(context.topics.items())
+        if topic.is_known or topic.name in context.queued_for_deletion
+    ]
+    brokers = [_broker(context, context.brokers[id]) for id in sorted(context.brokers)]
+    return Cluster(
+        seq=seq,
+        time=time,
+        log="recorded",
+        controller=_controller(fold, context),
+        brokers=brokers,
+        topics=topics,
+        reassignments=reassignments_of(topics, brokers),
+        deletions=[_deletion(context, name) for name in context.queued_for_deletion],
+        procedure=procedure,
+        queued=[name_of(one) for one in controller.triggers],
+        requests=[f"request {one}" for one in (*context.waiting, *context.announcing)],
+    )
+
+
+def name_of(trigger: Trigger) -> str:
+    """A controller event by Kafka's name, a request by its API's."""
+    if isinstance(trigger, ApiCall):
+        return type(trigger.request).__name__.removesuffix("Received")
+    return type(trigger).__name__
+
+
+def topic_view(context: ControllerContext, topic: Topic) -> TopicView:
+    """A topic with its partitions by number."""
+    partitions = sorted(topic.assigned(), key=lambda one: one.number)
+    id = topic.id.hex() if topic.id is not None else None
+    return TopicView(topic.name, id, [_partition(context, one) for one in partitions])
+
+
+def _controller(fold: Fold, context: ControllerContext) -> ControllerView:
+    controller = fold.controller
+    if not controller.is_active and context is controller.context:
+        return ControllerView("standby", NOBODY, 0, controller.session_id)
+    is_failing_over = not context.is_loaded
+    return ControllerView(
+        "failing over" if is_failing_over else "active",
+        controller.configuration.broker_id,
+        context.epoch,
+        controller.session_id,
+    )
+
+
+def _broker(context: ControllerContext, broker: Broker) -> BrokerView:
+    endpoints = [f"{one.listener}://{one.host}:{one.port}" for one in broker.endpoints]
+    is_shutting_down = broker.id in context.shutting_down
+    return BrokerView(broker.id, broker.epoch, endpoints, broker.rack, is_shutting_down)
+
+
+def _partition(context: ControllerContext, partition: Partition) -> PartitionView:
+    state, assignment = partition.leadership, partition.assignment
+    status = _STATUS[partition.state]
+    if context.is_queued(partition):
+        status = "deleting"
+    return PartitionView(
+        partition.topic.name,
+        partition.number,
+        status,
+        NOBODY if state is None else state.leader,
+        NO_EPOCH if state is None else state.leader_epoch,
+        () if state is None else state.isr,
+        assignment.replicas,
+        assignment.adding,
+        assignment.removing,
+        NO_EPOCH if state is None else state.partition_epoch,
+        NO_EPOCH if state is None else state.controller_epoch,
+        state is not None and state.recovery_state == RECOVERING,
+        tuple(one for one in assignment.replicas if not context.is_online(one, partition)),
+        tuple(one for one in assignment.replicas if partition in context.offline_dirs.get(one, ())),
+        {broker: one.name for broker, one in sorted(partition.replica_states.items())},
+    )
+
+
+def _deletion(context: ControllerContext, name: str) -> DeletionView:
+    replicas = list(context.replicas_of(name)) if name in context.topics else []
+    offline = {broker for broker, one in replicas if not context.is_online(broker, one)}
+    if name in context.ineligible_for_deletion:
+        return DeletionView(name, "waits", tuple(sorted(offline)))
+    status = "under way" if name in context.deletion_started else "queued"
+    return DeletionView(
+        name, "under way" if status == "under way" else "queued", tuple(sorted(offline))
+    )

@@ -1,0 +1,130 @@
+"""A command in plain words."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from controller.core import commands, znodes
+from controller.core.errors import ZnodeError
+from controller.core.operations import (
+    Check,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.values import ANY_VERSION, NO_LEADER, LeaderAndIsr
+from replay.why.error_names import error_name
+from replay.why.events_in_words import listed
+
+_SHOWN: Final = 5
+
+
+def command_in_words(command: commands.Command) -> str:
+    """What it does, with the first few of many things."""
+    match command:
+        case commands.ReadZnodes(paths=paths):
+            return f"read {some(paths)}"
+        case commands.ReadStats(paths=paths):
+            return f"look at {some(paths)}"
+        case commands.ReadChildren(path=path):
+            return f"list {path}"
+        case commands.SyncZnodes(path=path):
+            return f"sync {path}"
+        case commands.WriteZnodes(operations=operations):
+            return some(map(_operation, operations))
+        case commands.WriteAtomically(operations=operations):
+            return f"all or nothing: {some(map(_operation, operations))}"
+        case commands.OpenChannel(broker=broker):
+            return f"connect to broker {broker}"
+        case commands.CloseChannel(broker=broker):
+            return f"no more to broker {broker}"
+        case commands.LeaderAndIsrRequest(broker=broker, partitions=partitions):
+            return f"LeaderAndIsr to broker {broker}: {_led(partitions)}"
+        case commands.UpdateMetadataRequest(broker=broker, partitions=parts, live_brokers=live):
+            brokers = listed([one.id for one in live])
+            return f"UpdateMetadata to broker {broker}: brokers {brokers}; {_led(parts)}"
+        case commands.StopReplicaRequest(broker=broker, partitions=stopped):
+            told = some(
+                f"{one.topic}-{one.partition}{' and delete it' if one.delete else ''}"
+                for one in stopped
+            )
+            return f"StopReplica to broker {broker}: {told}"
+        case commands.Notice(level=level, subject=subject, text=text):
+            return f"tell the operator ({level}): {subject}: {text}"
+        case commands.StartTimer(timer=timer, delay_ms=delay_ms):
+            return f"wake up in {delay_ms} ms for {timer}"
+        case commands.CancelTimer(timer=timer):
+            return f"do not wake up for {timer}"
+        case commands.DrawTopicIds(count=count):
+            return f"draw {count} topic ids"
+        case commands.DrawNumbers(bounds=bounds):
+            return f"draw {len(bounds)} numbers"
+        case commands.Stop(reason=reason):
+            return f"end the daemon{': ' if reason else ''}{reason}"
+        case commands.AnswerLater(request=request):
+            return f"request {request} is answered later"
+        case _:
+            return _answer(command)
+
+
+def _led(
+    partitions: Sequence[commands.LeaderAndIsrPartition | commands.UpdateMetadataPartition],
+) -> str:
+    return some(f"{one.topic}-{one.partition} {state(one.leadership)}" for one in partitions)
+
+
+def _answer(answer: commands.ApiAnswer) -> str:
+    error = getattr(answer, "error", 0)
+    head = f"answer request {answer.request}: {error_name(error) if error else 'done'}"
+    refused = [
+        f"{_named(one)} {error_name(one.error)}"
+        for field in ("partitions", "topics", "features")
+        for one in getattr(answer, field, ())
+        if getattr(one, "error", 0)
+    ]
+    return f"{head}, but {some(refused)}" if refused else head
+
+
+def _named(one: object) -> str:
+    topic = getattr(one, "name", None) or getattr(one, "topic", "") or "by id"
+    number = getattr(one, "partition", None)
+    return topic if number is None else f"{topic}-{number}"
+
+
+def _operation(one: WriteOperation) -> str:
+    match one:
+        case Create(path=path, data=data):
+            return f"create {path}{content(path, data)}"
+        case CreateSequential(path=path):
+            return f"create {path}..., numbered"
+        case SetData(path=path, data=data, version=version):
+            at = "" if version == ANY_VERSION else f" at version {version}"
+            return f"set {path}{at}{content(path, data)}"
+        case Delete(path=path):
+            return f"delete {path}"
+        case Check(path=path, version=version):
+            return f"if {path} has version {version}"
+
+
+def content(path: str, data: bytes | None) -> str:
+    """What a partition's state says; "" for other znodes."""
+    if znodes.state_of(path) is None:
+        return ""
+    try:
+        return f" ({state(znodes.read_state(path, data, 0))})"
+    except ZnodeError:
+        return ""
+
+
+def state(one: LeaderAndIsr) -> str:
+    """A leader, its epoch and the ISR."""
+    leader = "no leader" if one.leader == NO_LEADER else f"leader {one.leader}"
+    return f"{leader}, epoch {one.leader_epoch}, ISR {listed(one.isr)}"
+
+
+def some(texts: Iterable[str]) -> str:
+    """The first few, and how many more there are."""
+    items = list(texts)
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return ("; ".join(items[:_SHOWN]) or "nothing") + more

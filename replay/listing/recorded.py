@@ -1,0 +1,110 @@
+"""Events and decisions of a recorded log: it is folded again, from the last snapshot before."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.core.canonical import kind_of
+from controller.core.commands import CommandId, Issued
+from controller.core.events import (
+    BrokerAnswered,
+    ChildrenRead,
+    Event,
+    NumbersDrawn,
+    TopicIdsDrawn,
+    ZnodesRead,
+    ZnodesWritten,
+)
+from eventstore.filters import EventFilter
+from eventstore.records import EventRecord
+from replay.inspect.at import Advance, folding_before
+from replay.inspect.folding import RecordedFolding
+from replay.listing.commands_in_words import command_in_words
+from replay.listing.subjects import paths_of_command, subjects_of_command, subjects_of_event
+from replay.listing.values import Decision, ListedEvent, chosen
+from replay.opened import RecordedLog
+from replay.recorded import recorded
+from replay.times import iso_time
+from replay.why.events_in_words import in_words
+
+_ANSWERS: Final = (
+    ZnodesRead,
+    ChildrenRead,
+    ZnodesWritten,
+    BrokerAnswered,
+    TopicIdsDrawn,
+    NumbersDrawn,
+)
+
+
+def listed(
+    log: RecordedLog, first: int, last: int, advance: Advance
+) -> Iterator[tuple[ListedEvent, list[Decision]]]:
+    """Each event of a range, with what was decided at it. Raises ReplayError, LogError."""
+    folding = folding_before(log, first)
+    assert isinstance(folding, RecordedFolding), "of a recorded log"
+    listing = _Listing(folding, log.configuration.broker_id)
+    for record in log.reader.events(EventFilter(first_seq=folding.seq + 1, last_seq=last)):
+        advance("folding", record.seq, last)
+        event, issued = listing.take(record)
+        if record.seq >= first:
+            yield listing.event(record, event), [listing.decision(record, one) for one in issued]
+        listing.forget(event)
+
+
+class _Listing:
+    def __init__(self, folding: RecordedFolding, broker: int) -> None:
+        self._folding = folding
+        self._broker = broker
+        self._asked: dict[CommandId, Issued] = {}
+
+    def take(self, record: EventRecord) -> tuple[Event, list[Issued]]:
+        taken = recorded(record)
+        issued = self._folding.fold(taken)
+        for one in issued:
+            self._asked[one.id] = one
+        return taken.event, issued
+
+    def event(self, record: EventRecord, event: Event) -> ListedEvent:
+        text = in_words(event, self._folding.topic_name)
+        subjects = list(subjects_of_event(event, self._folding.topic_name))
+        asked = self._asked.get(event.command) if isinstance(event, _ANSWERS) else None
+        if asked is not None:
+            text += f": {command_in_words(asked.command)}"
+            subjects += subjects_of_command(asked.command)
+        return ListedEvent(
+            record.seq,
+            iso_time(record.wall_ns),
+            record.term,
+            record.kind,
+            record.channel,
+            record.cause,
+            text,
+            tuple(dict.fromkeys(subjects)),
+        )
+
+    def forget(self, event: Event) -> None:
+        """A command whose last outcome has come: of several parts the one that ends it."""
+        if not isinstance(event, _ANSWERS):
+            return
+        asked = self._asked.get(event.command)
+        if asked is None:
+            return
+        parts = paths_of_command(asked.command)
+        if not isinstance(event, ZnodesRead | ZnodesWritten) or (
+            event.offset + len(event.errors) >= len(parts)
+        ):
+            del self._asked[event.command]
+
+    def decision(self, record: EventRecord, issued: Issued) -> Decision:
+        return Decision(
+            record.seq,
+            iso_time(record.wall_ns),
+            issued.term,
+            self._broker,
+            kind_of(issued.command),
+            f"{issued.id.cause}.{issued.id.ordinal}",
+            command_in_words(issued.command),
+            issued.reason.rule,
+            [chosen(one) for one in issued.reason.choices],
+            tuple(dict.fromkeys(subjects_of_command(issued.command))),
+        )

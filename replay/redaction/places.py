@@ -1,0 +1,152 @@
+"""Where names are: in paths, in the content of znodes, in requests and answers.
+
+Each function gives what it is given with the names in it replaced by what `names` says.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from replay.redaction.names import Kind, Names
+
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?')
+_ADDRESS: Final = re.compile(
+    r"(?P<before>(?:[A-Z_0-9]+://)?\[?)(?P<host>[^\[\]/]*?)(?P<after>\]?:-?\d+)"
+)
+_OF_CONFIG: Final[dict[str, Kind]] = {
+    "topics": "topic",
+    "users": "principal",
+    "clients": "principal",
+    "ips": "host",
+}
+_OF_ACL: Final[dict[str, Kind]] = {"Topic": "topic", "topic": "topic"}
+_PARTITIONS: Final[dict[str, str]] = {"topic": "topic"}
+_OF_ZNODE: Final[dict[str, Mapping[str, str]]] = {
+    "/brokers/ids/": {"host": "host", "endpoints": "address", "rack": "rack"},
+    "/admin/reassign_partitions": _PARTITIONS,
+    "/admin/preferred_replica_election": _PARTITIONS,
+    "/isr_change_notification/": _PARTITIONS,
+    "/log_dir_event_notification/": _PARTITIONS,
+    "/config/changes/": {"entity_path": "entity", "entity_name": "text"},
+    "/config/": {"": "text"},
+    "/kafka-acl": {"principal": "principal", "host": "host"},
+    "/consumers/": {"": "text"},
+}
+"""By the beginning of a path: what the strings below a key are; "": below any other one."""
+REQUEST: Final[Mapping[str, str]] = {
+    "topicName": "topic",
+    "topic": "topic",
+    "host": "host",
+    "rack": "rack",
+    "principal": "principal",
+    "groupId": "principal",
+    "transactionalId": "principal",
+    "": "text",
+}
+"""The same for requests as Kafka's request logger writes them."""
+
+
+def path(names: Names, whole: str) -> str:
+    """A path of ZooKeeper."""
+    chroot = names.chroot
+    if not whole.startswith(f"{chroot}/"):
+        return whole
+    segments = whole[len(chroot) :].split("/")
+    match segments[1:]:
+        case ["brokers", "topics", _, *_] | ["admin", "delete_topics", _, *_]:
+            segments[3] = names.say("topic", segments[3])
+        case ["config", kind, _, *_] if kind in _OF_CONFIG:
+            _entity(names, segments, 2)
+        case ["kafka-acl", kind, _, *_]:
+            segments[3] = names.say(_OF_ACL.get(kind, "principal"), segments[3])
+        case ["kafka-acl-extended", _, kind, _, *_]:
+            segments[4] = names.say(_OF_ACL.get(kind, "principal"), segments[4])
+        case ["consumers", _, *rest]:
+            segments[2] = names.say("principal", segments[2])
+            if len(rest) > 1 and rest[0] in ("offsets", "owners"):
+                segments[4] = names.say("topic", segments[4])
+        case _:
+            return whole
+    return chroot + "/".join(segments)
+
+
+def child(names: Names, parent: str, name: str) -> str:
+    """A name below a path."""
+    whole = path(names, f"{parent.rstrip('/')}/{name}")
+    return whole.rpartition("/")[2]
+
+
+def address(names: Names, text: str) -> str:
+    """A host and a port, with or without a protocol before them."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        return text
+    return found["before"] + names.say("host", found["host"]) + found["after"]
+
+
+def znode(names: Names, whole: str, data: bytes | None) -> bytes | None:
+    """The content of a znode."""
+    for begin, kinds in _OF_ZNODE.items():
+        if data and whole.startswith(names.chroot + begin):
+            return json(names, data, kinds)
+    return data
+
+
+def json(names: Names, data: bytes, kinds: Mapping[str, str]) -> bytes:
+    """JSON, spelt as it was but for the names: `kinds` says what the strings below a key are. What
+    is no text stays, since it has no names either."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data
+    key = ""
+
+    def replaced(found: re.Match[str]) -> str:
+        nonlocal key
+        if found[2] is not None:
+            key = found[1]
+            return found[0]
+        kind = kinds.get(key, kinds.get("", "none"))
+        return f'"{string(names, kind, found[1])}"'
+
+    return _STRING.sub(replaced, text).encode()
+
+
+def string(names: Names, kind: str, text: str) -> str:
+    """A string that is a name, or has names in it."""
+    match kind:
+        case "topic" | "host" | "rack" | "principal":
+            return names.say(kind, text)
+        case "known":
+            return names.known("topic", text)
+        case "path":
+            return path(names, text)
+        case "address":
+            return address(names, text)
+        case "entity":
+            segments = text.split("/")
+            _entity(names, segments, 0)
+            return "/".join(segments)
+        case "text":
+            return names.text(text)
+        case _:
+            return text
+
+
+def _entity(names: Names, segments: list[str], first: int) -> None:
+    """ "users/alice/clients/app" from `first` on; JSON escapes a slash as it likes."""
+    for place in range(first, len(segments) - 1, 2):
+        kind = _OF_CONFIG.get(segments[place].rstrip("\\"))
+        if kind is not None:
+            name = segments[place + 1]
+            segments[place + 1] = (
+                names.say(kind, name.rstrip("\\")) + name[len(name.rstrip("\\")) :]
+            )
+
+
+def row(names: Names, kinds: tuple[str, ...], values: Any) -> Any:
+    """A tuple, its strings by their places."""
+    return type(values)(
+        string(names, kind, one) if isinstance(one, str) else one
+        for kind, one in zip((*kinds, *("none",) * len(values)), values, strict=False)
+    )

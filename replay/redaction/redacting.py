@@ -1,0 +1,216 @@
+"""Writing a log anew under other names; a recorded one with every decision derived and compared."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from controller.core.canonical import digest, encode_command, kind_of
+from controller.core.commands import (
+    Command,
+    CommandId,
+    Issued,
+    Notice,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+)
+from controller.core.configuration import Configuration
+from controller.core.events import ChildrenRead, Outcome, Recorded, ZnodesRead
+from controller.core.fold import Fold
+from controller.fingerprint import code_version, core_fingerprint
+from controller.log_records import command_record, event_record
+from eventstore.reader import LogReader
+from eventstore.records import CommandRecord, EventRecord, Header
+from eventstore.writer import LogWriter
+from replay.errors import ReplayError
+from replay.recorded import configuration_of, recorded
+from replay.redaction import fields
+from replay.redaction.names import Names, StandIns
+from replay.world_log.encoding import encode_event, event_of
+from replay.world_log.events import WorldBegun
+
+Advance = Callable[[int], None]
+"""Called with the number of each event."""
+
+_WRITTEN_AT_ONCE: Final = 500
+_TOLD: Final = ("message", "text", "subject", "reason")
+
+
+def redact(reader: LogReader, target: Path, advance: Advance) -> StandIns:
+    """Write the log that `reader` has to the new folder `target`. Gives what stands for what.
+
+    Raises ReplayError where a decision would be another one, or a name would stay; LogError.
+    """
+    if reader.header.first_seq != 1:
+        raise ReplayError(
+            f"{reader.path} begins with event {reader.header.first_seq}: what was before is only "
+            "in a snapshot, which cannot be redacted. `refold new-incident` cuts logs"
+        )
+    is_recorded = reader.header.kind == "recorded"
+    names = Names()
+    _header(names, reader.header)
+    for _ in _recorded(reader, names) if is_recorded else _imported(reader, names):
+        pass
+    stand_ins = StandIns(names)
+    header = _header(stand_ins, reader.header)
+    with LogWriter.create(target, header) as writer:
+        if is_recorded:
+            _write(writer, stand_ins, _derived(reader, stand_ins, header), advance)
+        else:
+            _write(writer, stand_ins, ((one, []) for one in _imported(reader, stand_ins)), advance)
+    return stand_ins
+
+
+def _write(
+    writer: LogWriter,
+    names: StandIns,
+    records: Iterable[tuple[EventRecord, list[CommandRecord]]],
+    advance: Advance,
+) -> None:
+    """Many at once: each time the log is brought to the disk."""
+    coming = iter(records)
+    while some := list(islice(coming, _WRITTEN_AT_ONCE)):
+        for event, _ in some:
+            _demand_none(names, event)
+            advance(event.seq)
+        writer.append(
+            [event for event, _ in some], [one for _, commands in some for one in commands]
+        )
+
+
+def _header(names: Names, header: Header) -> Header:
+    if header.kind != "recorded":
+        return header
+    configuration = fields.value(names, configuration_of(header))
+    settings = {key: names.text(one) for key, one in configuration.broker_settings.items()}
+    configuration = structs.replace(configuration, broker_settings=settings)
+    return structs.replace(
+        header,
+        configuration=msgspec.to_builtins(configuration),
+        core_fingerprint=core_fingerprint(),
+        code_version=code_version(),
+    )
+
+
+# A recorded log -----------------------------------------------------------------------------------
+
+
+def _recorded(reader: LogReader, names: Names) -> Iterator[tuple[Recorded, list[Issued]]]:
+    """The events under the names, each with the commands that were decided on under the old."""
+    fold = Fold(configuration_of(reader.header))
+    asked: dict[CommandId, Command] = {}
+    for record, stored in reader.records():
+        event = recorded(record)
+        issued = [one for part in fold.apply(event) for one in part]
+        _demand_stored(event, issued, stored)
+        yield structs.replace(event, event=_event(names, event, asked)), issued
+        for one in issued:
+            if isinstance(one.command, ReadZnodes | ReadStats | ReadChildren):
+                asked[one.id] = one.command
+
+
+def _event(names: Names, recorded: Recorded, asked: Mapping[CommandId, Command]) -> Any:
+    event = recorded.event
+    command = asked.get(event.command) if isinstance(event, Outcome) else None
+    match event, command:
+        case ZnodesRead(), ReadZnodes(paths=paths) | ReadStats(paths=paths):
+            for path in paths:
+                fields.value(names, path, "path")
+            return fields.znodes_read(names, event, paths)
+        case ChildrenRead(), ReadChildren(path=path):
+            return fields.children_read(names, event, path)
+        case _:
+            return fields.value(names, event)
+
+
+def _demand_stored(event: Recorded, issued: list[Issued], stored: list[CommandRecord]) -> None:
+    """Where the log has a command it must be the one that is derived."""
+    for one, record in zip(issued, stored, strict=False):
+        if record.digest != digest(encode_command(one.command)):
+            raise ReplayError(
+                f"event {event.seq}: another {record.kind} was recorded than is decided now; "
+                "`refold replay` shows all. Only a log that replays can be redacted"
+            )
+
+
+def _derived(
+    reader: LogReader, names: StandIns, header: Header
+) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
+    """The other log's records: what is decided under the other names is what was decided."""
+    fold = Fold(msgspec.convert(header.configuration, Configuration))
+    stored = {event.seq: len(commands) for event, commands in reader.records()}
+    for event, before in _recorded(reader, names):
+        after = [one for part in fold.apply(event) for one in part]
+        _demand_same(names, event, before, after)
+        yield event_record(event), [command_record(one) for one in after[: stored[event.seq]]]
+
+
+def _demand_same(
+    names: StandIns, event: Recorded, before: list[Issued], after: list[Issued]
+) -> None:
+    """The same decisions, under the other names."""
+    for one, other in zip(before, after, strict=False):
+        if _untold(fields.value(names, one.command)) != _untold(other.command):
+            raise ReplayError(
+                f"event {event.seq} ({kind_of(event.event)}): {kind_of(one.command)} would be "
+                "another one under other names: this log cannot be redacted"
+            )
+    if len(before) != len(after):
+        raise ReplayError(
+            f"event {event.seq} ({kind_of(event.event)}): {len(before)} commands would be "
+            f"{len(after)} under other names: this log cannot be redacted"
+        )
+
+
+def _untold(command: Command) -> Any:
+    """A command without the sentences in it, which are made of names in their own ways."""
+    if isinstance(command, Notice):
+        return command.code
+    return _without_sentences(msgspec.to_builtins(structs.asdict(command)))
+
+
+def _without_sentences(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {key: _without_sentences(one) for key, one in found.items() if key not in _TOLD}
+    return found
+
+
+# An imported log ----------------------------------------------------------------------------------
+
+
+def _imported(reader: LogReader, names: Names) -> Iterator[EventRecord]:
+    for record, _ in reader.records():
+        event = event_of(record)
+        if isinstance(event, WorldBegun):
+            names.chroot = event.chroot
+        event = fields.value(names, event)
+        yield record._replace(payload=encode_event(event), channel=names.text(record.channel))
+
+
+# Nothing is left ----------------------------------------------------------------------------------
+
+
+def _demand_none(names: StandIns, record: EventRecord) -> None:
+    """No name is in an event any more, where it stands for itself."""
+    for text in _texts(msgspec.msgpack.decode(record.payload, strict=False)):
+        for name in names.secrets_in(text):
+            raise ReplayError(
+                f"event {record.seq} ({record.kind}): the name {name!r} would stay in it, in a "
+                "place where no name is expected: this log cannot be redacted"
+            )
+
+
+def _texts(found: Any) -> Iterator[str]:
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, bytes):
+        yield found.decode("utf-8", "replace")
+    elif isinstance(found, list):
+        for one in found:
+            yield from _texts(one)
+    elif isinstance(found, dict):
+        yield from _texts([*found, *found.values()])

@@ -1,0 +1,9 @@
+"""Times as people read them."""
+
+from datetime import UTC, datetime
+
+
+def iso_time(wall_ns: int) -> str:
+    """A wall-clock time as ISO 8601 in UTC, to the microsecond."""
+    moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns % 1_000_000_000 // 1000:06d}Z"

@@ -1,0 +1,65 @@
+"""Finding in a history what an answer is made of."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from replay.times import iso_time
+from replay.why.facts import AnyFact, BrokerChanged, Fact, StateWritten
+from replay.why.history import History
+from replay.why.words import sentence
+
+_F = TypeVar("_F", bound=Fact)
+
+
+class Reply(NamedTuple):
+    """The line that answers, and the facts behind it, oldest first."""
+
+    first: str
+    facts: list[AnyFact]
+
+
+def at(fact: Fact) -> str:
+    """When something happened."""
+    return f"event {fact.seq} ({iso_time(fact.wall_ns)})"
+
+
+def last(facts: Iterable[AnyFact], kind: type[_F], until: int | None = None) -> _F | None:
+    """The last fact of a kind, up to an event."""
+    found = None
+    for one in facts:
+        if isinstance(one, kind) and (until is None or one.seq <= until):
+            found = one
+    return found
+
+
+def state_changes(history: History, partition: str) -> list[StateWritten]:
+    """What became of a partition's leader and ISR."""
+    return [
+        one for one in history.facts if isinstance(one, StateWritten) and one.partition == partition
+    ]
+
+
+def loss_of(history: History, broker: int, until: int | None = None) -> BrokerChanged | None:
+    """What the controller learned last of a broker, if that is a loss."""
+    about = (
+        one for one in history.facts if isinstance(one, BrokerChanged) and one.broker == broker
+    )
+    found = last(about, BrokerChanged, until)
+    return found if found is not None and found.what != "registered" else None
+
+
+def why_lost(history: History, broker: int, until: int | None = None) -> str:
+    """Why a broker is not there, with the event; "" if it is not known."""
+    found = loss_of(history, broker, until)
+    if found is None:
+        return ""
+    return f"{sentence(found)} (event {found.seq}){after_shutdown(history, found)}"
+
+
+def after_shutdown(history: History, loss: BrokerChanged) -> str:
+    """That a broker had asked to stop before it went; "" if it had not."""
+    asked = None
+    for one in history.facts:
+        if one.seq < loss.seq and isinstance(one, BrokerChanged) and one.broker == loss.broker:
+            asked = one if one.what == "shutting down" else None
+    return f", after it asked for a controlled shutdown (event {asked.seq})" if asked else ""

@@ -1,0 +1,227 @@
+"""Why is a partition offline, why has it this leader, why is somebody out of its ISR?"""
+
+from typing import Final
+
+from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
+from replay.why.answers.finding import Reply, at, last, loss_of, state_changes, why_lost
+from replay.why.answers.replica import why_out_of_isr
+from replay.why.events_in_words import listed
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    IsrAsked,
+    LeftAsItIs,
+    NoLeader,
+    RoleChanged,
+    StateWritten,
+    TopicChanged,
+)
+from replay.why.history import History
+from replay.why.words import joined, leader, passed_over_in_words, sentence
+
+_UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
+_ASKED: Final = "ElectLeaders"
+_REBALANCE: Final = "AutoPreferredReplicaLeaderElection"
+_TERMS: Final = ("elected", "resigned")
+
+
+def about_partition(history: History) -> Reply:
+    """The answer about the partition that is asked about."""
+    view = history.view()
+    assert view is not None, "a partition that is not there was refused before"
+    changes = state_changes(history, view.name)
+    if view.status == "deleting":
+        first = _deleting(history, view)
+    elif view.leader_epoch == NOBODY:
+        first = _never_led(history, view)
+    elif view.status == "offline" or view.leader == NOBODY:
+        first = _offline(history, view, changes)
+    else:
+        first = " ".join([_led(history, view, changes), *_out_of_isr(history, view)])
+    if view.is_being_reassigned:
+        first += f" {_moves(history, view)}"
+    return Reply(first, led_here(history, view))
+
+
+def led_here(history: History, view: PartitionView) -> list[AnyFact]:
+    """What belongs to the chain of causes of a partition's state."""
+    return [one for one in history.facts if _belongs(one, view)]
+
+
+def _belongs(fact: AnyFact, view: PartitionView) -> bool:
+    match fact:
+        case BrokerChanged(broker=broker):
+            return broker in view.replicas
+        case RoleChanged(code=code):
+            return code in _TERMS
+        case IsrAsked(error=error):
+            # One that was accepted is there as the write that came of it.
+            return bool(error)
+        case TopicChanged(topic=topic):
+            return topic == view.topic
+        case _:
+            return getattr(fact, "partition", view.name) == view.name
+
+
+def _deleting(history: History, view: PartitionView) -> str:
+    found = last(history.facts, TopicChanged)
+    since = f" since {at(found)}" if found is not None else ""
+    return f"{view.name} goes with its topic, which is being deleted{since}."
+
+
+def _never_led(history: History, view: PartitionView) -> str:
+    head = f"{view.name} has never had a leader"
+    found = last(history.facts, LeftAsItIs)
+    if found is not None:
+        return f"{head}: at {at(found)} {found.text}; its replicas are {listed(view.replicas)}."
+    return f"{head}: no controller has created its state; its replicas are {listed(view.replicas)}."
+
+
+def _offline(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
+    lost = _lost_leader(view, changes)
+    since = loss_of(history, lost) if lost != NOBODY else None
+    head = f"{view.name} is offline"
+    if since is not None:
+        head += f" since {at(since)}: {why_lost(history, lost)}, and it was the leader"
+    elif lost != NOBODY:
+        head += f": its leader, broker {lost}, is not there"
+    failed = _failed_election(history, view, since)
+    if failed is not None:
+        rivals = passed_over_in_words(failed.passed_over)
+        head += f"; no replica could lead at event {failed.seq}: {rivals}"
+    else:
+        rivals = joined(_now(history, view, one) for one in view.replicas)
+        head += f"; of its replicas {rivals}"
+    return f"{head}. The ISR is {listed(view.isr)}: {_way_back(history, view)}."
+
+
+def _lost_leader(view: PartitionView, changes: list[StateWritten]) -> int:
+    if view.leader != NOBODY:
+        return view.leader
+    led = [one.after.leader for one in changes if one.after.leader != NOBODY]
+    before = [
+        one.before.leader
+        for one in changes
+        if one.before is not None and one.before.leader != NOBODY and one.after.leader == NOBODY
+    ]
+    return (before or led or [NOBODY])[-1]
+
+
+def _failed_election(
+    history: History, view: PartitionView, since: BrokerChanged | None
+) -> NoLeader | None:
+    of_it = (
+        one for one in history.facts if isinstance(one, NoLeader) and one.partition == view.name
+    )
+    found = last(of_it, NoLeader)
+    return found if found is not None and (since is None or found.seq >= since.seq) else None
+
+
+def _now(history: History, view: PartitionView, broker: int) -> str:
+    live = {one.id: one for one in history.cluster.brokers}
+    if broker in live and broker not in view.isr:
+        return f"{broker} is not in sync"
+    return f"{broker} is {why_not_in_sync(view, broker, live)}"
+
+
+def _way_back(history: History, view: PartitionView) -> str:
+    awaited = [str(one) for one in view.isr]
+    whom = " or ".join(awaited) or "somebody in sync"
+    return f"it comes back with broker {whom}, or by an unclean election, which may lose records"
+
+
+def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
+    chosen = [one for one in changes if one.before is None or one.before.leader != one.after.leader]
+    head = f"{view.name} has {leader(view.leader)}"
+    if not chosen:
+        return f"{head} since before this log begins."
+    return f"{head} since {at(chosen[-1])}: {_why_chosen(history, view, chosen)}."
+
+
+def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten]) -> str:
+    one = chosen[-1]
+    led_before = _led_before(chosen)
+    rivals = tuple(each for each in one.passed_over if each[0] != one.after.leader)
+    passed = f"; passed over: {passed_over_in_words(rivals)}" if rivals else ""
+    if one.rule == "create first leader":
+        return f"the partition was new, and it is the first replica that was online{passed}"
+    if one.rule == "preferred replica leader election":
+        return f"it is the preferred replica, and {_why_preferred(one)}{passed}"
+    if one.rule == "reassignment leader election":
+        target = listed(view.target)
+        return f"the reassignment to {target} ended, and {led_before} does not stay leader{passed}"
+    if one.rule:
+        return f"{_why_then(history, one, led_before)}; {_how(one)}{passed}"
+    if one.writer:
+        return f"{one.writer} wrote so, and no rule of this log's fold explains it"
+    return "it was found so in ZooKeeper, written by somebody else"
+
+
+def _why_preferred(one: StateWritten) -> str:
+    if one.because is not None and one.because.procedure == _REBALANCE:
+        return "auto.leader.rebalance.enable looked after leaders that are not"
+    asked = one.because.text if one.because is not None else ""
+    return asked or "an election was asked for"
+
+
+def _how(one: StateWritten) -> str:
+    if one.code == "unclean leader":
+        began = one.because.procedure if one.because is not None else ""
+        allowed = "as was asked for" if began == _ASKED else "which the topic's settings allow"
+        return (
+            f"nobody in sync was online, so by an unclean election, {allowed}, "
+            f"{one.after.leader} leads as the first replica that was online"
+        )
+    return f"{one.after.leader} is the first replica that was online and in sync"
+
+
+def _why_then(history: History, one: StateWritten, led_before: int) -> str:
+    """What made an election needed, or possible."""
+    began = one.because.procedure if one.because is not None else ""
+    if began in _UNCLEAN_ENABLED:
+        return "unclean leader election was enabled"
+    if began == _ASKED:
+        return "somebody asked for an election"
+    was_led = one.before is not None and one.before.leader != NOBODY
+    lost = why_lost(history, led_before, one.seq) if led_before != NOBODY else ""
+    if was_led and lost:
+        return f"{lost}, and it was the leader"
+    came = _came_last(history, one.after.leader, one.seq)
+    if not was_led and came is not None:
+        return f"it had no leader, and {sentence(came)} (event {came.seq})"
+    return lost or f"rule {one.rule}"
+
+
+def _came_last(history: History, broker: int, until: int) -> BrokerChanged | None:
+    came = (
+        one
+        for one in history.facts
+        if isinstance(one, BrokerChanged) and one.what == "registered" and one.broker == broker
+    )
+    return last(came, BrokerChanged, until)
+
+
+def _led_before(chosen: list[StateWritten]) -> int:
+    for one in reversed(chosen):
+        if one.before is not None and one.before.leader != NOBODY:
+            return one.before.leader
+    return NOBODY
+
+
+def _out_of_isr(history: History, view: PartitionView) -> list[str]:
+    return [
+        f"{why_out_of_isr(history, view, one)}." for one in view.replicas if one not in view.isr
+    ]
+
+
+def _moves(history: History, view: PartitionView) -> str:
+    live = {one.id: one for one in history.cluster.brokers}
+    lacking = lacking_replicas(view, live)
+    waits = joined(f"{broker} ({why})" for broker, why in lacking.items()) or "nobody any more"
+    begun = last(history.facts, AssignmentWritten)
+    since = f" since event {begun.seq}" if begun is not None else ""
+    return (
+        f"It is being reassigned to {listed(view.target)}{since} and waits for {waits}: "
+        f"--reassignment {view.name} tells more."
+    )

@@ -1,0 +1,87 @@
+"""Why did a controller resign, why was it elected?"""
+
+from typing import Final
+
+from replay.inspect.cluster import NOBODY
+from replay.why.answers.finding import Reply, at, last
+from replay.why.facts import AnyFact, RoleChanged, Told
+from replay.why.history import History
+
+_SESSION: Final = "session"
+_LOST: Final = "is lost"
+_NS: Final = 1_000_000_000
+
+
+def about_term(history: History) -> Reply:
+    """The answer about the term that is asked about, else about the last one."""
+    roles = [one for one in history.facts if isinstance(one, RoleChanged)]
+    elections = [one for one in roles if one.code == "elected"]
+    wanted = history.subject.term
+    if wanted is None and elections:
+        wanted = elections[-1].epoch
+    begun = next((one for one in elections if one.epoch == wanted), None)
+    ended = next((one for one in roles if one.code == "resigned" and one.epoch == wanted), None)
+    if begun is None and ended is None:
+        return Reply(_nobody(history, roles), [*roles])
+    facts = _facts(history, begun, ended)
+    who = (ended or begun or roles[0]).broker
+    if ended is not None:
+        first = f"Term {wanted} of broker {who} ended at {at(ended)}: {_why(history, ended)}."
+        if begun is not None:
+            first += f" It had begun at {at(begun)}."
+        return Reply(first, facts)
+    assert begun is not None, "one of the two is there"
+    why = _why_elected(roles, begun)
+    first = f"Broker {who} is controller of term {wanted} since {at(begun)}{why}."
+    return Reply(first, facts)
+
+
+def _why_elected(roles: list[RoleChanged], begun: RoleChanged) -> str:
+    before = [one for one in roles if one.code == "resigned" and one.seq <= begun.seq]
+    why = f": {begun.because.text}" if begun.because is not None and begun.because.text else ""
+    if not before:
+        return why
+    one = before[-1]
+    between = ", and somebody else had held the role since" if begun.epoch > one.epoch + 1 else ""
+    return (
+        f"{why}; term {one.epoch} of broker {one.broker} had ended at event {one.seq}: {one.text}"
+        f"{between}"
+    )
+
+
+def _nobody(history: History, roles: list[RoleChanged]) -> str:
+    wanted = history.subject.term
+    holder = history.cluster.controller
+    if wanted is not None and wanted != holder.epoch:
+        return f"This log knows no term {wanted} up to event {history.cluster.seq}."
+    if holder.broker != NOBODY:
+        return f"Broker {holder.broker} is controller of term {holder.epoch} since before this log."
+    found = last(roles, RoleChanged)
+    if found is None:
+        return "Nobody has been controller in this log."
+    return f"Nobody this log tells of is controller: at {at(found)} {found.text}."
+
+
+def _why(history: History, ended: RoleChanged) -> str:
+    why = ended.text
+    if ended.because is not None and ended.because.text and ended.because.text != ended.text:
+        why += f" (event {ended.because.seq}: {ended.because.text})"
+    session = [one for one in history.facts if isinstance(one, Told) and one.code == _SESSION]
+    its_end = next((one for one in session if one.seq == ended.seq), None)
+    if its_end is not None and its_end.text.startswith(why):
+        why = its_end.text
+    before = last(session, Told, ended.seq - 1)
+    if before is not None and _LOST in before.text:
+        seconds = (ended.wall_ns - before.wall_ns) / _NS
+        why += f"; at event {before.seq}, {seconds:.1f} s before, {before.text}"
+    return why
+
+
+def _facts(history: History, begun: RoleChanged | None, ended: RoleChanged | None) -> list[AnyFact]:
+    first = begun.seq if begun is not None else 0
+    until = ended.seq if ended is not None else history.cluster.seq
+    return [
+        one
+        for one in history.facts
+        if first <= one.seq <= until and isinstance(one, RoleChanged | Told)
+    ]

@@ -1,0 +1,93 @@
+"""Why is a topic's deletion stuck, which of its partitions are not well?"""
+
+from replay.inspect.cluster import DeletionView, TopicView
+from replay.why.answers.finding import Reply, at, last, why_lost
+from replay.why.events_in_words import listed
+from replay.why.facts import AnyFact, BrokerChanged, TopicChanged
+from replay.why.history import History
+from replay.why.words import joined, sentence
+
+
+def about_topic(history: History) -> Reply:
+    """The answer about the topic that is asked about."""
+    name = history.subject.topic
+    assert name is not None, "a topic is asked about"
+    view = history.cluster.topic(name)
+    deletion = next((one for one in history.cluster.deletions if one.topic == name), None)
+    facts = _facts(history, view, name)
+    if deletion is not None:
+        return Reply(_deletion(history, deletion), facts)
+    if view is None:
+        changed = last(facts, TopicChanged)
+        told = f" at {at(changed)}: {sentence(changed)}" if changed is not None else ""
+        return Reply(f"There is no topic {name} any more{told}.", facts)
+    return Reply(_partitions(view), facts)
+
+
+def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]:
+    on = {broker for one in view.partitions for broker in one.replicas} if view else set()
+    found: list[AnyFact] = []
+    for one in history.facts:
+        if isinstance(one, BrokerChanged):
+            keeps = one.broker in on
+        elif isinstance(one, TopicChanged):
+            keeps = one.topic == name
+        else:
+            keeps = hasattr(one, "partition") or getattr(one, "subject", "").startswith(name)
+        if keeps:
+            found.append(one)
+    return found
+
+
+def _deletion(history: History, deletion: DeletionView) -> str:
+    name = deletion.topic
+    of_topic = (one for one in history.facts if isinstance(one, TopicChanged) and one.topic == name)
+    changed = last(of_topic, TopicChanged)
+    since = f" since {at(changed)}" if changed is not None else ""
+    if deletion.offline_brokers:
+        lost = joined(_absent(history, one) for one in deletion.offline_brokers)
+        return f"The deletion of {name} is stuck{since}: replicas of it are on {lost}."
+    moving = [one.partition for one in history.cluster.reassignments if _is_of(one.partition, name)]
+    if moving:
+        return f"The deletion of {name} waits{since}: {joined(moving)} is being reassigned."
+    why = f": {changed.text}" if changed is not None and deletion.status == "waits" else ""
+    return f"The deletion of {name} is {_status(deletion)}{since}{why}."
+
+
+def _status(deletion: DeletionView) -> str:
+    waiting = "waiting" if deletion.status == "waits" else deletion.status
+    return (
+        f"{waiting}: brokers have not deleted all its replicas yet"
+        if waiting == "under way"
+        else waiting
+    )
+
+
+def _absent(history: History, broker: int) -> str:
+    lost = why_lost(history, broker)
+    return f"broker {broker}, which is not online" + (f": {lost}" if lost else "")
+
+
+def _is_of(partition: str, topic: str) -> bool:
+    return partition.rpartition("-")[0] == topic
+
+
+def _partitions(view: TopicView) -> str:
+    offline = [one.name for one in view.partitions if one.status == "offline"]
+    new = [one.name for one in view.partitions if one.status == "new"]
+    short = [
+        f"{one.name} (lacks {listed([id for id in one.replicas if id not in one.isr])})"
+        for one in view.partitions
+        if one.status == "online" and any(id not in one.isr for id in one.replicas)
+    ]
+    head = f"{view.name} has {len(view.partitions)} partitions"
+    parts = []
+    if offline:
+        parts.append(f"{joined(offline)} {'is' if len(offline) == 1 else 'are'} offline")
+    if new:
+        parts.append(f"{joined(new)} never had a leader")
+    if short:
+        parts.append(f"not all in sync: {joined(short)}")
+    if not parts:
+        return f"{head}, all online and in sync."
+    return f"{head}: {'; '.join(parts)}. --partition tells why."

@@ -1,0 +1,50 @@
+"""Asking a log of either kind."""
+
+from replay.errors import ReplayError
+from replay.inspect.selecting import demand
+from replay.opened import OpenedLog
+from replay.why import imported, recorded
+from replay.why.answers.answer import Answer, answer
+from replay.why.events_in_words import listed
+from replay.why.facts import BrokerChanged, TopicChanged
+from replay.why.history import History
+from replay.why.recorded import Advance
+from replay.why.subject import Subject
+from replay.world_log.reading import World
+
+
+def ask(log: OpenedLog, subject: Subject, seq: int, advance: Advance = lambda *_: None) -> Answer:
+    """Why the subject is as it is after event `seq`.
+
+    Raises ReplayError where there is no such topic or partition then, and LogError.
+    """
+    if isinstance(log, World):
+        history = imported.history_of(log, subject, seq, advance)
+    else:
+        history = recorded.history_of(log, subject, seq, advance)
+    _demand_subject(history)
+    return answer(history)
+
+
+def _demand_broker(history: History, broker: int) -> None:
+    cluster = history.cluster
+    is_replica = any(broker in one.replicas for one in cluster.partitions())
+    told = any(isinstance(one, BrokerChanged) and one.broker == broker for one in history.facts)
+    if cluster.broker(broker) is None and not is_replica and not told:
+        known = listed([one.id for one in cluster.brokers])
+        raise ReplayError(f"no broker {broker} by event {cluster.seq}; registered are {known}")
+
+
+def _demand_subject(history: History) -> None:
+    subject = history.subject
+    if subject.topic is None:
+        if subject.broker is not None:
+            _demand_broker(history, subject.broker)
+        return
+    told = (one for one in history.facts if isinstance(one, TopicChanged))
+    is_gone = history.cluster.topic(subject.topic) is None
+    if is_gone and any(one.topic == subject.topic for one in told):
+        # It was there, or somebody asked for it: the answer tells what became of it.
+        history.subject = Subject(topic=subject.topic)
+        return
+    demand(history.cluster, subject.topic, subject.partition)

@@ -1,0 +1,80 @@
+"""Follows the fold beside a session of a stock controller (replay.agreement)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from controller.core import znodes
+from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
+from controller.core.triggers import ApiCall, Trigger
+from replay.agreement.stock_controller import StockController
+from replay.inspect.of_context import name_of
+from replay.why.events_in_words import request_in_words
+from replay.why.facts import AnyFact, Because
+from replay.why.following import Following, choice_of
+from replay.why.subject import Subject
+
+_NS: Final = 1_000_000
+
+
+class Decided(Struct, frozen=True):
+    """A write that the fold came to, when the log was at record `seq`."""
+
+    seq: int
+    path: str
+    data: bytes
+    rule: str
+    choice: Choice | None
+    because: Because | None
+
+
+class Notes(list[Any]):
+    """What was noted; immutable values, which a copy of the fold shares."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Notes:
+        return Notes(self)
+
+
+class Beside(Following):
+    """The facts and the writes of one fold."""
+
+    def __init__(self, stock: StockController, subject: Subject) -> None:
+        super().__init__(stock.fold.controller, subject)
+        self._beside = stock.fold
+        self.facts = Notes()
+        self.decided: list[Decided] = Notes()
+        stock.fold.controller.follower = self
+
+    def begins(self, trigger: Trigger) -> None:
+        self.at(self._beside.seq, self._beside.now_ms * _NS)
+        super().begins(trigger)
+
+    def _just_now(self, trigger: Trigger) -> Because:
+        is_call = isinstance(trigger, ApiCall)
+        text = request_in_words(trigger.request, self.topic_name) if is_call else ""  # type: ignore[union-attr]
+        return Because(self._beside.seq, text, name_of(trigger))
+
+    def issues(self, issued: Issued) -> None:
+        self.at(self._beside.seq, self._beside.now_ms * _NS)
+        super().issues(issued)
+        command = issued.command
+        if not isinstance(command, WriteZnodes | WriteAtomically):
+            return
+        for _, one in self._wanted(command.operations):
+            key = znodes.state_of(one.path)
+            self.decided.append(
+                Decided(
+                    self._beside.seq,
+                    one.path,
+                    one.data,
+                    issued.reason.rule,
+                    choice_of(issued, *key) if key is not None else None,
+                    self.because,
+                )
+            )
+
+    def add(self, kind: type[AnyFact], **fields: object) -> None:
+        self.at(self._beside.seq, self._beside.now_ms * _NS)
+        super().add(kind, **fields)

@@ -1,0 +1,331 @@
+"""Notes what a fold decides about a subject, while it works."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from controller.core import request_znodes, znodes
+from controller.core.commands import (
+    AnswerAlterPartition,
+    AnswerAlterPartitionReassignments,
+    Choice,
+    CommandId,
+    Issued,
+    Notice,
+    ReadZnodes,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.controller import Controller
+from controller.core.election import Elected
+from controller.core.errors import ZnodeError
+from controller.core.events import (
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReceived,
+    ControlledShutdownReceived,
+    ZnodesRead,
+    ZnodesWritten,
+)
+from controller.core.follower import Follower
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    SESSION_EXPIRED,
+    SetData,
+    WriteOperation,
+)
+from controller.core.operations import Create as CreateZnode
+from controller.core.state import Partition
+from controller.core.triggers import ApiCall, Trigger
+from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
+from replay.inspect.of_context import name_of
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    Because,
+    BrokerChanged,
+    IsrAsked,
+    LeftAsItIs,
+    NoLeader,
+    ReassignmentAsked,
+    RoleChanged,
+    StateWritten,
+    Told,
+    TopicChanged,
+    WriteRefused,
+)
+from replay.why.notices import BROKERS, ROLE, TOPICS, is_about
+from replay.why.subject import Subject
+
+_API: Final = "AlterPartitionReassignments"
+_TAKE_UP: Final = ("ZkPartitionReassignment", "Startup", "Reelect", "ControllerChange")
+
+
+class Following(Follower):
+    """The facts of one fold. `at` tells it where the log is, `because` what began the procedure
+    that runs: whoever drives the fold sets both."""
+
+    def __init__(self, controller: Controller, subject: Subject) -> None:
+        self.controller = controller
+        self.subject = subject
+        self.facts: list[AnyFact] = []
+        self.seq = self.wall_ns = 0
+        self.trigger: Trigger | None = None
+        self.because: Because | None = None
+        self.last_issued: Issued | None = None
+        self.begun_by: Callable[[Trigger], Because] = self._just_now
+        self.states: dict[tuple[str, int], LeaderAndIsr] = {}
+        self.assignments: dict[tuple[str, int], Assignment] = {}
+        self._asked: dict[CommandId, Issued] = {}
+
+    def at(self, seq: int, wall_ns: int) -> None:
+        """The log has come to an event."""
+        self.seq, self.wall_ns = seq, wall_ns
+
+    def _just_now(self, trigger: Trigger) -> Because:
+        return Because(self.seq, "", name_of(trigger))
+
+    def topic_name(self, id: str) -> str:
+        """The topic whose id a request gives in hex; the id itself if it is not known."""
+        found = self.controller.context.topics_by_id.get(bytes.fromhex(id))
+        return found.name if found is not None else id
+
+    # What the fold does
+
+    def begins(self, trigger: Trigger) -> None:
+        self._asked.clear()
+        self.trigger = trigger
+        self.because = self.begun_by(trigger)
+        if isinstance(trigger, ApiCall) and isinstance(trigger.request, ControlledShutdownReceived):
+            broker = trigger.request.broker
+            self.add(BrokerChanged, broker=broker, what="shutting down", text="it wants to stop")
+
+    def ends(self) -> None:
+        self.trigger = self.because = None
+
+    def elects(
+        self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
+    ) -> None:
+        if elected.leader == NO_LEADER and self.subject.wants(*partition.key):
+            if self.subject.topic is None and self.subject.broker not in partition.replicas:
+                return
+            self.add(
+                NoLeader,
+                partition=repr(partition),
+                rule=rule,
+                isr=current.isr,
+                passed_over=elected.passed_over,
+            )
+
+    def fails(self, partition: Partition, code: str, text: str) -> None:
+        if code == "no_leader_elected" and text.startswith("no replica can lead"):
+            return
+        if self.subject.topic is not None and self.subject.wants(*partition.key):
+            self.add(LeftAsItIs, partition=repr(partition), code=code, text=text)
+
+    def issues(self, issued: Issued) -> None:
+        self.last_issued = issued
+        match issued.command:
+            case Notice() as notice:
+                self._tell(notice)
+            case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
+                if any(True for _ in self._wanted(operations)):
+                    self._asked[issued.id] = issued
+            case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)):
+                self._asked[issued.id] = issued
+            case AnswerAlterPartition() as answer:
+                self._answered_isr(answer)
+            case AnswerAlterPartitionReassignments() as answer:
+                self._answered_reassignment(answer)
+            case _:
+                pass
+
+    # What comes of it
+
+    def hears(self, outcome: ZnodesRead | ZnodesWritten) -> None:
+        """The outcome of a command is about to be folded."""
+        asked = self._asked.get(outcome.command)
+        if asked is None:
+            return
+        if isinstance(outcome, ZnodesRead):
+            self._read(outcome)
+            return
+        command = asked.command
+        assert isinstance(command, WriteZnodes | WriteAtomically), "only writes are written"
+        end = outcome.offset + len(outcome.errors)
+        for place, operation in self._wanted(command.operations):
+            if outcome.offset <= place < end:
+                error = outcome.errors[place - outcome.offset]
+                version = outcome.versions[place - outcome.offset]
+                self._written(asked, operation, error, version)
+
+    def _wanted(
+        self, operations: Sequence[WriteOperation]
+    ) -> Iterator[tuple[int, SetData | CreateZnode]]:
+        for place, one in enumerate(operations):
+            if isinstance(one, SetData | CreateZnode) and self.wants_path(one.path):
+                yield place, one
+
+    def wants_path(self, path: str) -> bool:
+        """Whether a znode is one of the subject's: a state, or the assignment of a topic."""
+        if not path.startswith(znodes.TOPICS):
+            return False
+        subject = self.subject
+        if subject.topic is not None and path == znodes.topic_path(subject.topic):
+            return True
+        found = znodes.state_of(path)
+        return found is not None and subject.wants(*found)
+
+    def _written(
+        self, asked: Issued, operation: SetData | CreateZnode, error: int, version: int
+    ) -> None:
+        name = f"{asked.id.cause}.{asked.id.ordinal}"
+        rule = asked.reason.rule
+        if error in (CONNECTION_LOSS, SESSION_EXPIRED, RUNTIME_INCONSISTENCY):
+            return
+        if error != OK:
+            self.add(WriteRefused, path=operation.path, rule=rule, error=error, command=name)
+            return
+        key = znodes.state_of(operation.path)
+        if key is None:
+            self._assigned(asked, operation, name)
+            return
+        try:
+            after = znodes.read_state(operation.path, operation.data, version)
+        except ZnodeError:
+            return
+        partition = self.controller.context.find(*key)
+        before = partition.leadership if partition is not None else None
+        self.states[key] = after
+        if self.subject.wants_state(before, after):
+            choice = choice_of(asked, *key)
+            self.add(
+                StateWritten,
+                partition=f"{key[0]}-{key[1]}",
+                before=before,
+                after=after,
+                rule=rule,
+                code=choice.code if choice else "",
+                passed_over=choice.passed_over if choice else (),
+                command=name,
+                writer=f"broker {self.controller.configuration.broker_id}",
+            )
+
+    def _assigned(self, asked: Issued, operation: SetData | CreateZnode, name: str) -> None:
+        topic = operation.path.rpartition("/")[2]
+        try:
+            content = znodes.read_topic(topic, operation.data)
+        except ZnodeError:
+            return
+        for choice in asked.reason.choices:
+            after = content.assignments.get(choice.partition)
+            if after is not None and self.subject.wants(topic, choice.partition):
+                key = (topic, choice.partition)
+                before = self.assignments.get(key, NO_ASSIGNMENT)
+                if before == after:
+                    continue
+                self.assignments[key] = after
+                self.add(
+                    AssignmentWritten,
+                    partition=f"{topic}-{choice.partition}",
+                    before=before,
+                    after=after,
+                    rule=asked.reason.rule,
+                    command=name,
+                    writer=f"broker {self.controller.configuration.broker_id}",
+                )
+
+    def _read(self, outcome: ZnodesRead) -> None:
+        """The request that stands in /admin/reassign_partitions; who takes an entry out of it
+        reads it, too."""
+        is_taken_up = self.because is not None and self.because.procedure in _TAKE_UP
+        if outcome.errors[0] != OK or not is_taken_up:
+            return
+        try:
+            entries = request_znodes.read_reassignments(outcome.data[0])
+        except ZnodeError:
+            return
+        for (topic, number), target in entries.items():
+            if self.subject.topic is not None and self.subject.wants(topic, number):
+                self.add(
+                    ReassignmentAsked,
+                    partition=f"{topic}-{number}",
+                    target=target,
+                    via=znodes.REASSIGN_PARTITIONS,
+                )
+
+    # What is answered and told
+
+    def _answered_isr(self, answer: AnswerAlterPartition) -> None:
+        request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
+        if not isinstance(request, AlterPartitionReceived) or self.subject.topic is None:
+            return
+        errors = {(one.topic, one.topic_id, one.partition): one.error for one in answer.partitions}
+        for one in request.partitions:
+            topic_id = bytes.fromhex(one.topic) if request.version > 1 else None
+            name = self.topic_name(one.topic) if topic_id is not None else one.topic
+            if self.subject.wants(name, one.partition):
+                key = ("" if topic_id is not None else one.topic, topic_id, one.partition)
+                self.add(
+                    IsrAsked,
+                    partition=f"{name}-{one.partition}",
+                    broker=request.broker,
+                    isr=one.isr,
+                    error=answer.error or errors.get(key, 0),
+                )
+
+    def _answered_reassignment(self, answer: AnswerAlterPartitionReassignments) -> None:
+        request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
+        if not isinstance(request, AlterPartitionReassignmentsReceived):
+            return
+        answered = {(one.topic, one.partition): one for one in answer.partitions}
+        for one in request.partitions:
+            if self.subject.topic is not None and self.subject.wants(one.topic, one.partition):
+                found = answered.get((one.topic, one.partition))
+                self.add(
+                    ReassignmentAsked,
+                    partition=f"{one.topic}-{one.partition}",
+                    target=one.replicas,
+                    via=_API,
+                    error=answer.error or (found.error if found else 0),
+                    message=found.message if found else "",
+                )
+
+    def _tell(self, notice: Notice) -> None:
+        broker = self.controller.configuration.broker_id
+        if notice.code in BROKERS:
+            number = int(notice.subject.removeprefix("broker "))
+            what = BROKERS[notice.code]
+            text = notice.text if what == "log directory failed" else ""
+            self.add(BrokerChanged, broker=number, what=what, text=text)
+        elif notice.code in ROLE:
+            self.add(RoleChanged, code=notice.code, broker=broker, text=notice.text)
+        elif notice.code in TOPICS:
+            topic = notice.subject.rpartition("/")[2]
+            self.add(TopicChanged, code=notice.code, topic=topic, text=notice.text)
+        elif is_about(notice, self.subject):
+            self.add(
+                Told,
+                level=notice.level,
+                code=notice.code,
+                subject=notice.subject,
+                text=notice.text,
+            )
+
+    def add(self, kind: type[AnyFact], **fields: object) -> None:
+        """Note something that has just happened."""
+        self.facts.append(
+            kind(
+                seq=self.seq,
+                wall_ns=self.wall_ns,
+                epoch=self.controller.context.epoch,
+                because=self.because,
+                **fields,  # type: ignore[arg-type]
+            )
+        )
+
+
+def choice_of(issued: Issued, topic: str, number: int) -> Choice | None:
+    """What a command's reason says of a partition."""
+    found = (one for one in issued.reason.choices if (one.topic, one.partition) == (topic, number))
+    return next(found, None)

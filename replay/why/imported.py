@@ -1,0 +1,167 @@
+"""The history of a subject in an imported log: what ZooKeeper shows that was done, and why, as far
+as the fold beside the cluster's own controllers decides the same (replay.agreement)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec import structs
+
+from controller.core import znodes
+from eventstore.records import EventRecord
+from replay.agreement.comparison import agreeing_on, told
+from replay.agreement.stock_controller import StockController
+from replay.agreement.verdicts import Judgement
+from replay.inspect.of_znodes import cluster_of
+from replay.times import iso_time
+from replay.why.beside import Beside, Decided
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    IsrAsked,
+    LeftAsItIs,
+    NoLeader,
+    ReassignmentAsked,
+    StateWritten,
+    Told,
+    TopicChanged,
+)
+from replay.why.history import History
+from replay.why.subject import Subject
+from replay.why.znode_history import ZnodeHistory
+from replay.world_log.events import WorldEvent
+from replay.world_log.reading import World, open_world
+from replay.zookeeper_log.transactions import Transaction
+
+Advance = Callable[[str, int, int], None]
+_OF_FOLD: Final = (NoLeader, LeftAsItIs, Told, TopicChanged, IsrAsked, ReassignmentAsked)
+_BY_API: Final = "AlterPartitionReassignments"
+_SEEN_BY_FOLD: Final = ("shutting down", "log directory failed")
+
+
+def history_of(world: World, subject: Subject, seq: int, advance: Advance) -> History:
+    """What is known up to record `seq`. Raises ReplayError, LogError."""
+    # A state is taken on in place: each walk begins with one of its own.
+    facts, history, time = _done(open_world(world.reader), subject, seq, advance)
+    followers = _decided(open_world(world.reader), subject, seq, advance)
+    notes: list[str] = []
+    explained = _Explained(followers)
+    facts = [explained.fact(one) for one in facts]
+    facts += [one for each in followers for one in each.follower.facts if _is_of_fold(one)]
+    facts.sort(key=lambda one: one.seq)
+    if not followers:
+        notes.append(
+            "The controller of this log's whole time had been elected before it begins: what was "
+            "done is known, by which rule is not."
+        )
+    return History(subject, cluster_of(history.view, seq, time), facts, notes)
+
+
+def _done(
+    world: World, subject: Subject, seq: int, advance: Advance
+) -> tuple[list[AnyFact], ZnodeHistory, str]:
+    history = ZnodeHistory(world, subject)
+    time = ""
+    for record, event in told(world, "reading transactions", seq, advance):
+        if record.seq > seq:
+            break
+        time = iso_time(record.wall_ns)
+        if isinstance(event, Transaction):
+            history.take(record, event)
+    return history.facts, history, time
+
+
+class _Followed:
+    """A session of a stock controller, with who follows its fold."""
+
+    def __init__(self, stock: StockController, subject: Subject) -> None:
+        self.stock = stock
+        Beside(stock, subject)
+
+    @property
+    def follower(self) -> Beside:
+        """That of the order of events that was found to be right."""
+        found = self.stock.fold.controller.follower
+        assert isinstance(found, Beside), "it was put there"
+        return found
+
+
+def _decided(world: World, subject: Subject, seq: int, advance: Advance) -> list[_Followed]:
+    followed: list[_Followed] = []
+    agreeing = agreeing_on(
+        world,
+        world.reader.last_seq,
+        "kafka",
+        None,
+        advance,
+        lambda one: followed.append(_Followed(one, subject)),
+    )
+    agreeing.run(_until(told(world, "deriving decisions", seq, advance), seq))
+    return followed
+
+
+def _until(
+    records: Iterator[tuple[EventRecord, WorldEvent]], seq: int
+) -> Iterator[tuple[EventRecord, WorldEvent]]:
+    for record, event in records:
+        if record.seq > seq:
+            return
+        yield record, event
+
+
+def _is_of_fold(fact: AnyFact) -> bool:
+    """What no transaction shows. What a znode asks for, transactions show."""
+    if isinstance(fact, BrokerChanged):
+        return fact.what in _SEEN_BY_FOLD
+    if isinstance(fact, ReassignmentAsked):
+        return fact.via == _BY_API
+    if isinstance(fact, TopicChanged):
+        return fact.code != "topic_deleted"
+    return isinstance(fact, _OF_FOLD)
+
+
+class _Explained:
+    """Finds for what was written the rule by which the fold wrote the same."""
+
+    def __init__(self, followed: list[_Followed]) -> None:
+        self._judged: dict[int, Judgement] = {}
+        self._decided: dict[tuple[int, str], list[Decided]] = defaultdict(list)
+        for one in followed:
+            for judgement in one.stock.judgements:
+                if judgement.verdict in ("agreed", "differs"):
+                    self._judged[judgement.seq] = judgement
+            for decided in one.follower.decided:
+                self._decided[one.stock.session, decided.path].append(decided)
+        self._session_of = {
+            judgement.seq: one.stock.session
+            for one in followed
+            for judgement in one.stock.judgements
+        }
+
+    def fact(self, fact: AnyFact) -> AnyFact:
+        """A write with its rule, if there is one that explains it."""
+        if not isinstance(fact, StateWritten | AssignmentWritten):
+            return fact
+        judgement = self._judged.get(fact.seq)
+        if judgement is None:
+            return fact
+        topic, _, number = fact.partition.rpartition("-")
+        is_state = isinstance(fact, StateWritten)
+        path = znodes.state_path(topic, int(number)) if is_state else znodes.topic_path(topic)
+        session = self._session_of[fact.seq]
+        fitting = [one for one in self._decided[session, path] if one.seq <= fact.seq]
+        if not fitting:
+            return fact
+        decided = fitting[-1]
+        rule = decided.rule if judgement.verdict == "agreed" else f"{decided.rule} (differently)"
+        if isinstance(fact, AssignmentWritten):
+            return structs.replace(fact, rule=rule, because=decided.because)
+        choice = decided.choice
+        return structs.replace(
+            fact,
+            rule=rule,
+            because=decided.because,
+            code=choice.code if choice else "",
+            passed_over=choice.passed_over if choice else (),
+        )

@@ -1,0 +1,158 @@
+"""Facts in plain sentences."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
+from replay.why.error_names import error_name, zookeeper_error_name
+from replay.why.events_in_words import listed
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    IsrAsked,
+    LeftAsItIs,
+    NoLeader,
+    PassedOver,
+    ReassignmentAsked,
+    RoleChanged,
+    StateWritten,
+    Told,
+    TopicChanged,
+    WriteRefused,
+)
+
+_BROKERS: Final = {
+    "registered": "broker {0} has registered",
+    "gone": "the registration of broker {0} is gone",
+    "bounced": "broker {0} has registered anew, so it restarted",
+    "shutting down": "broker {0} asked for a controlled shutdown",
+    "log directory failed": "a log directory of broker {0} has failed",
+}
+_TOPICS: Final = {
+    "topic_deletion_started": "the deletion of {0} begins",
+    "topic_deletion_waits": "the deletion of {0} waits: {1}",
+    "topic_deleted": "{0} is deleted: {1}",
+    "topic_not_deleted": "the znodes of {0} are not deleted: {1}",
+    "deletion_refused": "the deletion of {0} is refused: {1}",
+    "topic_deletion_asked": "the deletion of {0} is asked for: {1}",
+    "topic_created": "{0} is created: {1}",
+}
+
+
+def sentence(fact: AnyFact) -> str:
+    """What happened, without when and why."""
+    match fact:
+        case StateWritten():
+            return _state_written(fact)
+        case NoLeader(partition=partition, rule=rule, passed_over=passed_over, isr=isr):
+            return (
+                f"{rule} found no leader for {partition} (ISR {listed(isr)}): "
+                f"{passed_over_in_words(passed_over)}"
+            )
+        case LeftAsItIs(partition=partition, text=text):
+            return f"{partition} is left as it is: {text}"
+        case WriteRefused(path=path, error=error):
+            return f"ZooKeeper refused the write of {path}: {zookeeper_error_name(error)}"
+        case AssignmentWritten():
+            return _assignment_written(fact)
+        case IsrAsked(partition=partition, broker=broker, isr=isr, error=error):
+            verdict = f"refused with {error_name(error)}" if error else "accepted"
+            return f"leader {broker} asked for ISR {listed(isr)} of {partition}: {verdict}"
+        case ReassignmentAsked():
+            return _reassignment_asked(fact)
+        case BrokerChanged(broker=broker, what=what, text=text):
+            told = f", {text}" if text and what != "shutting down" else ""
+            return _BROKERS[what].format(broker) + told
+        case RoleChanged(code=code, broker=broker, text=text):
+            return f"broker {broker}: {code.replace('_', ' ')}: {text}"
+        case TopicChanged(code=code, topic=topic, text=text):
+            return _TOPICS.get(code, "{0}: {1}").format(topic, text)
+        case Told(subject=subject, text=text):
+            return f"{subject}: {text}"
+
+
+def _state_written(fact: StateWritten) -> str:
+    if not fact.rule:
+        who = f"{fact.writer} wrote it" if fact.writer else "found so in ZooKeeper"
+        if fact.writer == f"broker {fact.after.leader}":
+            who = "its leader wrote it"
+        return f"{fact.partition} {change(fact.before, fact.after)} ({who})"
+    return f"{fact.rule}: {fact.partition} {change(fact.before, fact.after)}"
+
+
+def change(before: LeaderAndIsr | None, after: LeaderAndIsr) -> str:
+    """What became other, and the new leader epoch."""
+    if before is None:
+        return f"{leader(after.leader)}, ISR {listed(after.isr)}, leader epoch {after.leader_epoch}"
+    parts = []
+    if before.leader != after.leader:
+        parts.append(f"leader {_id(before.leader)} -> {_id(after.leader)}")
+    else:
+        parts.append(f"still {leader(after.leader)}")
+    if before.isr != after.isr:
+        parts.append(f"ISR {listed(before.isr)} -> {listed(after.isr)}")
+    else:
+        parts.append(f"ISR {listed(after.isr)}")
+    parts.append(f"leader epoch {after.leader_epoch}")
+    return ", ".join(parts)
+
+
+def _assignment_written(fact: AssignmentWritten) -> str:
+    who = "" if fact.rule else f" by {fact.writer}" if fact.writer else " (found in ZooKeeper)"
+    head = f"{fact.rule}: " if fact.rule else ""
+    if not fact.before.replicas:
+        return f"{head}{fact.partition} has {assignment(fact.after)}{who}"
+    was = assignment(fact.before)
+    return f"{head}{fact.partition} goes from {was} to {assignment(fact.after)}{who}"
+
+
+def assignment(one: Assignment) -> str:
+    """Replicas, and those on their way in or out."""
+    parts = [f"replicas {listed(one.replicas)}"]
+    if one.adding:
+        parts.append(f"adding {listed(one.adding)}")
+    if one.removing:
+        parts.append(f"removing {listed(one.removing)}")
+    return ", ".join(parts)
+
+
+def _reassignment_asked(fact: ReassignmentAsked) -> str:
+    what = (
+        "to cancel its reassignment"
+        if fact.target is None
+        else f"for replicas {listed(fact.target)}"
+    )
+    head = f"{fact.partition}: somebody asked {what} ({fact.via})"
+    if not fact.error:
+        return head
+    told = f": {fact.message}" if fact.message else ""
+    return f"{head}, refused with {error_name(fact.error)}{told}"
+
+
+def leader(broker: int) -> str:
+    """Who leads."""
+    return "no leader" if broker == NO_LEADER else f"leader {broker}"
+
+
+def _id(broker: int) -> str:
+    return "none" if broker == NO_LEADER else str(broker)
+
+
+def passed_over_in_words(passed_over: PassedOver, chosen: int | None = None) -> str:
+    """Each candidate with its reason."""
+    told = [f"{broker} is {why}" for broker, why in passed_over if broker != chosen]
+    return ", ".join(told) or "nobody was passed over"
+
+
+def ended(text: str) -> str:
+    """A sentence with its full stop, which Kafka's messages have or have not."""
+    return f"{text.removesuffix('.')}."
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Texts as a list in a sentence."""
+    items = list(texts)
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,0 +1,197 @@
+"""What an imported log's transactions did to a subject, whoever decided it."""
+
+from collections.abc import Iterator
+
+from controller.core import request_znodes, znodes
+from controller.core.errors import ZnodeError
+from controller.core.values import NO_ASSIGNMENT, Assignment
+from eventstore.records import EventRecord
+from replay.agreement.znode_view import ZnodeView
+from replay.imports.terms import NOBODY, Terms
+from replay.inspect.of_znodes import state_of
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    ReassignmentAsked,
+    RoleChanged,
+    StateWritten,
+    TopicChanged,
+)
+from replay.why.subject import Subject
+from replay.world_log.reading import World
+from replay.zookeeper_log.transactions import (
+    CloseSession,
+    Create,
+    Delete,
+    Multi,
+    SetData,
+    Transaction,
+)
+
+_Operation = Create | SetData | Delete
+
+
+class ZnodeHistory:
+    """Follows the transactions; `facts` are those about the subject."""
+
+    def __init__(self, world: World, subject: Subject) -> None:
+        self.view = ZnodeView(world.state.tree, world.begun.chroot)
+        self.facts: list[AnyFact] = []
+        self.seq = self.wall_ns = 0
+        self._state = world.state
+        self._chroot = world.begun.chroot
+        self._subject = subject
+        self._terms = Terms(world.begun.chroot, world.state.tree)
+
+    def take(self, record: EventRecord, transaction: Transaction) -> None:
+        """Note what a transaction does, then do it."""
+        self.seq, self.wall_ns = record.seq, record.wall_ns
+        before = self._terms.current
+        who = self._who(transaction.session)
+        for one in self._operations(transaction):
+            self._operation(one, transaction, who)
+        self._terms.follow(transaction)
+        self._state.apply(transaction)
+        after = self._terms.current
+        if after is not None and after is not before:
+            text = f"controller of epoch {after.epoch}"
+            self._add(RoleChanged, code="elected", broker=after.broker, text=text)
+
+    def _operations(self, transaction: Transaction) -> Iterator[_Operation]:
+        content = transaction.content
+        if isinstance(content, Multi):
+            if not content.error:
+                for one in content.operations:
+                    if isinstance(one, Create | SetData | Delete):
+                        yield one
+        elif isinstance(content, CloseSession):
+            for path in self._state.tree.ephemerals(transaction.session):
+                yield Delete(path)
+        elif isinstance(content, Create | SetData | Delete):
+            yield content
+
+    def _operation(self, one: _Operation, transaction: Transaction, who: str) -> None:
+        path = self.view.in_kafka(one.path)
+        if path is None:
+            return
+        parent, _, name = path.rpartition("/")
+        if path == znodes.CONTROLLER and isinstance(one, Delete):
+            self._role_ends(transaction, who)
+        elif parent == znodes.BROKER_IDS and znodes.is_broker_id(name):
+            self._broker(int(name), one, transaction)
+        elif parent in (znodes.TOPICS, znodes.DELETE_TOPICS) and name == self._subject.topic:
+            self._topic(path, one, who)
+        elif path == znodes.REASSIGN_PARTITIONS and not isinstance(one, Delete):
+            self._request(one.data)
+        elif not isinstance(one, Delete) and (found := znodes.state_of(path)):
+            self._partition_state(path, found, one, who)
+
+    def _who(self, session: int) -> str:
+        broker = self._terms.broker_of(session, self._state.tree)
+        return f"session 0x{session & (2**64 - 1):x}" if broker == NOBODY else f"broker {broker}"
+
+    def _role_ends(self, transaction: Transaction, who: str) -> None:
+        term = self._terms.current
+        if term is None:
+            return
+        is_own = transaction.session == term.session
+        if isinstance(transaction.content, CloseSession):
+            how = "expired" if transaction.cxid == 0 else "was closed by the broker"
+            text = f"its ZooKeeper session {how}"
+        elif is_own:
+            text = "it gave the role up"
+        else:
+            text = f"{znodes.CONTROLLER} was deleted by {who}, not by the controller"
+        self._add(RoleChanged, code="resigned", broker=term.broker, text=text)
+
+    def _broker(self, broker: int, one: _Operation, transaction: Transaction) -> None:
+        if isinstance(one, SetData):
+            return
+        text = ""
+        if isinstance(one, Delete):
+            if not isinstance(transaction.content, CloseSession):
+                text = "its registration was deleted"
+            elif transaction.cxid == 0:
+                text = "its ZooKeeper session expired"
+            else:
+                text = "it closed its ZooKeeper session"
+        what = "gone" if isinstance(one, Delete) else "registered"
+        self._add(BrokerChanged, broker=broker, what=what, text=text)
+
+    def _topic(self, path: str, one: _Operation, who: str) -> None:
+        name = path.rpartition("/")[2]
+        if path.startswith(znodes.DELETE_TOPICS):
+            if isinstance(one, Create):
+                text = f"{who} created {path}"
+                self._add(TopicChanged, code="topic_deletion_asked", topic=name, text=text)
+            return
+        if isinstance(one, Delete):
+            self._add(TopicChanged, code="topic_deleted", topic=name, text=f"by {who}")
+            return
+        if isinstance(one, Create):
+            self._add(TopicChanged, code="topic_created", topic=name, text=f"by {who}")
+        self._assignments(name, one.data, who)
+
+    def _assignments(self, name: str, data: bytes | None, who: str) -> None:
+        before = self._assignments_now(name)
+        try:
+            after = znodes.read_topic(name, data).assignments
+        except ZnodeError:
+            return
+        for number, assignment in after.items():
+            was = before.get(number, NO_ASSIGNMENT)
+            if was != assignment and self._subject.wants(name, number):
+                self._add(
+                    AssignmentWritten,
+                    partition=f"{name}-{number}",
+                    before=was,
+                    after=assignment,
+                    writer=who,
+                )
+
+    def _assignments_now(self, name: str) -> dict[int, Assignment]:
+        znode = self.view.find(znodes.topic_path(name))
+        try:
+            return {} if znode is None else znodes.read_topic(name, znode.data).assignments
+        except ZnodeError:
+            return {}
+
+    def _request(self, data: bytes | None) -> None:
+        try:
+            entries = request_znodes.read_reassignments(data)
+        except ZnodeError:
+            return
+        for (topic, number), target in entries.items():
+            if self._subject.topic is not None and self._subject.wants(topic, number):
+                self._add(
+                    ReassignmentAsked,
+                    partition=f"{topic}-{number}",
+                    target=target,
+                    via=znodes.REASSIGN_PARTITIONS,
+                )
+
+    def _partition_state(
+        self, path: str, key: tuple[str, int], one: Create | SetData, who: str
+    ) -> None:
+        if not self._subject.wants(*key):
+            return
+        version = one.version if isinstance(one, SetData) else 0
+        before = state_of(self.view, *key)
+        try:
+            after = znodes.read_state(path, one.data, version)
+        except ZnodeError:
+            return
+        if self._subject.wants_state(before, after):
+            self._add(
+                StateWritten,
+                partition=f"{key[0]}-{key[1]}",
+                before=before,
+                after=after,
+                writer=who,
+            )
+
+    def _add(self, kind: type[AnyFact], **fields: object) -> None:
+        term = self._terms.current
+        epoch = term.epoch if term is not None else 0
+        self.facts.append(kind(seq=self.seq, wall_ns=self.wall_ns, epoch=epoch, **fields))  # type: ignore[arg-type]

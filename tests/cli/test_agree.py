@@ -1,0 +1,238 @@
+"""`refold agree` as a user meets it: what is printed, and the exit code."""
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from controller.cli.main import app
+from eventstore.writer import LogWriter
+from replay.imports.importing import Selection, import_source
+from tests.cli.test_log import refold
+from tests.eventstore.samples import event, header
+from tests.replay.zookeeper_log.samples import RECORDING
+from tools.zookeeper_log.corrupting import Corruption, corrupt
+
+CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
+FIELDS = {
+    "decisions",
+    "agreed",
+    "differs",
+    "missing",
+    "extra",
+    "explained",
+    "warm",
+    "inputs",
+    "by_kind",
+    "requests",
+    "divergences",
+}
+"""Those that are promised; what is there besides."""
+MORE = {"unjudged"}
+OF_ALL = {"source", "settings", "notes"}
+TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("recording")
+    with tarfile.open(CRASH) as tar:
+        tar.extractall(made, filter="data")
+    return made / "broker-crash-2"
+
+
+@pytest.fixture(scope="module")
+def log(folder: Path) -> Path:
+    made = folder.with_name("log")
+    import_source(folder, made, Selection())
+    return made
+
+
+@pytest.fixture(scope="module")
+def corrupted(folder: Path) -> tuple[Path, Corruption]:
+    """A copy in which a leader is another."""
+    copy = folder.with_name("copy")
+    return copy, corrupt(folder, copy, 3, ["leader"])
+
+
+def agree(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["agree", *map(str, arguments)])
+
+
+def as_json(*arguments: str | Path) -> dict[str, Any]:
+    result = agree(*arguments, "--json")
+    assert result.stderr == ""
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_json_has_the_fields_that_are_promised(log: Path) -> None:
+    result = as_json(log)
+    assert result.keys() == FIELDS | MORE | OF_ALL
+    assert result["requests"].keys() == FIELDS - {"requests", "divergences"} | MORE
+    for side in (result, result["requests"]):
+        assert side["decisions"] == side["agreed"] > 100
+        assert (side["differs"], side["missing"], side["extra"], side["explained"]) == (0, 0, 0, [])
+        assert (side["warm"], side["inputs"]) == (0, 0)
+        assert all(one.keys() == TALLY for one in side["by_kind"].values())
+        assert sum(one["agreed"] for one in side["by_kind"].values()) == side["agreed"]
+    assert result["divergences"] == []
+    assert result["source"] == str(log)
+
+
+def test_divergence_in_json_has_both_sides_the_cause_and_what_stood_before(
+    corrupted: tuple[Path, Corruption],
+) -> None:
+    copy, told = corrupted
+    result = as_json(copy)
+    [at, *_] = [one for one in result["divergences"] if one["zxid"] == told.zxid]
+    assert (at["subject"], at["verdict"], at["kind"]) == ("decision", "differs", "partition_state")
+    assert at["paths"] == [told.path]
+    [difference] = at["differences"]
+    before, after = (json.loads(one or "")["leader"] for one in (told.before, told.after))
+    assert difference == f"{told.path}: leader {before}, Kafka {after}"
+    assert at["cause"]
+    assert at["between"]
+    assert at["explained"] == ""
+    assert result["differs"] + result["missing"] + result["extra"] > 0
+
+
+@pytest.mark.parametrize("kind", ["log", "folder", "archive"])
+def test_log_and_source_give_the_same(kind: str, log: Path, folder: Path) -> None:
+    sources = {"log": log, "folder": folder, "archive": CRASH}
+    result = as_json(sources[kind])
+    assert result.pop("source") == str(sources[kind])
+    assert [one.startswith("starts from ") for one in result.pop("notes")] == [True]
+    own = ("source", "notes")
+    assert result == {name: one for name, one in as_json(log).items() if name not in own}
+
+
+def test_people_are_told_what_agrees(log: Path) -> None:
+    result = agree(log)
+    assert (result.exit_code, result.stderr) == (0, "")
+    first, *lines = result.stdout.splitlines()
+    assert first == "starts from zookeeper/version-2/snapshot.0"
+    assert lines[0] == (
+        "settings of the brokers: inter.broker.protocol.version=3.9-IV0, delete.topic.enable=true"
+    )
+    assert lines[1] == (
+        "decisions: 132, 132 agreed, 0 differ, 0 missing, 0 extra; 0 before the first election,"
+        " 0 were asked for"
+    )
+    assert "requests to brokers: 147, 147 agreed, 0 differ, 0 missing, 0 extra" in lines
+    assert any(one.startswith("  partition_state: ") for one in lines)
+    assert lines[-1] == f"{log}: agrees"
+
+
+def test_people_are_told_what_does_not(corrupted: tuple[Path, Corruption]) -> None:
+    """Where, both sides, what the fold was at, and what stood in the log before."""
+    copy, told = corrupted
+    result = agree(copy)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    [place] = [
+        number
+        for number, line in enumerate(lines)
+        if line.startswith("differs partition_state at") and f"zxid {told.zxid:#x}" in line
+    ]
+    assert lines[place].endswith(told.path)
+    before, after = (json.loads(one or "")["leader"] for one in (told.before, told.after))
+    assert lines[place + 1] == f"  {told.path}: leader {before}, Kafka {after}"
+    assert lines[place + 2].startswith("  the fold was at ")
+    assert ", since " in lines[place + 2]
+    between = lines[place + 3 : place + 13]
+    assert any(f"zxid {told.zxid:#x}" in line and told.path in line for line in between)
+    assert lines[-1] == f"{copy}: does not agree"
+
+
+def test_rules_of_refold_can_be_compared(log: Path) -> None:
+    result = as_json(log, "--rules", "refold")
+    assert result["decisions"] == 132
+    assert agree(log, "--rules", "refold").exit_code == int(bool(result["divergences"]))
+    slip = agree(log, "--rules", "kraft")
+    assert slip.exit_code == 2
+    assert "kraft" in slip.stderr
+
+
+def test_settings_of_the_brokers_can_be_given(log: Path) -> None:
+    result = agree(log, "--json", "--broker-config", "inter.broker.protocol.version=2.6")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["settings"]["inter.broker.protocol.version"] == "2.6"
+    both = (
+        *("--broker-config", "leader.imbalance.per.broker.percentage = 9"),
+        *("--broker-config", "delete.topic.enable=true"),
+    )
+    assert as_json(log, *both)["settings"]["leader.imbalance.per.broker.percentage"] == "9"
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("log.dirs=/x", "log.dirs is no setting that changes decisions"),
+        ("delete.topic.enable", "delete.topic.enable is not KEY=VALUE"),
+        ("=3", "=3 is not KEY=VALUE"),
+        ("inter.broker.protocol.version=9.9", "9.9"),
+        ("leader.imbalance.per.broker.percentage=many", "leader_imbalance"),
+        ("unclean.leader.election.enable=", "the brokers' settings cannot be used"),
+        *(
+            (f"{key}=1", f"{key} is no setting that changes decisions")
+            for key in ("rules", "broker.id", "is.broker", "take.over", "inter.broker.listener")
+        ),
+    ],
+)
+def test_setting_that_cannot_be_used_is_told(log: Path, setting: str, text: str) -> None:
+    result = agree(log, "--broker-config", setting)
+    assert result.exit_code == 2
+    assert text in " ".join(result.stderr.replace("│", " ").split())
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("nothing", "nothing is not there"),
+        ("empty", "holds no transaction log of a ZooKeeper"),
+        ("recorded", "is a recorded log, of refold's own controller"),
+        ("file.txt", "is neither a folder nor one of .tar"),
+        ("broken.tar.xz", "broken.tar.xz"),
+    ],
+)
+def test_what_cannot_be_used_is_told(tmp_path: Path, source: str, text: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file.txt").write_text("x")
+    (tmp_path / "broken.tar.xz").write_bytes(CRASH.read_bytes()[:9000])
+    with LogWriter.create(tmp_path / "recorded", header()) as writer:
+        writer.append([event(1)])
+    done = refold("agree", tmp_path / source)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_options_are_those_of_an_import(folder: Path) -> None:
+    assert agree(folder, "--chroot", "/nope").exit_code == 2
+    assert agree(folder, "--from", "yesterday").exit_code == 2
+    assert as_json(folder, "--zone", "UTC", "--to", "2036-01-01T00:00:00Z")["decisions"] == 132
+
+
+@pytest.mark.parametrize("option", ["--chroot=/k", "--from=5", "--to=5", "--zone=Europe/Paris"])
+def test_what_is_chosen_of_a_source_cannot_be_chosen_of_a_log(log: Path, option: str) -> None:
+    result = agree(log, option)
+    assert result.exit_code == 2
+    assert "is a log" in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_damaged_archive_without_zookeepers_data(tmp_path: Path) -> None:
+    """That the archive is cut is the reason, and is said."""
+    archive = tmp_path / "cut.tar.xz"
+    whole = RECORDING.with_name("topics-1.tar.xz").read_bytes()
+    archive.write_bytes(whole[: len(whole) // 10])
+    result = agree(archive)
+    assert result.exit_code == 2
+    assert "cut.tar.xz is damaged" in result.stderr
+    assert "holds no transaction log" in result.stderr

@@ -1,0 +1,267 @@
+"""`refold diff` as a user meets it: references, formats, exit codes."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from controller.cli.main import app
+from eventstore.writer import LogWriter
+from tests.eventstore.samples import event
+from tests.replay.diff import versions
+from tests.replay.diff.versions import CRASH, ROOT, changed, commit, edit, git
+from tests.replay.recorded_log import header
+
+pytestmark = pytest.mark.timeout(180)
+WORKING_TREE = ("--base", str(ROOT), "--head", str(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "refold" / "diff"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Branches: main is this version; others have a change that their name says."""
+    folder = versions.repository(tmp_path_factory.mktemp("repository") / "refold")
+    for branch, changes in {
+        "last-of-isr": versions.LAST_OF_ISR,
+        "broken": versions.DOES_NOT_START,
+        "other-protocol": versions.OTHER_PROTOCOL,
+    }.items():
+        git(folder, "checkout", "--quiet", "-b", branch, "main")
+        edit(folder, changes)
+        commit(folder, branch)
+    git(folder, "checkout", "--quiet", "-b", "before", "main")
+    shutil.rmtree(folder / "replay" / "diff")
+    commit(folder, "before refold diff")
+    git(folder, "checkout", "--quiet", "-b", "empty", "main")
+    shutil.rmtree(folder / "controller")
+    commit(folder, "no code")
+    git(folder, "checkout", "--quiet", "main")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def last_of_isr(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return changed(tmp_path_factory.mktemp("version") / "head", versions.LAST_OF_ISR)
+
+
+def diff(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["diff", *map(str, arguments)])
+
+
+def test_branch_with_a_changed_rule_is_found_and_named(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.chdir(repository)
+    result = diff(CRASH, "--base", "main", "--head", "last-of-isr")
+    assert result.exit_code == 1, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("base  main (refold ")
+    assert "offline partition leader election: set decided otherwise (leader)" in result.stdout
+    assert "in 1 log, " in result.stdout
+    assert "data.leader: 3 with base, 1 with head" in result.stdout
+    assert "ends with leader 1 instead of leader 3" in result.stdout
+    assert "supposed, where a version asked for what is not in the log:" in result.stdout
+    assert lines[-1].endswith(": 1 difference")
+    # What is the same tree is kept once, whatever it is called.
+    trees = {one.name for one in (cache / "trees").iterdir()}
+    assert git(repository, "rev-parse", "main^{tree}") in trees
+    assert len(trees) == 2
+    assert diff(CRASH, "--base", "main", "--head", "main~0").exit_code == 0
+    assert {one.name for one in (cache / "trees").iterdir()} == trees
+
+
+def test_working_tree_is_what_stands_there(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    git(tmp_path, "clone", "--quiet", str(repository), str(copy))
+    edit(copy, versions.LAST_OF_ISR)
+    monkeypatch.chdir(copy / "replay")
+    assert diff(CRASH, "--base", "HEAD").exit_code == 1
+    assert diff(CRASH, "--base", "working-tree").exit_code == 0
+
+
+def test_installed_and_a_wheel(tmp_path: Path) -> None:
+    wheel = tmp_path / "refold-0.1.0-py3-none-any.whl"
+    code = changed(tmp_path / "code", versions.LAST_OF_ISR)
+    metadata = code / "refold-0.1.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    asked = "".join(f"Requires-Dist: {one}\n" for one in _requirements())
+    metadata.write_text(f"Metadata-Version: 2.1\nName: refold\nVersion: 0.1.0\n{asked}")
+    shutil.make_archive(str(wheel), "zip", code)
+    wheel.with_name(f"{wheel.name}.zip").rename(wheel)
+    result = diff(CRASH, "--base", ROOT, "--head", wheel)
+    assert result.exit_code == 1, result.output
+    assert "offline partition leader election" in result.stdout
+
+
+def _requirements() -> list[str]:
+    from importlib.metadata import requires
+
+    return [one for one in requires("refold") or [] if "extra ==" not in one]
+
+
+def test_no_difference(last_of_isr: Path) -> None:
+    result = diff(CRASH, *WORKING_TREE)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "1 log, 124 events, 101 decisions: no difference"
+
+
+def test_harmless_and_wanted_differences_do_not_fail(last_of_isr: Path, tmp_path: Path) -> None:
+    arguments = (CRASH, "--base", ROOT, "--head", last_of_isr)
+    found = json.loads(diff(*arguments, "--format", "json").stdout)
+    accepted = tmp_path / "accepted.toml"
+    accepted.write_text(
+        f'[[accepted]]\nid = "{found["groups"][0]["id"]}"\nwhy = "the last one is wanted"\n'
+        '[[accepted]]\nid = "00000000"\nwhy = "long gone"\n'
+    )
+    assert diff(*arguments).exit_code == 1
+    assert diff(*arguments, "--fail-on", "none").exit_code == 0
+    result = diff(*arguments, "--accepted", accepted)
+    assert result.exit_code == 0
+    assert "accepted: the last one is wanted" in result.stdout
+    assert "accepted, but not there any more: 00000000 (long gone)" in result.stdout
+    assert result.stdout.splitlines()[-1].endswith(": 1 accepted")
+
+
+def test_formats(last_of_isr: Path, tmp_path: Path) -> None:
+    arguments = (CRASH, "--base", ROOT, "--head", last_of_isr, "--format")
+    found = json.loads(diff(*arguments, "json").stdout)
+    assert found["differs"] is True
+    [group] = found["groups"]
+    assert group["what"] == "changed"
+    assert group["base_rule"] == "offline partition leader election"
+    assert group["instances"][0]["consequences"]
+    assert group["partitions"][0] == [str(CRASH), "orders-1"]
+    assert found["logs"][0]["assumptions"]["head"]
+
+    out = tmp_path / "report.md"
+    assert diff(*arguments, "markdown", "--out", out).stdout == ""
+    text = out.read_text()
+    assert text.startswith("## Decisions: base and head")
+    assert f"| `{group['id']}` | offline partition leader election" in text
+    assert "orders-1: ends with leader 1 instead of leader 3" in text
+
+    suite = ElementTree.fromstring(diff(*arguments, "junit").stdout)
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "offline partition leader election" in str(failure.get("message"))
+
+    lines = diff(*arguments, "github").stdout.splitlines()
+    [annotation] = [one for one in lines if one.startswith("::error ")]
+    assert "title=offline partition leader election%3A set decided otherwise" in annotation
+    assert "%0A" in annotation
+
+
+# What cannot be used ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("no-such-branch", "no-such-branch is no version: there is no such ref"),
+        ("broken", "broken does not start: SyntaxError"),
+        ("before", "before is from before refold diff: it has no replay/diff/protocol.py"),
+        ("empty", "empty has no code of refold in it"),
+        ("other-protocol", "other-protocol speaks protocol 2 of refold diff, this version 1"),
+    ],
+)
+def test_version_that_cannot_be_used(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, reference: str, told: str
+) -> None:
+    monkeypatch.chdir(repository)
+    result = diff(CRASH, "--base", "main", "--head", reference)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_version_whose_packages_cannot_be_installed(tmp_path: Path) -> None:
+    head = changed(tmp_path / "head")
+    project = head / "pyproject.toml"
+    asked = '"aiokafka>=0.12", "a-package-of-nobody @ file:///nowhere/at-all.whl"'
+    project.write_text(project.read_text().replace('"aiokafka>=0.12"', asked))
+    result = diff(CRASH, "--base", ROOT, "--head", head)
+    assert result.exit_code == 2
+    assert (
+        "asks for other packages than this version, and they cannot be installed" in result.stderr
+    )
+
+
+def test_outside_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = diff(CRASH, "--base", "main")
+    assert result.exit_code == 2
+    assert "is in no git repository" in result.stderr
+
+
+def test_log_of_a_newer_version(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(1)._replace(kind="session_connected", schema=9)], [])
+    result = diff(tmp_path / "log", *WORKING_TREE)
+    assert result.exit_code == 2
+    assert "made by a newer refold" in result.stderr
+    assert "1 log could not be folded" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nothing", "there is nothing of that name"),
+        ("folder", "is no log, and no folder of logs or incidents"),
+        ("file", "is no log: neither a folder of segments nor a packed one"),
+        ("packed.tar.xz", "cannot be opened"),
+    ],
+)
+def test_what_is_no_log(tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "packed.tar.xz").write_text("text")
+    result = diff(tmp_path / name, *WORKING_TREE)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_damaged_log(tmp_path: Path) -> None:
+    shutil.unpack_archive(CRASH / "log.tar.xz", tmp_path)
+    [segment] = (tmp_path / "log").iterdir()
+    content = bytearray(segment.read_bytes())
+    place = content.index(b"orders", len(content) // 2)
+    content[place : place + 6] = b"0rders"
+    segment.write_bytes(content)
+    result = diff(tmp_path / "log", *WORKING_TREE)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_report_that_cannot_be_written(tmp_path: Path) -> None:
+    result = diff(CRASH, *WORKING_TREE, "--out", tmp_path / "none" / "report")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+
+
+def test_ctrl_c_leaves_no_process_behind() -> None:
+    program = (
+        "import _thread, threading, sys; from controller.cli.main import main\n"
+        "threading.Timer(1.5, _thread.interrupt_main).start()\n"
+        f"sys.argv = ['refold', 'diff', {str(ROOT / 'tests' / 'recordings')!r},"
+        f" '--base', {str(ROOT)!r}, '--head', {str(ROOT)!r}]\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode in (2, 130)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,266 @@
+"""`refold why`, `inspect`, `events` and `decisions` as a user meets them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from controller.cli.main import app
+from tests.core.cluster import Cluster
+from tests.core.reassigning import ask_for_isr, cluster_of, reassign
+from tests.replay.recorded_log import write_log
+from tests.replay.why.conftest import log_of
+
+__all__ = ["log_of"]
+
+LogOf = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    """t-0 loses its leader and the only broker in sync."""
+    cluster = cluster_of(3, 1, 2, 3)
+    ask_for_isr(cluster, 1)
+    cluster.stop_broker(1)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def log(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_log(tmp_path_factory.mktemp("logs") / "log", cluster)
+
+
+def refold(*arguments: str | Path | int) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def lines(result: Result) -> list[str]:
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout.splitlines()
+
+
+# why ----------------------------------------------------------------------------------------------
+
+
+def test_first_line_answers_then_come_the_causes(log: Path) -> None:
+    first, blank, newest, *more = lines(refold("why", log, "--partition", "t-0"))
+    assert first.startswith("t-0 is offline since event ")
+    assert blank == ""
+    number = newest.split()[0]
+    assert number.isdecimal()
+    assert any("because of event" in one for one in more)
+    assert any("passed over: 1 is not online, 2 is not in sync" in one for one in more)
+
+
+def test_few_causes_are_shown(log: Path) -> None:
+    shown = lines(refold("why", log, "--partition", "t-0", "--limit", 1))
+    assert shown[-1].endswith("earlier; --limit 0 shows all")
+    everything = lines(refold("why", log, "--partition", "t-0", "--limit", 0))
+    assert len(everything) > len(shown)
+    assert "--limit" not in everything[-1]
+
+
+def test_why_as_json(log: Path) -> None:
+    [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
+    found = json.loads(line)
+    assert set(found) == {"question", "answer", "seq", "time", "chain", "notes"}
+    failed = next(one for one in found["chain"] if one["kind"] == "no_leader")
+    assert failed["passed_over"][0] == {"broker": 1, "why": "not online"}
+
+
+def test_command_that_is_named_stands_in_the_log(log: Path) -> None:
+    """What is told can be looked up."""
+    [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
+    written = next(one for one in json.loads(line)["chain"] if one["command"])
+    cause, ordinal = written["command"].split(".")
+    [shown] = lines(
+        refold("log", "show", log, "--from", cause, "--to", cause, "--commands", "--json")
+    )
+    command = json.loads(shown)["commands"][int(ordinal)]
+    assert command["reason"]["rule"] == written["rule"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--partition", "t-9"), "no partition t-9 at event"),
+        (("--partition", "x-0"), "no topic x at event"),
+        (("--reassignment", "t-7"), "topic t has 0"),
+        (("--topic", "x"), "there are t"),
+    ],
+)
+def test_subject_that_is_not_there(log: Path, arguments: tuple[str, str], text: str) -> None:
+    result = refold("why", log, *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert text in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--partition", "t"),
+        ("--partition", "-0"),
+        ("--topic", "t", "--term", "1"),
+        ("--broker", "1", "--topic", "t"),
+        ("--at", "yesterday"),
+        ("--term", "0"),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_bad_arguments(log: Path, arguments: tuple[str, ...], is_there: bool) -> None:
+    result = refold("why", log if is_there else log / "no", *arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_log_that_is_not_there(tmp_path: Path) -> None:
+    for command in ("why", "inspect", "events", "decisions"):
+        result = refold(command, tmp_path / "no")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"refold {command}: ")
+
+
+def test_moment_before_the_log(log: Path) -> None:
+    result = refold("why", log, "--at", "1999-01-01T00:00:00")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "begins later than that" in result.stderr
+
+
+def test_time_means_the_last_event_up_to_it(log: Path, cluster: Cluster) -> None:
+    [line] = lines(refold("why", log, "--json", "--at", "2100-01-01"))
+    assert json.loads(line)["seq"] == len(cluster.history)
+
+
+# inspect ------------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_everything_that_is_there(log: Path) -> None:
+    text = "\n".join(lines(refold("inspect", log)))
+    assert "controller: broker 1000, epoch 1, active" in text
+    assert "brokers" in text
+    assert "PLAINTEXT://host2:9092" in text
+    assert "│ t-0       │ offline │ none" in text
+    assert "reassignments" not in text
+
+
+def test_inspect_shows_what_a_reassignment_waits_for(tmp_path: Path) -> None:
+    cluster = cluster_of(4, 1, 2, 3)
+    reassign(cluster, 4, 2)
+    text = "\n".join(lines(refold("inspect", write_log(tmp_path / "log", cluster))))
+    assert "4: live, but has not caught up" in text
+
+
+def test_inspect_as_json(log: Path) -> None:
+    [line] = lines(refold("inspect", log, "--json", "--partition", "t-0"))
+    found = json.loads(line)
+    [topic] = found["topics"]
+    [partition] = topic["partitions"]
+    assert (partition["status"], partition["leader"], partition["isr"]) == ("offline", -1, [1])
+
+
+def test_inspect_tells_what_changed(log: Path, cluster: Cluster) -> None:
+    [line] = lines(refold("inspect", log, "--at", 1, "--to", len(cluster.history), "--json"))
+    found = json.loads(line)
+    assert (found["from"], found["to"]) == (1, len(cluster.history))
+    assert {
+        "subject": "controller",
+        "what": "role",
+        "before": "standby",
+        "after": "active",
+    } in found["changes"]
+    text = "\n".join(lines(refold("inspect", log, "--at", 1, "--to", len(cluster.history))))
+    assert "partition t-0" in text
+
+
+def test_inspect_in_the_wrong_order(log: Path) -> None:
+    result = refold("inspect", log, "--at", 9, "--to", 3)
+    assert result.exit_code == 2
+    assert "3 is before --at" in result.stderr
+
+
+def test_inspect_after_the_role_is_lost(tmp_path: Path) -> None:
+    cluster = cluster_of(3, 1, 2, 3)
+    cluster.shut_down()
+    assert any(
+        "see an earlier moment" in one
+        for one in lines(refold("inspect", write_log(tmp_path / "log", cluster)))
+    )
+
+
+# events and decisions -----------------------------------------------------------------------------
+
+
+def test_events_in_words(log: Path, cluster: Cluster) -> None:
+    found = lines(refold("events", log))
+    assert len(found) == len(cluster.history)
+    assert any("watch of /brokers/ids: the children changed" in one for one in found)
+    assert any("AlterPartition, request 1 of broker 1: t-0 ISR 1" in one for one in found)
+
+
+def test_events_of_a_partition(log: Path) -> None:
+    found = [
+        json.loads(one) for one in lines(refold("events", log, "--partition", "t-0", "--json"))
+    ]
+    assert all("t-0" in one["subjects"] for one in found)
+    assert {"znodes_written", "broker_answered", "alter_partition_received"} <= {
+        one["kind"] for one in found
+    }
+    assert len(found) < len(lines(refold("events", log)))
+
+
+def test_events_of_a_range(log: Path) -> None:
+    found = [
+        json.loads(one) for one in lines(refold("events", log, "--from", 5, "--to", 9, "--json"))
+    ]
+    assert [one["seq"] for one in found] == [5, 6, 7, 8, 9]
+    kinds = lines(refold("events", log, "--kind", "watch_fired", "--limit", 2))
+    assert len(kinds) == 2
+
+
+def test_decisions_name_their_rules(log: Path) -> None:
+    found = [
+        json.loads(one)
+        for one in lines(refold("decisions", log, "--rule", "first leader", "--json"))
+    ]
+    [chosen] = next(one["choices"] for one in found if one["choices"])
+    assert (chosen["partition"], chosen["chosen"]) == ("t-0", 1)
+    text = "\n".join(lines(refold("decisions", log, "--partition", "t-0")))
+    assert "rule: create first leader" in text
+    assert "t-0: 1, first live replica" in text
+
+
+def test_reads_and_timers_are_no_decisions(log: Path) -> None:
+    kinds = {json.loads(one)["kind"] for one in lines(refold("decisions", log, "--json"))}
+    assert "write_znodes" in kinds
+    assert not kinds & {"read_znodes", "read_children", "start_timer", "open_channel"}
+    every = {json.loads(one)["kind"] for one in lines(refold("decisions", log, "--all", "--json"))}
+    assert {"read_znodes", "open_channel"} <= every
+    asked = lines(refold("decisions", log, "--kind", "read_znodes"))
+    assert asked
+
+
+def test_nothing_matches(log: Path) -> None:
+    result = refold("decisions", log, "--topic", "x")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.endswith("nothing matches\n")
+
+
+def test_range_in_the_wrong_order(log: Path) -> None:
+    assert refold("events", log, "--from", 9, "--to", 3).exit_code == 2
+
+
+def test_imported_log(log_of: LogOf) -> None:
+    log = log_of("unclean-3")
+    assert lines(refold("why", log, "--partition", "later.02-0"))[0].startswith("later.02-0 has")
+    assert "controller: broker 2, epoch 2" in "\n".join(lines(refold("inspect", log)))
+    elected = lines(refold("decisions", log, "--partition", "later.02-0", "--rule", "offline"))
+    assert "          later.02-0: 2, unclean leader; passed over: 1 is not online" in elected
+    found = [json.loads(one) for one in lines(refold("decisions", log, "--json"))]
+    assert {one["verdict"] for one in found} == {"agreed"}
+    assert all(one["rule"] for one in found)
+    expired = lines(refold("events", log, "--broker", 1, "--kind", "transaction"))
+    assert any("expires, with it /brokers/ids/1" in one for one in expired)

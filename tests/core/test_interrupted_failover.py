@@ -1,0 +1,275 @@
+"""What a failover makes of KIP-236's znodes, also after a stock controller (KB 14.5.5)."""
+
+from controller.core import znodes
+from controller.core.reassignment_znodes import (
+    REASSIGN_CANCEL,
+    Entry,
+    Reassignment,
+    write_entries,
+)
+from tests.core.cluster import Cluster
+from tests.core.interrupting import (
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    entries_json,
+    extra,
+    interruptible,
+    record,
+    records,
+    remove_cancel_quietly,
+    request,
+    request_quietly,
+    requests,
+    submit,
+)
+from tests.core.reassigning import (
+    T0,
+    assert_no_failures,
+    assignment,
+    catch_up,
+    reassign,
+    reassigning,
+)
+
+T1, U0 = ("t", 1), ("u", 0)
+
+
+class Away:
+    """A term of somebody else, who does nothing; `with` it, things happen that nobody sees."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __enter__(self) -> None:
+        self._session = self._cluster.seize_role(9)
+        self._cluster.run()
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.leave_role(self._session)
+        assert self._cluster.is_active
+
+
+def three_partitions() -> Cluster:
+    """t-0 on 1 and 2, t-1 on 2, u-0 on 3."""
+    cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2], 1: [2]})
+    cluster.create_topic("u", {0: [3]})
+    return cluster
+
+
+# The three cases --------------------------------------------------------------------------------
+
+
+def test_case_1_the_old_znode_was_created_with_nobody_in_control() -> None:
+    cluster = three_partitions()
+    with Away(cluster):
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3]}))
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
+    assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
+
+
+def test_case_2_requests_were_created_with_nobody_in_control() -> None:
+    cluster = three_partitions()
+    with Away(cluster):
+        request_quietly(cluster, {T0: [3]})
+        request_quietly(cluster, {U0: [4]})
+    assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
+    assert record(cluster, U0) == Reassignment((4,), 1, False, (3,))
+    assert requests(cluster) == []
+
+
+def test_case_3_what_was_in_flight_goes_on() -> None:
+    cluster = three_partitions()
+    request(cluster, {T0: [3]})
+    submit(cluster, {U0: [4]})
+    with Away(cluster):
+        cluster.set_isr("t", 0, (1, 2, 3))
+    assert assignment(cluster) == "3"
+    assert records(cluster) == [U0]
+    assert reassigning(cluster) == [U0]
+    catch_up(cluster, 4, name=U0)
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+# The order of rebuilding ------------------------------------------------------------------------
+
+
+def test_a_request_changes_what_a_record_says_where_both_are_new() -> None:
+    cluster = three_partitions()
+    request(cluster, {T0: [3]})
+    with Away(cluster):
+        request_quietly(cluster, {T0: [4]})
+    assert record(cluster) == Reassignment((4,), 2, False, (1, 2))
+
+
+def test_an_entry_changes_what_a_record_says_where_both_are_legacy() -> None:
+    cluster = three_partitions()
+    submit(cluster, {T0: [3]})
+    with Away(cluster):
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [4]}))
+    assert record(cluster) == Reassignment((4,), 2, True, (1, 2))
+    assert entries(cluster) == {T0: Entry((4,), (1, 2))}
+
+
+def test_a_request_does_not_change_a_legacy_record() -> None:
+    cluster = three_partitions()
+    submit(cluster, {T0: [3]})
+    with Away(cluster):
+        request_quietly(cluster, {T0: [4]})
+    assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
+    assert requests(cluster) == []
+
+
+def test_an_entry_does_not_change_what_a_request_asks_for() -> None:
+    """Both are new; the requests come first. What is ignored leaves the old znode."""
+    cluster = three_partitions()
+    seen = cluster.seen()
+    with Away(cluster):
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [4]}))
+        request_quietly(cluster, {T0: [3]})
+    assert record(cluster) == Reassignment((3,), 2, False, (1, 2))
+    assert entries(cluster) is None
+    [text] = seen.told("reassignment_refused")
+    assert text == (
+        "/admin/reassign_partitions asks for [4], which is ignored: it was asked for by way of "
+        "/admin/reassignment_requests before"
+    )
+
+
+def test_a_legacy_request_that_was_left_is_begun_once() -> None:
+    cluster = three_partitions()
+    with Away(cluster):
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((3,), (1, 2))}))
+        request_quietly(cluster, {T0: [3]}, legacy=True)
+    assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
+    assert requests(cluster) == []
+
+
+# Cancelling -------------------------------------------------------------------------------------
+
+
+def test_a_cancellation_that_a_failover_finds_is_done_first() -> None:
+    cluster = three_partitions()
+    submit(cluster, {T0: [3]})
+    with Away(cluster):
+        cluster.put_quietly(REASSIGN_CANCEL, b"")
+        request_quietly(cluster, {U0: [4]})
+    assert assignment(cluster) == "1,2"
+    assert entries(cluster) is None
+    assert assignment(cluster, U0) == "3"
+    assert len(requests(cluster)) == 1
+
+
+def test_a_cancellation_that_was_removed_meanwhile_lets_all_go_on() -> None:
+    cluster = three_partitions()
+    cancel_all(cluster)
+    submit(cluster, {T0: [3]})
+    with Away(cluster):
+        remove_cancel_quietly(cluster)
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def test_entries_younger_than_the_cancellation_wait_through_a_failover() -> None:
+    cluster = three_partitions()
+    cancel_all(cluster)
+    submit(cluster, {T0: [3]})
+    cluster.expire()
+    assert assignment(cluster) == "1,2"
+    assert entries(cluster) == {T0: Entry((3,))}
+
+
+def test_extra_entries_are_taken_after_a_failover() -> None:
+    cluster = three_partitions()
+    with Away(cluster):
+        cluster.put_quietly("/admin/reassign_partitions_extra", entries_json({T0: [3]}))
+    assert extra(cluster) is None
+    assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
+
+
+# Stock controllers ------------------------------------------------------------------------------
+
+
+def test_an_orderly_hand_back_strips_what_stock_brokers_cannot_read() -> None:
+    cluster = three_partitions()
+    submit(cluster, {T0: [3]})
+    cluster.shut_down()
+    assert entries(cluster) == {T0: Entry((3,))}
+    assert cluster.controller() is None
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def test_entries_that_a_stock_controller_deleted_come_back_and_can_be_cancelled() -> None:
+    """It could not read them for their originals."""
+    cluster = three_partitions()
+    submit(cluster, {T0: [3, 4]})
+    with Away(cluster):
+        cluster.remove_quietly(znodes.REASSIGN_PARTITIONS)
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+
+
+def test_what_a_stock_controller_ended_is_over() -> None:
+    cluster = three_partitions()
+    submit(cluster, {T0: [3]})
+    with Away(cluster):
+        cluster.set_isr("t", 0, (3,))
+        cluster.change_topic_quietly("t", {0: [3], 1: [2]})
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3]}))
+    assert assignment(cluster) == "3"
+    assert_nothing_is_left(cluster)
+    assert reassigning(cluster) == []
+
+
+def test_what_was_cancelled_under_a_stock_controller_is_over() -> None:
+    cluster = three_partitions()
+    request(cluster, {T0: [3]})
+    seen = cluster.seen()
+    with Away(cluster):
+        cluster.change_topic_quietly("t", {0: [1, 2], 1: [2]})
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+    [text] = seen.told("reassignment_ended")
+    assert "was cancelled or replaced while refold was not controller" in text
+
+
+def test_what_a_stock_controller_began_by_the_znode_can_be_cancelled() -> None:
+    cluster = three_partitions()
+    with Away(cluster):
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3, 4]}))
+        cluster.change_topic_quietly(
+            "t",
+            {0: [3, 4, 1, 2], 1: [2]},
+            adding_replicas={"0": [3, 4]},
+            removing_replicas={"0": [1, 2]},
+        )
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def test_what_admin_tools_began_goes_on_and_stays_theirs() -> None:
+    cluster = three_partitions()
+    assert reassign(cluster, 3) == 0
+    cluster.expire()
+    assert record(cluster) is None
+    assert reassigning(cluster) == [T0]
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+
+
+def test_switched_off_in_between_the_records_are_left_alone() -> None:
+    """Kafka's way goes on by the topic's znode."""
+    cluster = interruptible(3, 1, 2)
+    request(cluster, {T0: [3]})
+    other = Cluster(zookeeper=cluster.zookeeper)
+    for id, broker in cluster.brokers.items():
+        other.brokers[id] = broker
+    cluster.shut_down()
+    other.start()
+    assert reassigning(other) == [T0]
+    assert record(other) is not None

@@ -1,0 +1,24 @@
+"""A broker whose topics logs are published to."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from eventstore.mirror.topic import Topic
+from tools.lab.shared import shared_cluster
+
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a stock broker."""
+    with shared_cluster(tmp_path_factory.mktemp("mirrored"), 1) as lab:
+        yield lab.bootstrap
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> Topic:
+    """A topic that is not there yet."""
+    return Topic(f"refold-log-{next(_numbers)}", {"bootstrap_servers": bootstrap})

@@ -1,0 +1,172 @@
+"""Logs that go to a topic of a real broker, and come back."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec import structs
+
+from eventstore.errors import LogExists, LogNotFound, MirrorFailed
+from eventstore.folders import MIRRORED_NAME
+from eventstore.mirror.fetching import Fetched, fetch, runs
+from eventstore.mirror.publishing import Publisher, Told
+from eventstore.mirror.topic import Topic
+from eventstore.reader import LogReader
+from eventstore.verify import verify
+from eventstore.writer import LogWriter
+from tests.eventstore.samples import command, event, header, write_log
+
+pytestmark = [pytest.mark.lab, pytest.mark.ci, pytest.mark.timeout(180)]
+
+
+class Heard:
+    """What a publisher tells, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+        self._came = anyio.Event()
+
+    def __call__(self, told: Told) -> None:
+        self.told.append(told)
+        self._came.set()
+        self._came = anyio.Event()
+
+    async def until(self, what: str, records: int = 0) -> None:
+        """Until so many records were told of, with these words."""
+        while True:
+            of_it = [one for one in self.told if one.what == what]
+            if of_it and sum(one.records for one in of_it) >= records:
+                return
+            await self._came.wait()
+
+
+def publisher(logs: Path, topic: Topic, heard: Heard | None = None) -> Publisher:
+    return Publisher(logs, topic, heard or Heard())
+
+
+async def fetched(topic: Topic, out: Path, wanted: str | None = None) -> list[Fetched]:
+    return await fetch(topic, out, wanted, lambda _, __: None)
+
+
+def content(log: Path) -> list[object]:
+    with LogReader(log) as reader:
+        return [reader.header, *reader.records(), reader.closing]
+
+
+async def test_a_log_comes_back_as_it_was(topic: Topic, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "logs" / "run-a", 3000, segment_bytes=1 << 20)
+    count = await publisher(log.parent, topic).publish()
+    [one] = await fetched(topic, tmp_path / "out")
+    segments = len(list(log.glob("*.refold")))
+    assert one.records == count == 6000 + segments + 1
+    assert one.report.is_sound
+    assert not one.is_cut
+    assert content(one.folder) == content(log)
+    assert one.report == verify(log)
+
+
+async def test_nothing_is_published_twice(topic: Topic, tmp_path: Path) -> None:
+    """Neither with the note of how far it was, nor without."""
+    log = write_log(tmp_path / "logs" / "run-a", 700, closed=False)
+    first = await publisher(log.parent, topic).publish()
+    assert await publisher(log.parent, topic).publish() == 0
+    (log / MIRRORED_NAME).unlink()
+    assert await publisher(log.parent, topic).publish() == 0
+    [run] = await runs(topic, lambda _, __: None)
+    assert (run.cluster, run.name, run.records) == ("Zm9v", "run-a", first)
+
+
+async def test_a_living_log_is_followed_to_its_end(topic: Topic, tmp_path: Path) -> None:
+    logs, heard, ending = tmp_path / "logs", Heard(), anyio.Event()
+    with LogWriter.create(logs / "run-a", header()) as writer:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(publisher(logs, topic, heard).follow, ending)
+            await heard.until("published", 1)
+            writer.append([event(1), event(2)], [command(1)])
+            await heard.until("published", 4)
+            writer.append([event(3)], [command(3)])
+            await heard.until("published", 6)
+            writer.close()
+            await heard.until("whole", 7)
+            write_log(logs / "run-b", 4)
+            await heard.until("whole", 7 + 10)
+            ending.set()
+    out = await fetched(topic, tmp_path / "out")
+    assert [content(one.folder) for one in out] == [
+        content(logs / "run-a"),
+        content(logs / "run-b"),
+    ]
+
+
+# A client of aiokafka that is cancelled while it connects leaves the connection to the collector.
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+)
+async def test_after_a_kill_it_goes_on_behind_what_is_there(topic: Topic, tmp_path: Path) -> None:
+    """Records that were sent in a transaction which did not end count for nothing."""
+    log = write_log(tmp_path / "logs" / "run-a", 5000)
+    for _ in range(4):
+        heard = Heard()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(publisher(log.parent, topic, heard).follow, anyio.Event())
+            await heard.until("published", 1)
+            tasks.cancel_scope.cancel()
+    await publisher(log.parent, topic).publish()
+    [one] = await fetched(topic, tmp_path / "out")
+    assert one.report.is_sound
+    assert content(one.folder) == content(log)
+
+
+async def test_a_record_of_several_megabytes(topic: Topic, tmp_path: Path) -> None:
+    large = bytes(range(256)) * 20_000
+    with LogWriter.create(tmp_path / "logs" / "run-a", header()) as writer:
+        writer.append([event(1), event(2, payload=large), event(3)], [])
+    await publisher(tmp_path / "logs", topic).publish()
+    [one] = await fetched(topic, tmp_path / "out")
+    assert content(one.folder) == content(tmp_path / "logs" / "run-a")
+
+
+async def test_a_second_mirror_fences_the_first(topic: Topic, tmp_path: Path) -> None:
+    logs, heard, ending = tmp_path / "logs", Heard(), anyio.Event()
+    with LogWriter.create(logs / "run-a", header()) as writer:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(publisher(logs, topic, heard).follow, ending)
+            await heard.until("published", 1)
+            assert await publisher(logs, topic).publish() == 0
+            writer.append([event(1)], [])
+            await heard.until("failed")
+            assert "somebody else publishes the same log" in heard.told[-1].text
+            await heard.until("published", 2)
+            ending.set()
+    await publisher(logs, topic).publish()
+    [one] = await fetched(topic, tmp_path / "out")
+    assert content(one.folder) == content(logs / "run-a")
+
+
+async def test_another_log_of_the_same_name_is_refused(topic: Topic, tmp_path: Path) -> None:
+    write_log(tmp_path / "here" / "run-a", 10)
+    write_log(tmp_path / "there" / "run-a", 20)
+    await publisher(tmp_path / "here", topic).publish()
+    with pytest.raises(MirrorFailed, match="another log under the name Zm9v/run-a"):
+        await publisher(tmp_path / "there", topic).publish()
+
+
+async def test_what_cannot_be_fetched(topic: Topic, tmp_path: Path) -> None:
+    with pytest.raises(MirrorFailed, match="there is no such topic"):
+        await fetched(topic, tmp_path / "out")
+    write_log(tmp_path / "logs" / "run-a", 10)
+    await publisher(tmp_path / "logs", topic).publish()
+    with pytest.raises(LogNotFound, match="holds no log run-b"):
+        await fetched(topic, tmp_path / "out", "run-b")
+    [one] = await fetched(topic, tmp_path / "out", "run-a")
+    with pytest.raises(LogExists):
+        await fetched(topic, tmp_path / "out")
+    assert one.report.is_sound
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["run-a"]
+
+
+async def test_a_cluster_that_is_not_there(topic: Topic, tmp_path: Path) -> None:
+    nowhere = structs.replace(topic, client={"bootstrap_servers": "127.0.0.1:1"})
+    write_log(tmp_path / "logs" / "run-a", 1)
+    with pytest.raises(MirrorFailed, match=r"refold-log-.* at 127.0.0.1:1"):
+        await publisher(tmp_path / "logs", nowhere).publish()

@@ -1,0 +1,166 @@
+"""`refold why` on incidents of real servers: the first line tells what the script did."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from kafka import TopicPartition
+
+from eventstore.folders import logs_in
+from tools.incidents.scripts import PARTITIONS, TOPIC
+from tools.incidents.stage import Stage
+from tools.lab import refold
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+
+EVENT = r"event \d+ \([\dT:.Z-]+\)"
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with Stage(tmp_path, "3.9") as found:
+        await found.make(TOPIC, PARTITIONS)
+        await found.make("moved", {0: [1, 2], 1: [1, 2]})
+        yield found
+
+
+async def why(stage: Stage, *about: str) -> str:
+    """The first line, now, while the daemon writes its log."""
+    log = logs_in(stage.log_dir)[-1]
+    status, output = await refold.run("why", str(log), *about)
+    assert status == 0, output
+    first = output.splitlines()[0]
+    print(" ".join(about), "->", first)  # noqa: T201 - for whoever runs it with -s
+    return first
+
+
+def fits(pattern: str, answer: str) -> bool:
+    return re.fullmatch(pattern.replace("EVENT", EVENT), answer) is not None
+
+
+async def test_partition_that_goes_offline_and_gets_an_unclean_leader(stage: Stage) -> None:
+    stage.broker(3).kill()
+    await stage.until_no_leader_is(3)
+    answer = await why(stage, "--broker", "3")
+    assert fits(r"Broker 3 is not registered since EVENT: the registration of .*", answer)
+    assert "controlled shutdown" not in answer
+    answer = await why(stage, "--partition", f"{TOPIC}-2")
+    assert fits(
+        r"orders-2 has leader 1 since EVENT: the registration of broker 3 is gone \(event \d+\), "
+        r"and it was the leader; 1 is the first replica that was online and in sync; passed over: "
+        r"3 is not online\. Broker 3 is not in the ISR .*",
+        answer,
+    )
+    stage.broker(1).kill()
+    await stage.until_offline(TOPIC, 3)
+    await stage.broker(3).start()
+    await stage.until_no_leader_is(1)
+    answer = await why(stage, "--partition", f"{TOPIC}-3")
+    assert fits(
+        r"orders-3 is offline since EVENT: the registration of broker 1 is gone \(event \d+\), and "
+        r"it was the leader; no replica could lead at event \d+: 1 is not online, 3 is not "
+        r"(online|in sync)\. The ISR is 1: it comes back with broker 1, or by an unclean election, "
+        r"which may lose records\.",
+        answer,
+    )
+    partition = {TOPIC: [3]}
+    await stage.ask(lambda admin: admin.elect_leaders(1, partition, raise_errors=False))
+    await stage.until_led(TOPIC, 3, by=3)
+    answer = await why(stage, "--partition", f"{TOPIC}-3")
+    assert fits(
+        r"orders-3 has leader 3 since EVENT: somebody asked for an election; nobody in sync was "
+        r"online, so by an unclean election, as was asked for, 3 leads as the first replica that "
+        r"was online; passed over: 1 is not online\. Broker 1 is not in the ISR .*",
+        answer,
+    )
+    answer = await why(stage, "--partition", f"{TOPIC}-3", "--broker", "1")
+    assert fits(
+        r"Broker 1 is not in the ISR of orders-3 since EVENT: the registration of broker 1 is gone "
+        r"\(event \d+\), and the controller took it out \(unclean partition leader election\); now "
+        r"it is not registered\.",
+        answer,
+    )
+
+
+async def test_broker_that_stops_in_order(stage: Stage) -> None:
+    await stage.broker(1).stop()
+    await stage.until_no_leader_is(1)
+    answer = await why(stage, "--broker", "1")
+    assert fits(
+        r"Broker 1 is not registered since EVENT: the registration of broker 1 is gone, after it "
+        r"asked for a controlled shutdown \(event \d+\)\. .*",
+        answer,
+    )
+    answer = await why(stage, "--partition", f"{TOPIC}-0")
+    assert re.match(r"orders-0 has leader 2 since", answer)
+    assert "passed over: 1 is shutting down" in answer
+    await stage.broker(1).start()
+    await stage.until_in_sync(TOPIC)
+    await stage.ask(lambda admin: admin.elect_leaders(0, None, raise_errors=False))
+    await stage.until_led(TOPIC, 0, by=1)
+    answer = await why(stage, "--partition", f"{TOPIC}-0")
+    assert fits(
+        r"orders-0 has leader 1 since EVENT: it is the preferred replica, and ElectLeaders, "
+        r"request \d+: preferred, \d+ partitions\.",
+        answer,
+    )
+
+
+async def test_reassignment_to_a_dead_broker_and_back(stage: Stage) -> None:
+    stage.broker(3).kill()
+    await stage.until_no_leader_is(3)
+    moved = TopicPartition("moved", 1)
+    await stage.ask(lambda admin: admin.alter_partition_reassignments({moved: [1, 3]}))
+    answer = await why(stage, "--reassignment", "moved-1")
+    assert fits(
+        r"moved-1 is not being reassigned: at EVENT somebody asked to move it to 1,3, refused with "
+        r"INVALID_REPLICA_ASSIGNMENT: .*",
+        answer,
+    )
+    await stage.ask_by_znode("moved", 1, [1, 3])
+    await stage.until_assigned("moved", 1, [1, 3, 2])
+    answer = await why(stage, "--reassignment", "moved-1")
+    assert fits(
+        r"The reassignment of moved-1 from 1,2 to 1,3, begun at EVENT, does not end: broker 3 "
+        r"blocks it, not in sync, not registered: the registration of broker 3 is gone "
+        r"\(event \d+\)\. In sync: 1\..*",
+        answer,
+    )
+    await stage.ask(lambda admin: admin.alter_partition_reassignments({moved: None}))
+    await stage.until_assigned("moved", 1, [1, 2])
+    answer = await why(stage, "--reassignment", "moved-1")
+    assert fits(
+        r"moved-1 is not being reassigned: its move to 1,3 was rolled back at EVENT: somebody "
+        r"asked to cancel it \(AlterPartitionReassignments, event \d+\)\.",
+        answer,
+    )
+
+
+async def test_deletion_that_waits_for_a_broker(stage: Stage) -> None:
+    stage.broker(2).kill()
+    await stage.until_no_leader_is(2)
+    await stage.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
+    answer = await why(stage, "--topic", TOPIC)
+    assert fits(
+        r"The deletion of orders is stuck since EVENT: replicas of it are on broker 2, which is "
+        r"not online: the registration of broker 2 is gone \(event \d+\)\.",
+        answer,
+    )
+    await stage.broker(2).start()
+    await stage.until_gone(TOPIC)
+    answer = await why(stage, "--topic", TOPIC)
+    assert fits(r"There is no topic orders any more at EVENT: orders is deleted: .*", answer)
+
+
+async def test_role_that_goes_elsewhere(stage: Stage) -> None:
+    stage.refold.pause()
+    await stage.until_controller_is_not(stage.own_id)
+    stage.refold.resume()
+    await stage.until_controller_is(stage.own_id)
+    answer = await why(stage, "--term", "2")
+    assert fits(
+        r"Term 2 of broker 1000 ended at EVENT: .*session is over.* It had begun at EVENT\.", answer
+    )
+    answer = await why(stage)
+    assert fits(r"Broker 1000 is controller of term [4-9] since EVENT.*", answer)

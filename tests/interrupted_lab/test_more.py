@@ -1,0 +1,113 @@
+"""Extra reassignments and requests in a real cluster; nobody in control; the drop examples."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA
+from tests.daemon.scene import timed
+from tests.interrupted_lab.moving import NOBODY, Moving
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+BYTES_A_SECOND = 200_000
+RECORDS = 400
+SECONDS_MAX = 15.0
+
+
+async def test_what_is_stuck_on_a_dead_target_holds_up_nothing_else(moving: Moving) -> None:
+    daemon = await moving.controlling()
+    for topic in ("stuck", "extra", "asked"):
+        await moving.create_topic(topic, {0: [1, 2]})
+    await moving.submit({("stuck", 0): [3, NOBODY]})
+    await moving.until_adding("stuck")
+    await moving.reassign("--execute-extra", given={("extra", 0): [3, 4]})
+    printed = await moving.reassign("--request", "--json", given={("asked", 0): [4, 3]})
+    await moving.until_assigned("extra", [3, 4])
+    await moving.until_assigned("asked", [4, 3])
+    assert (await moving.replicas("stuck"))[1]
+    assert "czxid" in printed
+    await moving.reassign("--cancel")
+    await moving.until_assigned("stuck", [1, 2])
+    await moving.until_nothing_is_left()
+    assert await daemon.stop() == 0
+
+
+async def test_the_two_examples_of_the_seed(moving: Moving) -> None:
+    """Brokers 7 to 10 are dead and 8 was: foo2-1 waits for them."""
+    daemon = await moving.controlling()
+    await moving.create_topic("foo1", {0: [1, 2, 3]})
+    await moving.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
+    foo1, foo2 = ("foo1", 0), ("foo2", 1)
+    await moving.submit({foo1: [1, 2, 4], foo2: [7, 9, 8]})
+    await moving.until_adding("foo2", 1)
+    more = {foo1: [1, 2, 5], foo2: [7, 9, 10]}
+    await moving.submit(more, REASSIGN_PARTITIONS_EXTRA)
+    await moving.until_assigned("foo1", [1, 2, 5])
+
+    async def entry() -> bool:
+        znode = await moving.view.content(znodes.REASSIGN_PARTITIONS)
+        wanted = {
+            "topic": "foo2",
+            "partition": 1,
+            "replicas": [7, 9, 10],
+            "original_replicas": [5, 6, 8],
+        }
+        return bool(znode) and znode["partitions"] == [wanted]
+
+    await timed(entry, "the entry of foo2-1 with its first originals")
+    assert not await moving.view.exists(REASSIGN_PARTITIONS_EXTRA)
+    await moving.reassign("--cancel")
+    await moving.until_assigned("foo2", [5, 6, 8], 1)
+    await moving.until_nothing_is_left()
+    assert await daemon.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("original", "first", "second", "files"),
+    [
+        ([1, 2], [2, 3], [2, 4], [1, 2, 4]),
+        ([1, 2, 3], [4, 5, 6], [4, 5], [1, 2, 3, 4, 5]),
+    ],
+)
+async def test_a_dropped_replicas_files_go_at_once(
+    moving: Moving, original: list[int], first: list[int], second: list[int], files: list[int]
+) -> None:
+    """The throttle keeps the new ones out of sync."""
+    daemon = await moving.controlling()
+    topic = f"dropped-{len(original)}"
+    await moving.create_topic(topic, {0: original})
+    await moving.fill(topic, RECORDS)
+    await moving.until_in_sync(topic, len(original))
+    throttle = ("--throttle", str(BYTES_A_SECOND))
+    await moving.reassign("--request", *throttle, given={(topic, 0): first})
+    await moving.until_files(topic, sorted({*original, *first}))
+    await moving.reassign("--request", *throttle, given={(topic, 0): second})
+    seconds = await moving.until_files(topic, files)
+    replicas, under_way = await moving.replicas(topic)
+    assert under_way
+    assert sorted(replicas) == files
+    assert seconds < SECONDS_MAX
+    await moving.reassign("--request", given={(topic, 0): original})
+    await moving.until_assigned(topic, original)
+    assert await daemon.stop() == 0
+
+
+async def test_the_three_cases_with_nobody_in_control(moving: Moving) -> None:
+    first = await moving.controlling()
+    for topic in ("case-1", "case-2", "case-3"):
+        await moving.create_topic(topic, {0: [1, 2]})
+    await moving.request({"case-3": {0: [3, 4, NOBODY]}})
+    await moving.until_isr("case-3", {0: 4})
+    with moving.brokers_paused():
+        first.kill()
+        await first.ended()
+        await moving.submit({("case-1", 0): [3, 4]})
+        await moving.request({"case-2": {0: [4, 3]}})
+        daemon = await moving.controlling(broker_id=1001)
+    await moving.until_assigned("case-1", [3, 4])
+    await moving.until_assigned("case-2", [4, 3])
+    assert (await moving.replicas("case-3"))[1]
+    await moving.reassign("--request", given={("case-3", 0): [3, 4]})
+    await moving.until_assigned("case-3", [3, 4])
+    await moving.until_nothing_is_left()
+    assert await daemon.stop() == 0

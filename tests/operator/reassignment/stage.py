@@ -1,0 +1,82 @@
+"""`refold reassign` on a simulated cluster, with or without a controller that acts on it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controller.core.commands import CommandId, WriteAtomically, ZooKeeperCommand
+from controller.core.operations import WriteOperation
+from controller.operator.reassignment.access import Cluster, ZooKeeperAccess
+from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.zookeeper_store import ZooKeeperStore
+from replay.world.outcomes import answer
+from tests.core.cluster import Cluster as World
+from tests.core.interrupting import interruptible
+from tests.core.reassigning import Name
+
+Targets = dict[Name, tuple[int, ...]]
+
+
+class WorldStore(ZooKeeperStore):
+    """A store on the world's ZooKeeper. `before_write` and `after_write` are called once, before
+    and after the next write; `writes` counts them, `written` has the operations of the last."""
+
+    def __init__(self, world: World) -> None:
+        self.before_write: Callable[[], object] | None = None
+        self.after_write: Callable[[], object] | None = None
+        self.writes = 0
+        self.written: tuple[WriteOperation, ...] = ()
+        self._world = world
+        self._session = world.zookeeper.create_session()
+
+    async def _ask(self, command: ZooKeeperCommand, result: Any) -> None:
+        world = self._world
+        if isinstance(command, WriteAtomically):
+            self.writes += 1
+            self.written = command.operations
+            before, self.before_write = self.before_write, None
+            if before is not None:
+                before()
+        command_id = CommandId(1, 0)
+        for event in answer(world.zookeeper, self._session, command_id, command, world.now_ms):
+            result.add(event)
+        if isinstance(command, WriteAtomically):
+            world.run()
+            after, self.after_write = self.after_write, None
+            if after is not None:
+                after()
+
+
+class Stage:
+    """A simulated cluster and an operator beside it; t-0 is on `replicas` of `brokers` brokers."""
+
+    def __init__(self, brokers: int = 6, *replicas: int) -> None:
+        self.world = interruptible(brokers, *(replicas or (1, 2, 3)))
+        self.store = WorldStore(self.world)
+        self.cluster = Cluster(ZooKeeperAccess(self.store), None)
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+
+    def report(self) -> Report:
+        """For the next command; what the last one said is forgotten."""
+        self.lines.clear()
+        self.warnings.clear()
+        return Report("test", self.lines.append, self.warnings.append)
+
+    @property
+    def said(self) -> str:
+        """What the last command said."""
+        return "\n".join(self.lines)
+
+    def hand_over(self, broker: int) -> None:
+        """A stock broker takes the role; refold does nothing any more."""
+        self.world.seize_role(broker)
+        self.world.run()
+
+    def leave_alone(self) -> None:
+        """Nobody is controller."""
+        self.world.shut_down()
+
+
+def targets(**moves: Sequence[int]) -> Targets:
+    """`t0=(4, 5)`: the replicas of t-0."""
+    return {(name[:-1], int(name[-1])): tuple(one) for name, one in moves.items()}

@@ -1,0 +1,200 @@
+"""--cancel and --remove-cancel on a simulated cluster."""
+
+import pytest
+
+from controller.core.operations import Delete
+from controller.core.reassignment_znodes import (
+    CANCEL_CONTENT,
+    REASSIGN_CANCEL,
+    REASSIGNMENT_REQUESTS,
+    Entry,
+)
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import REASSIGN_PARTITIONS
+from controller.operator.reassignment.cancelling import cancel_all as cancel
+from controller.operator.reassignment.cancelling import remove_cancel
+from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.listing import list_reassignments
+from controller.operator.reassignment.statuses import NOT_DONE_YET
+from tests.core.interrupting import (
+    cancel_all,
+    entries,
+    request_quietly,
+    submit,
+    submit_extra,
+)
+from tests.core.reassigning import T0, catch_up
+from tests.operator.reassignment.stage import Stage
+
+
+async def run_cancel(stage: Stage, *, dry_run: bool = False) -> dict[str, object]:
+    report = stage.report()
+    await cancel(stage.cluster, report, dry_run=dry_run)
+    return report.data
+
+
+async def run_remove(stage: Stage, *, dry_run: bool = False) -> None:
+    await remove_cancel(stage.cluster, stage.report(), dry_run=dry_run)
+
+
+async def test_it_prints_and_does_what_the_seed_shows() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    catch_up(stage.world, 4)
+    data = await run_cancel(stage)
+    assert stage.lines == [
+        "Rolling back the current pending reassignments Map(t-0 -> Map(replicas -> "
+        "Buffer(4, 5, 6), original_replicas -> Buffer(1, 2, 3)))",
+        "Successfully submitted cancellation of reassignments.",
+    ]
+    assert data["rolled_back"] == [
+        {"topic": "t", "partition": 0, "replicas": [4, 5, 6], "original_replicas": [1, 2, 3]}
+    ]
+    assert "no reassignment starts until then" in stage.warnings[-1]
+    assert stage.world.data(REASSIGN_CANCEL) == CANCEL_CONTENT
+    assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+    assert entries(stage.world) is None
+    await run_remove(stage)
+    assert stage.lines == ["Successfully remove the znode /admin/reassign_cancel."]
+    assert stage.world.data(REASSIGN_CANCEL) is None
+
+
+async def test_originals_that_nobody_wrote_are_shown_all_the_same() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    submit(stage.world, {T0: (4, 5, 6)})
+    await run_cancel(stage)
+    assert "original_replicas -> Buffer(1, 2, 3)" in stage.lines[0]
+    assert "nobody has the controller's role" in stage.warnings[0]
+
+
+async def test_nothing_pending_creates_nothing() -> None:
+    stage = Stage()
+    await run_cancel(stage)
+    assert stage.lines == ["There are no pending reassignments in /admin/reassign_partitions."]
+    assert stage.world.data(REASSIGN_CANCEL) is None
+    assert stage.store.writes == 0
+
+
+async def test_what_other_routes_have_is_named() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    request_quietly(stage.world, {T0: (4,)})
+    await run_cancel(stage)
+    assert stage.warnings == ["Warning: by other routes, which --cancel does not end: t-0"]
+
+
+async def test_a_dry_run_only_tells() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    await run_cancel(stage, dry_run=True)
+    assert stage.lines[-1] == '1. create /admin/reassign_cancel: {"version":1}'
+    assert entries(stage.world) == {T0: Entry((4, 5, 6), (1, 2, 3))}
+    assert stage.store.writes == 0
+
+
+async def test_what_was_submitted_since_is_not_cancelled_by_what_stands() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 5, 6)})
+    report = stage.report()
+    await cancel(stage.cluster, report, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert not stage.lines
+    assert "/admin/reassign_cancel stands already. t-0: not rolled back yet" in stage.warnings[0]
+    await run_remove(stage)
+    await run_cancel(stage)
+    assert stage.lines[-1] == "Successfully submitted cancellation of reassignments."
+    assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+
+
+async def test_somebody_else_cancels_at_the_same_time() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.store.before_write = lambda: cancel_all(stage.world)
+    report = stage.report()
+    await cancel(stage.cluster, report, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert "Successfully" not in stage.said
+
+
+async def test_what_a_stock_controller_took_from_the_znode_is_cancelled_too() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.world.remove_quietly(REASSIGN_PARTITIONS)
+    await run_cancel(stage)
+    assert (
+        "t-0 -> Map(replicas -> Buffer(4, 5, 6), original_replicas -> Buffer(1, 2, 3))"
+        in (stage.lines[0])
+    )
+    assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+
+
+async def test_what_is_cancelled_goes_to_its_originals() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.leave_alone()
+    cancel_all(stage.world)
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines[-1] == (
+        "  t-0: 3 of 3 replicas caught up (/admin/reassign_partitions, cancelled)"
+    )
+
+
+async def test_what_waits_for_the_removal_is_not_cancelled() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 5, 6)})
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines[-1] == (
+        "  t-0: 0 of 3 replicas caught up, waits for 4,5,6 (/admin/reassign_partitions)"
+    )
+
+
+async def test_a_refold_that_leaves_kip_236_alone_would_not_act_on_it() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
+    with pytest.raises(Refused, match=r"a refold controller, .* kip-236\.enable=false"):
+        await run_cancel(stage)
+    assert stage.store.writes == 0
+
+
+async def test_a_stock_controller_would_not_act_on_it() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.hand_over(2)
+    with pytest.raises(Refused, match=r"broker 2, a stock controller, .* /admin/reassign_cancel"):
+        await run_cancel(stage)
+    assert stage.store.writes == 0
+
+
+async def test_removing_what_is_not_there() -> None:
+    stage = Stage()
+    await run_remove(stage)
+    assert stage.lines == ["There is no znode /admin/reassign_cancel."]
+    assert stage.store.writes == 0
+
+
+async def test_removing_it_before_all_is_rolled_back_says_what_goes_on() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    submit(stage.world, {T0: (4, 5, 6)})
+    await run_cancel(stage)
+    await run_remove(stage, dry_run=True)
+    assert "not rolled back yet, or submitted meanwhile: t-0" in stage.warnings[0]
+    assert stage.lines[-1] == "1. delete /admin/reassign_cancel"
+    assert stage.world.data(REASSIGN_CANCEL) is not None
+    await run_remove(stage)
+    assert stage.world.data(REASSIGN_CANCEL) is None
+
+
+async def test_extra_ones_that_wait_start_when_it_is_removed() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    await run_cancel(stage)
+    submit_extra(stage.world, {T0: (5, 6)})
+    assert entries(stage.world) is None
+    await run_remove(stage)
+    assert entries(stage.world) == {T0: Entry((5, 6), (1, 2, 3))}

@@ -1,0 +1,103 @@
+from pathlib import Path
+
+import pytest
+
+from controller.operator.reassignment.documents import (
+    read_brokers,
+    read_targets,
+    read_topics,
+    write_targets,
+)
+from controller.operator.reassignment.errors import BadInput
+
+
+def given(folder: Path, text: str) -> Path:
+    file = folder / "moves.json"
+    file.write_text(text)
+    return file
+
+
+def entry(topic: str = "t", partition: str = "0", replicas: str = "[1,2]", more: str = "") -> str:
+    return f'{{"topic":"{topic}","partition":{partition},"replicas":{replicas}{more}}}'
+
+
+def document(*entries: str, version: str = "1") -> str:
+    return f'{{"version":{version},"partitions":[{",".join(entries)}]}}'
+
+
+def test_what_is_written_is_kafkas_and_can_be_read(tmp_path: Path) -> None:
+    text = write_targets({("t", 10): (3,), ("t", 2): (1, 2)})
+    assert text == (
+        '{"version":1,"partitions":['
+        '{"topic":"t","partition":2,"replicas":[1,2],"log_dirs":["any","any"]},'
+        '{"topic":"t","partition":10,"replicas":[3],"log_dirs":["any"]}]}'
+    )
+    assert read_targets(given(tmp_path, text)) == {("t", 2): (1, 2), ("t", 10): (3,)}
+
+
+def test_a_file_without_version_and_with_more_keys_is_read(tmp_path: Path) -> None:
+    text = '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"original_replicas":[2]}]}'
+    assert read_targets(given(tmp_path, text)) == {("t", 0): (1,)}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "truncated"),
+        ("[]", "Expected `object`"),
+        (document(entry(replicas='["1"]')), "replicas"),
+        (document(entry(partition="-1")), "partition"),
+        (document(entry(replicas="[-1]")), "replicas"),
+        (document(), "Partition reassignment list cannot be empty"),
+        ("{}", "Partition reassignment list cannot be empty"),
+        (document(entry(), version="2"), "Not supported version field value 2"),
+        (document(entry(replicas="[]")), "Partition replica list cannot be empty: t-0"),
+        (document(entry(), entry()), "contains duplicate topic partitions: t-0"),
+        (document(entry(replicas="[1,2,1]")), "t-0 contains multiple entries for 1"),
+        (document(entry(more=',"log_dirs":["/a","any"]')), "t-0 names log directories"),
+        (document(entry(more=',"log_dirs":["any"]')), "2 replicas and 1 log_dirs"),
+    ],
+)
+def test_what_cannot_be_used_is_told_with_the_file(tmp_path: Path, text: str, told: str) -> None:
+    file = given(tmp_path, text)
+    with pytest.raises(BadInput, match=str(file)) as fault:
+        read_targets(file)
+    assert told in str(fault.value)
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    file = given(tmp_path, document(entry(replicas="[]"), entry("u", replicas="[3,3]")))
+    with pytest.raises(BadInput) as fault:
+        read_targets(file)
+    assert len(str(fault.value).splitlines()) == 2
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read: No such file"):
+        read_targets(tmp_path / "absent.json")
+
+
+def test_topics_to_move(tmp_path: Path) -> None:
+    file = given(tmp_path, '{"topics":[{"topic":"a"},{"topic":"b"}],"version":1}')
+    assert read_topics(file) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"version":1}', "cannot be empty"),
+        ('{"topics":[{"topic":"a"},{"topic":"a"}]}', "duplicate entries: a"),
+        ('{"topics":["a"]}', "Expected `object`"),
+    ],
+)
+def test_topics_that_cannot_be_used(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        read_topics(given(tmp_path, text))
+
+
+def test_a_list_of_brokers() -> None:
+    assert read_brokers("3, 1,2") == [3, 1, 2]
+    with pytest.raises(BadInput, match="contains duplicate entries: 1"):
+        read_brokers("1,2,1")
+    with pytest.raises(BadInput, match="'x' is no broker id"):
+        read_brokers("1,x")

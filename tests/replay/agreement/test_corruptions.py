@@ -1,0 +1,167 @@
+"""What is changed in a recording is reported. Each of many more seeds: tools/agreement."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from replay.agreement.comparison import agree, imported
+from replay.agreement.results import AgreementResult
+from replay.imports.importing import Selection
+from tools.agreement import corruptions
+from tools.agreement.corruptions import trials
+from tools.zookeeper_log.corrupting import Corruption, corrupt
+
+Get = Callable[[str], Path]
+
+app = Typer()
+app.command()(corruptions.main)
+
+
+def corrupted(folder: Path, copy: Path, how: str, seed: int) -> tuple[Corruption, AgreementResult]:
+    told = corrupt(folder, copy, seed, [how])
+    with imported(copy, Selection(), lambda *_: None) as log:
+        return told, agree(log)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_change_is_reported(recording: str, seed: int, folder_of: Get) -> None:
+    [trial] = trials(folder_of(recording), [seed])
+    assert trial.is_reported, trial.corruption
+    assert trial.result.unexplained or trial.result.requests.unexplained
+
+
+@pytest.mark.parametrize("how", ["leader", "isr", "leader_epoch", "controller_epoch"])
+def test_changed_field_is_told_with_both_sides(
+    how: str, recording: str, folder_of: Get, tmp_path: Path
+) -> None:
+    """At its transaction, by its znode, with what the fold was at and what stood before."""
+    told, result = corrupted(folder_of(recording), tmp_path / "copy", how, 1)
+    [at, *_] = [one for one in result.divergences if one.zxid == told.zxid]
+    assert (at.verdict, at.kind) == ("differs", told.what)
+    assert told.path.endswith(at.paths[0])
+    before, after = json.loads(told.before or ""), json.loads(told.after or "")
+    [text] = at.differences
+    ours, _, kafkas = text.removeprefix(f"{at.paths[0]}: {how} ").partition(", Kafka ")
+    assert json.loads(ours) == before[how]
+    assert json.loads(kafkas) == after[how]
+    assert at.cause
+    assert at.since <= at.seq
+    assert f"zxid {told.zxid:#x}" in at.between[-1]
+
+
+def test_dropped_write_is_extra_and_doubled_one_is_missing(
+    recording: str, folder_of: Get, tmp_path: Path
+) -> None:
+    """By the fold's side: it decides what is not there, and not what is there twice."""
+    _, dropped = corrupted(folder_of(recording), tmp_path / "dropped", "dropped", 1)
+    assert dropped.extra + dropped.differs + dropped.requests.diverging
+    _, doubled = corrupted(folder_of(recording), tmp_path / "doubled", "doubled", 1)
+    assert doubled.missing + doubled.differs
+
+
+def test_election_that_is_dropped_leaves_decisions_of_nobody(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    """They are not taken for those of a term that began before the log; nor are its requests."""
+    told, result = election(folder_of("broker-crash-2"), tmp_path / "copy", "dropped")
+    assert not result.agrees
+    assert result.warm == 0
+    missing = [one for one in result.divergences if one.verdict == "missing"]
+    assert {one.subject for one in missing} == {"decision", "request"}
+    # The third term is the one that was dropped.
+    assert {one.epoch for one in missing if one.subject == "request"} == {2, 3}
+    assert told.what == "election"
+
+
+def test_epoch_of_an_election_is_compared(recording: str, folder_of: Get, tmp_path: Path) -> None:
+    told, result = corrupted(folder_of(recording), tmp_path / "copy", "epoch", 1)
+    [at] = [one for one in result.divergences if one.zxid == told.zxid]
+    assert (at.verdict, at.kind) == ("differs", "election")
+    assert at.differences[0].startswith("/controller_epoch: ")
+
+
+def test_line_that_is_dropped_of_state_change_log(folder_of: Get, tmp_path: Path) -> None:
+    """What the request says of its partitions is not known then, but that there were more."""
+    folder = tmp_path / "copy"
+    shutil.copytree(folder_of("reassign-cancel-6"), folder)
+    log = max(folder.glob("logs/*/state-change.log"), key=lambda path: path.stat().st_size)
+    lines = log.read_text().splitlines(keepends=True)
+    traced = [at for at, one in enumerate(lines) if "LeaderAndIsr request LeaderAndIsrP" in one]
+    del lines[traced[len(traced) // 2]]
+    log.write_text("".join(lines))
+    found = agree_with(folder).requests
+    assert (found.differs, found.missing, found.extra) == (1, 0, 0)
+
+
+def test_what_the_import_could_not_read_is_told(folder_of: Get, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(folder_of("broker-crash-2"), folder)
+    [log] = folder.glob("zookeeper/version-2/log.*")
+    log.write_bytes(log.read_bytes()[:30_000])
+    notes = agree_with(folder).notes
+    assert any("ends at offset" in one for one in notes)
+
+
+def test_log_without_decisions_is_no_agreement(folder_of: Get, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(folder_of("broker-crash-2"), folder)
+    [log] = folder.glob("zookeeper/version-2/log.*")
+    log.write_bytes(log.read_bytes()[:2500])
+    result = agree_with(folder)
+    assert (result.decisions, result.requests.decisions) == (0, 0)
+    assert any(one.startswith("nothing was judged") for one in result.notes)
+
+
+def election(folder: Path, copy: Path, how: str) -> tuple[Corruption, AgreementResult]:
+    """The change of an election: that of the seed that meets one."""
+    for seed in range(1000):
+        told = corrupt(folder, copy, seed, [how])
+        if told.what == "election":
+            return told, agree_with(copy)
+        shutil.rmtree(copy)
+    raise AssertionError("no election was met")
+
+
+def test_one_corruption_does_not_spoil_the_rest(
+    recording: str, folder_of: Get, tmp_path: Path
+) -> None:
+    """What Kafka wrote counts from then on."""
+    whole = agree_with(folder_of(recording))
+    _, result = corrupted(folder_of(recording), tmp_path / "copy", "controller_epoch", 2)
+    assert 0 < result.diverging <= 3
+    assert result.agreed >= whole.agreed - 3
+
+
+def agree_with(source: Path) -> AgreementResult:
+    with imported(source, Selection(), lambda *_: None) as log:
+        return agree(log)
+
+
+# The tool -------------------------------------------------------------------------------------
+
+
+def test_tool_counts_what_is_reported(folder_of: Get) -> None:
+    result = CliRunner().invoke(app, [str(folder_of("broker-crash-2")), "--seeds", "2"])
+    assert (result.exit_code, result.output) == (0, "broker-crash-2: 2 of 2 reported\n")
+
+
+def test_tool_prints_what_is_not(folder_of: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corruptions, "agree", lambda log: AgreementResult())
+    result = CliRunner().invoke(app, [str(folder_of("broker-crash-2")), "--seeds", "1"])
+    assert result.exit_code == 1
+    line, last = result.output.splitlines()
+    assert line.startswith("broker-crash-2: not reported: seed 0, zxid 0x")
+    assert last == "broker-crash-2: 0 of 1 reported"
+
+
+def test_tool_says_what_it_cannot_use(tmp_path: Path) -> None:
+    for source in (tmp_path, tmp_path / "nothing", Path(__file__)):
+        result = CliRunner().invoke(app, [str(source)])
+        assert result.exit_code == 2
+        assert str(source) in result.output or "holds no" in result.output
+        assert isinstance(result.exception, SystemExit)

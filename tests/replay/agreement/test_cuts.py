@@ -1,0 +1,66 @@
+"""What is left of a cut recording agrees as the whole does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replay.agreement.comparison import agree
+from replay.agreement.results import AgreementResult
+from replay.imports.importing import Selection, import_source
+from tools.zookeeper_log.cutting import HOWS, Cut, cuts
+
+Get = Callable[[str], Path]
+
+SEED = 0
+STARTS_LATE = ("snapshot", "mid_term", "fuzzy")
+
+
+@pytest.fixture(scope="module")
+def cuts_of(folder_of: Get, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Cut]]:
+    made: dict[str, list[Cut]] = {}
+
+    def cut(name: str) -> list[Cut]:
+        if name not in made:
+            made[name] = cuts(folder_of(name), tmp_path_factory.mktemp("cuts"), SEED)
+        return made[name]
+
+    return cut
+
+
+def result_of(cut: Cut, log: Path) -> AgreementResult:
+    import_source(cut.folder, log, Selection())
+    return agree(log)
+
+
+def told(result: AgreementResult) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    return [(one.verdict, one.paths, one.differences) for one in result.divergences]
+
+
+@pytest.mark.parametrize("are_logs_cut", [False, True])
+@pytest.mark.parametrize("how", HOWS)
+def test_what_is_left_agrees(
+    how: str,
+    are_logs_cut: bool,
+    recording: str,
+    cuts_of: Callable[[str], list[Cut]],
+    tmp_path: Path,
+) -> None:
+    [cut] = [
+        one for one in cuts_of(recording) if (one.how, one.are_logs_cut) == (how, are_logs_cut)
+    ]
+    result = result_of(cut, tmp_path / "log")
+    assert told(result) == []
+    assert result.explained == result.requests.explained == []
+    assert result.warm == 0 or how in STARTS_LATE
+
+
+def test_first_reassignment_behind_a_cut_has_its_order(folder_of: Get, tmp_path: Path) -> None:
+    """Of a topic's znode those partitions count that are otherwise than in the first state."""
+    [cut] = [
+        one
+        for one in cuts(folder_of("chaos-5"), tmp_path / "cuts", 1)
+        if one.how == "mid_term" and not one.are_logs_cut
+    ]
+    result = result_of(cut, tmp_path / "log")
+    assert [one for one in told(result) if one[1] != ("/feature",)] == []

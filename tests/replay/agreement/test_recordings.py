@@ -1,0 +1,140 @@
+"""Stock clusters' incidents: the fold decides as Kafka's controllers did, and tells brokers the
+same."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eventstore.errors import LogError
+from eventstore.writer import LogWriter
+from replay.agreement.comparison import agree, imported
+from replay.agreement.results import AgreementResult
+from replay.errors import ReplayError
+from replay.imports.importing import Selection, import_source
+from tests.eventstore.samples import event, header
+from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer
+
+Get = Callable[[str], Path]
+
+COUNTS = {
+    "broker-crash-2": (132, 147, "3.9-IV0"),
+    "chaos-5": (336, 813, "2.6"),
+    "reassign-cancel-6": (147, 701, "3.9-IV0"),
+    "topics-1": (365, 202, "2.6"),
+}
+"""Decisions, requests to brokers, and inter.broker.protocol.version."""
+
+
+def diverging(result: AgreementResult) -> list[str]:
+    return [
+        f"{one.verdict} {one.kind} at {one.seq}: {' '.join(one.paths)} {' '.join(one.differences)}"
+        for one in result.divergences
+    ]
+
+
+def test_all_agrees_and_nothing_is_explained(recording: str, log_of: Get) -> None:
+    result = agree(log_of(recording))
+    assert diverging(result) == []
+    assert result.agrees
+    assert result.explained == result.requests.explained == []
+    assert (result.agreed, result.requests.agreed) == COUNTS[recording][:2]
+    assert (result.decisions, result.requests.decisions) == (result.agreed, result.requests.agreed)
+    assert (result.warm, result.inputs) == (0, 0)
+    assert result.notes == ["starts from zookeeper/version-2/snapshot.0"]
+
+
+def test_settings_are_those_that_the_log_shows(recording: str, log_of: Get) -> None:
+    assert agree(log_of(recording)).settings == {
+        "inter.broker.protocol.version": COUNTS[recording][2],
+        "delete.topic.enable": "true",
+    }
+
+
+def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
+    result = agree(log_of("chaos-5"))
+    kinds = {kind: one.agreed for kind, one in result.by_kind.items()}
+    assert sum(kinds.values()) == result.agreed
+    assert kinds["election"] == 10
+    assert {"assignment", "topic_deletion", "reassign_partitions", "notification"} <= kinds.keys()
+    requests = {kind: one.agreed for kind, one in result.requests.by_kind.items()}
+    assert sum(requests.values()) == result.requests.agreed
+    assert requests.keys() == {"LeaderAndIsr", "UpdateMetadata", "StopReplica"}
+
+
+@pytest.mark.parametrize("kind", [one for one in LEFT_OUT if one != "all"])
+def test_fewer_logs_are_enough(kind: str, recording: str, folder_of: Get, tmp_path: Path) -> None:
+    """What was asked for is inferred then, and does not count."""
+    copy_with_fewer(folder_of(recording), tmp_path / "source", kind)
+    import_source(tmp_path / "source", tmp_path / "log", Selection())
+    result = agree(tmp_path / "log")
+    assert diverging(result) == []
+    assert result.explained == []
+    assert result.agreed == result.decisions
+    requests = result.requests
+    assert requests.agreed == requests.decisions
+    if kind == "none":
+        assert result.decisions + result.inputs == COUNTS[recording][0]
+        assert requests.decisions == 0
+
+
+def test_comparing_leaves_the_log_as_it_is_and_gives_the_same_again(log_of: Get) -> None:
+    log = log_of("broker-crash-2")
+    before = {path.name: path.read_bytes() for path in log.iterdir()}
+    assert agree(log) == agree(log)
+    assert {path.name: path.read_bytes() for path in log.iterdir()} == before
+
+
+def test_source_gives_the_same_as_its_log(folder_of: Get, log_of: Get) -> None:
+    with imported(folder_of("broker-crash-2"), Selection(), lambda *_: None) as log:
+        found = agree(log)
+    assert not log.exists()
+    found.source = str(log_of("broker-crash-2"))
+    assert found == agree(log_of("broker-crash-2"))
+
+
+def test_refolds_own_rules_differ_where_they_are_meant_to(log_of: Get) -> None:
+    """Recordings of what both do alike agree."""
+    assert agree(log_of("broker-crash-2"), "refold").decisions == 132
+    assert agree(log_of("topics-1"), "refold").decisions == 365
+
+
+def test_settings_that_are_given_count(log_of: Get) -> None:
+    """Below 2.7 LeaderAndIsr has another version, and no /feature is written."""
+    older = agree(log_of("broker-crash-2"), settings={"inter.broker.protocol.version": "2.6"})
+    assert not older.agrees
+    assert older.settings["inter.broker.protocol.version"] == "2.6"
+    kinds = {one.kind for one in older.divergences}
+    assert {"feature", "LeaderAndIsr"} <= kinds
+    unclean = {"unclean.leader.election.enable": "true"}
+    found = agree(log_of("broker-crash-2"), settings=unclean)
+    assert not found.agrees
+    assert any("leader" in text for one in found.divergences for text in one.differences)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"log.dirs": "/x"}, "log.dirs is no setting that changes decisions"),
+        ({"inter.broker.protocol.version": "9.9"}, "settings cannot be used: .*9.9"),
+        (
+            {"leader.imbalance.per.broker.percentage": "many"},
+            "settings cannot be used: .*imbalance",
+        ),
+        ({"delete.topic.enable": "perhaps"}, "settings cannot be used"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told(
+    settings: dict[str, str], text: str, log_of: Get
+) -> None:
+    with pytest.raises(ReplayError, match=text):
+        agree(log_of("broker-crash-2"), settings=settings)
+
+
+def test_log_that_is_not_world_backed_is_refused(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(1)])
+    with pytest.raises(ReplayError, match="is a recorded log, of refold's own controller"):
+        agree(tmp_path / "log")
+    with pytest.raises(LogError):
+        agree(tmp_path / "nothing")

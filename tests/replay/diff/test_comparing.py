@@ -1,0 +1,113 @@
+"""Two versions on real logs: what is found, and what is not."""
+
+from pathlib import Path
+
+import pytest
+
+from replay.diff.comparing import Comparison, compare
+from replay.diff.logs import opened
+from replay.diff.references import Version, find_version
+from replay.diff.reports import told
+from tests.replay.diff import versions
+from tests.replay.diff.versions import INCIDENTS, ROOT, Edit, changed
+
+RECORDINGS = ROOT / "tests" / "recordings"
+pytestmark = pytest.mark.timeout(240)
+
+
+def diff(tmp_path: Path, edits: tuple[Edit, ...], *logs: Path) -> Comparison:
+    """This version against one with changes."""
+    base = find_version(str(ROOT), ROOT, tmp_path / "cache")
+    head = find_version(str(changed(tmp_path / "head", *edits)), ROOT, tmp_path / "cache")
+    return compared(base, head, *logs)
+
+
+def compared(base: Version, head: Version, *logs: Path) -> Comparison:
+    with opened(logs) as found:
+        return compare(found, base, head, {}, lambda *_: None)
+
+
+def test_same_version_decides_the_same_on_all_incidents_and_recordings(tmp_path: Path) -> None:
+    found = diff(tmp_path, (), INCIDENTS, RECORDINGS)
+    assert not found.errors
+    assert not found.groups
+    assert len(found.logs) >= 20
+    assert all(one.decisions for one in found.logs)
+    assert {one.left_at for one in found.logs} == {(0, 0)}
+
+
+@pytest.mark.parametrize(
+    "edit", [versions.READS_TWICE, versions.READS_ONE_BY_ONE, versions.WRITES_ONE_BY_ONE]
+)
+def test_reading_more_and_other_batches_are_no_difference(tmp_path: Path, edit: Edit) -> None:
+    found = diff(tmp_path, (edit,), INCIDENTS)
+    assert not found.errors
+    assert found.groups == []
+    assert any(one.left_at[1] for one in found.logs), "it was another version"
+
+
+@pytest.mark.parametrize("edit", [versions.READS_TWICE, versions.READS_ONE_BY_ONE])
+def test_so_it_is_beside_a_stock_controller(tmp_path: Path, edit: Edit) -> None:
+    found = diff(tmp_path, (edit,), RECORDINGS / "topics-1.tar.xz")
+    assert (found.errors, found.groups) == ([], [])
+
+
+def test_changed_rule_is_named_with_its_first_cause_and_where_it_is(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.LAST_OF_ISR,), INCIDENTS)
+    group = found.groups[0]
+    assert told.title(group).startswith("offline partition leader election: set decided otherwise")
+    first = group.first.root.first
+    assert (first.cause, first.event) == ("BrokerChange", "znodes_read")
+    assert [one.part for one in first.differences] == ["data.leader"]
+    assert first.differences[0].base != first.differences[0].head
+    assert any("passed over" in one for one in first.details)
+    assert group.first.root.followers, "the brokers are told otherwise, too"
+    assert {Path(one).name for one in group.logs} >= {"broker-crash", "broker-crash-2.6"}
+    assert any("ends with leader" in one for one in group.first.consequences)
+    # What other ISRs were asked for by the log's leader is asked for by the one that there is.
+    assert not any("ends with ISR" in one for one in group.first.consequences)
+
+
+def test_consequence_is_how_much_longer_it_is_offline(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS)
+    [group] = found.groups
+    assert [Path(one).name for one in group.logs] == ["unclean-election"]
+    assert group.first.root.first.head_rule != "unclean partition leader election"
+    assert any("longer with head" in one for one in group.first.consequences)
+    assert any("instead of leader" in one for one in group.first.consequences)
+    assert told.supposed(found)
+
+
+def test_request_that_is_not_sent_any_more_is_missing(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.NO_WORD_TO_OTHERS,), versions.CRASH)
+    [group] = found.groups
+    first = group.first.root.first
+    assert (first.what, first.kind, first.base_rule) == (
+        "missing",
+        "update_metadata",
+        "broker start-up",
+    )
+
+
+def test_changed_rule_is_found_beside_a_stock_controller(tmp_path: Path) -> None:
+    log = RECORDINGS / "broker-crash-2.tar.xz"
+    found = diff(tmp_path, (versions.LAST_OF_ISR,), log)
+    assert not found.errors
+    assert any("election" in told.title(one) for one in found.groups)
+
+
+def test_log_with_events_of_an_older_version_is_compared(tmp_path: Path) -> None:
+    edits = (*versions.NEWER_EVENT, versions.LAST_OF_ISR)
+    found = diff(tmp_path, edits, versions.CRASH)
+    assert not found.errors
+    assert told.title(found.groups[0]).startswith("offline partition leader election")
+
+
+def test_log_that_one_version_fails_on_is_told_and_the_others_are_compared(tmp_path: Path) -> None:
+    logs = [versions.CRASH, INCIDENTS / "unclean-election", INCIDENTS / "topics"]
+    found = diff(tmp_path, (versions.FAILS_LATER,), *logs)
+    [error] = found.errors
+    assert "unclean-election" in error
+    assert "KeyError" in error
+    assert "fold.py, line" in error
+    assert [bool(one.decisions) for one in found.logs] == [True, False, True]

@@ -1,0 +1,37 @@
+"""What is diffed: logs, packed ones, incidents, recordings, folders of these."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replay.diff.errors import DiffError
+from replay.diff.logs import opened
+from tests.replay.diff.versions import CRASH, INCIDENTS, ROOT
+from tests.replay.recorded_log import incident, write_log
+
+
+def names(*given: Path) -> list[str]:
+    with opened(given) as found:
+        assert all(any(one.path.iterdir()) for one in found)
+        return [Path(one.name).name for one in found]
+
+
+def test_folder_of_incidents_with_other_files_in_it() -> None:
+    found = names(INCIDENTS)
+    assert found == sorted(one.name for one in INCIDENTS.iterdir() if one.is_dir())
+
+
+def test_log_packed_log_and_recording(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident())
+    packed = tmp_path / "crash.tar.xz"
+    shutil.copy(CRASH / "log.tar.xz", packed)
+    recording = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
+    assert names(log, packed, recording) == ["log", "crash.tar.xz", "topics-1.tar.xz"]
+    (tmp_path / "notes.txt").write_text("")
+    assert names(tmp_path) == ["crash.tar.xz", "log"]
+
+
+def test_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(DiffError, match="no folder of logs"):
+        names(tmp_path)

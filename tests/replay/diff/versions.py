@@ -1,0 +1,148 @@
+"""Versions of the code to compare: this one, and copies that are changed on purpose."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[3]
+INCIDENTS: Final = ROOT / "tests" / "incidents"
+CRASH: Final = INCIDENTS / "broker-crash"
+_ROOMS: Final = ("controller", "eventstore", "replay")
+
+
+class Edit(NamedTuple):
+    """One place in a file, and what stands there instead."""
+
+    file: str
+    old: str
+    new: str
+
+
+LAST_OF_ISR: Final = Edit(
+    "controller/core/election.py",
+    """    passed_over: list[tuple[int, str]] = []
+    for replica in replicas:
+        if not is_online(replica):
+            passed_over.append((replica, "not online"))
+        elif replica not in isr:
+            passed_over.append((replica, "not in sync"))
+        else:
+            in_sync""",
+    """    passed_over: list[tuple[int, str]] = []
+    for replica in replicas[::-1]:
+        if not is_online(replica):
+            passed_over.append((replica, "not online"))
+        elif replica not in isr:
+            passed_over.append((replica, "not in sync"))
+        else:
+            in_sync""",
+)
+"""An election takes the last replica that fits instead of the first."""
+
+NEVER_UNCLEAN: Final = Edit(
+    "controller/core/election.py", "    if allow_unclean:\n", "    if not replicas:\n"
+)
+
+_READ: Final = """    command = ReadZnodes(tuple(paths), watch)
+    return await _read(controller, command, len(paths), rule)"""
+READS_TWICE: Final = Edit(
+    "controller/core/settle.py",
+    _READ,
+    _READ.replace("return await", "await") + _READ[_READ.index("\n") :],
+)
+READS_ONE_BY_ONE: Final = Edit(
+    "controller/core/settle.py",
+    _READ,
+    """    found = Znodes(len(paths))
+    for place, path in enumerate(paths):
+        one = await _read(controller, ReadZnodes((path,), watch), 1, rule)
+        for name in ("errors", "data", "czxids", "versions", "owners"):
+            getattr(found, name)[place] = getattr(one, name)[0]
+    return found""",
+)
+WRITES_ONE_BY_ONE: Final = Edit(
+    "controller/core/settle.py",
+    "    done = Writes(len(operations))\n",
+    """    done = Writes(len(operations))
+    if len(operations) > 1:
+        for place, operation in enumerate(operations):
+            part = await write(controller, [operation], reason)
+            done.errors[place], done.versions[place] = part.errors[0], part.versions[0]
+        return done
+""",
+)
+NO_WORD_TO_OTHERS: Final = Edit(
+    "controller/core/procedures/broker_change.py",
+    "    controller.send_metadata(STARTUP, existing)\n",
+    "",
+)
+DOES_NOT_START: Final = Edit("controller/core/fold.py", "class Fold", "class class Fold")
+FAILS_LATER: Final = Edit(
+    "controller/core/fold.py",
+    "        controller = self.controller\n        controller.begin(",
+    "        if recorded.seq == 150:\n"
+    "            raise KeyError(recorded.seq)\n"
+    "        controller = self.controller\n        controller.begin(",
+)
+"""It fails at an event that only one of the incidents has."""
+OTHER_PROTOCOL: Final = Edit(
+    "replay/diff/messages.py", "PROTOCOL: Final = 1", "PROTOCOL: Final = 2"
+)
+NEWER_EVENT: Final = (
+    Edit(
+        "replay/recorded.py",
+        "UPCASTERS = Upcasters(EVENT_SCHEMAS)",
+        "UPCASTERS = Upcasters(\n"
+        '    {**EVENT_SCHEMAS, "session_connected": 2},\n'
+        '    {("session_connected", 1): Upcast(lambda payload: payload)},\n'
+        ")",
+    ),
+    Edit(
+        "replay/recorded.py",
+        "from eventstore.upcasters import Upcasters",
+        "from eventstore.upcasters import Upcast, Upcasters",
+    ),
+)
+"""A version in which an event of today is an old one, and read as such."""
+
+
+def changed(folder: Path, *edits: Edit) -> Path:
+    """This version's code in `folder`, with some places changed."""
+    for room in _ROOMS:
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    edit(folder, *edits)
+    return folder
+
+
+def edit(folder: Path, *edits: Edit) -> None:
+    """Change places in code."""
+    for one in edits:
+        path = folder / one.file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(one.old) == 1, f"{one.file} has changed: the test must, too"
+        path.write_text(text.replace(one.old, one.new), encoding="utf-8")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git says."""
+    settings = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(
+        ["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def repository(folder: Path) -> Path:
+    """A repository with this version on its branch main."""
+    changed(folder)
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    commit(folder, "this version")
+    return folder
+
+
+def commit(folder: Path, text: str) -> None:
+    """Commit all that there is."""
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", text)

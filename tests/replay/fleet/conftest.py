@@ -1,0 +1,20 @@
+"""One Spark for all tests here, and a short history to make logs of."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replay.fleet.session import spark_session
+from tools.fleet.incidents import History, history
+
+
+@pytest.fixture(scope="session")
+def told() -> History:
+    return history(400, 1_790_000_000_000, seed=1)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with spark_session("local[2]", {"spark.sql.shuffle.partitions": "2"}) as session:
+        yield session

@@ -1,0 +1,191 @@
+"""The table has each record once, whatever is named, stopped, copied, grown or damaged."""
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+
+from replay.fleet import ingest as ingesting
+from replay.fleet import table as tables
+from replay.fleet.errors import FleetError
+from replay.fleet.ingest import IngestResult, ingest
+from tools.fleet.incidents import History, write_log
+
+pytestmark = [
+    pytest.mark.timeout(400),
+    # Spark's client leaves its sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+RECORDING = Path(__file__).parents[1] / "zookeeper_log" / "recordings" / "topics-1.tar.xz"
+
+
+@pytest.fixture
+def logs(told: History, tmp_path: Path) -> Path:
+    """A whole log of one cluster, a growing one of another."""
+    folder = tmp_path / "logs"
+    write_log(folder / "a" / "run-1", told, "cluster a/ä", 1)
+    write_log(folder / "b" / "run-1", told, "b", 2, until=150, is_closed=False)
+    return folder
+
+
+def counts(spark: SparkSession, out: Path) -> dict[tuple[str, str], tuple[int, int]]:
+    """By cluster and kind of record: how many, and how many different ones."""
+    key = "struct(log, seq, if(record = 'event', null, ordinal))"
+    rows = tables.records(spark, out).groupBy("cluster", "record")
+    found = rows.agg(sql.count("*").alias("rows"), sql.expr(f"count(distinct {key})").alias("keys"))
+    return {(row.cluster, row.record): (row.rows, row["keys"]) for row in found.collect()}
+
+
+def test_grown_copied_and_damaged(
+    spark: SparkSession, told: History, logs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "table"
+    first = ingest(spark, [str(logs)], out)
+    assert (first.logs, first.clusters, first.events, first.set_aside) == (2, 2, 550, 0)
+    assert ingest(spark, [str(logs)], out).batch is None
+
+    # One grew, one was copied, one more is there twice and cut, and all lie in an archive, too.
+    shutil.rmtree(logs / "b")
+    write_log(logs / "b" / "run-1", told, "b", 2)
+    shutil.copytree(logs / "a" / "run-1", logs / "a" / "copy")
+    cut = write_log(logs / "c" / "run-1", told, "c", 3) / "00000000000000000001.refold"
+    with tarfile.open(logs / "all.tar.gz", "w:gz") as tar:
+        tar.add(logs / "a", "a")
+        tar.add(logs / "b", "b")
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    second = ingest(spark, [str(logs / "*")], out)
+    assert second.set_aside == 1
+    assert second.examples[0].path == str(cut)
+    assert "c/run-1" in (out / "set_aside.jsonl").read_text()
+    commands = len(told.commands)
+    assert counts(spark, out) == {
+        ("cluster a/ä", "event"): (400, 400),
+        ("cluster a/ä", "command"): (commands, commands),
+        ("b", "event"): (400, 400),
+        ("b", "command"): (commands, commands),
+    }
+
+    # A sound copy takes its place.
+    shutil.rmtree(logs / "c")
+    write_log(logs / "c" / "run-1", told, "c", 3)
+    third = ingest(spark, [str(logs)], out)
+    assert (third.events, third.set_aside) == (400, 0)
+    assert tables.segments(spark, out).groupBy("log").count().count() == 3
+
+
+def test_stock_cluster_is_in_the_table_once(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    copy = tmp_path / "copy.tar.xz"
+    shutil.copy(RECORDING, copy)
+    first = ingest(spark, [str(RECORDING), str(copy)], out)
+    assert (first.logs, first.segments, first.set_aside) == (1, 1, 0)
+    rows = tables.records(spark, out)
+    assert rows.where("kind = 'observed' and rule = 'election'").count() > 0
+    assert rows.count() == rows.select("log", "seq").distinct().count() == first.events
+    os.utime(copy)
+    again = ingest(spark, [str(RECORDING), str(copy)], out)
+    assert (again.batch, again.set_aside) == (None, 0)
+
+
+class Killed(BaseException):
+    """Ends an ingest where it stands."""
+
+
+@pytest.mark.parametrize("step", ["survey", "choose", "read", "commit", "tell_set_aside"])
+def test_stopped_at_any_step(
+    step: str,
+    spark: SparkSession,
+    logs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "table"
+
+    def stop(*_: object) -> IngestResult:
+        raise Killed
+
+    place = tables.TableFolder if step == "tell_set_aside" else ingesting._Ingest
+    with monkeypatch.context() as patched:
+        patched.setattr(place, step, stop)
+        with pytest.raises(Killed):
+            ingest(spark, [str(logs)], out)
+    ingest(spark, [str(logs)], out)
+    found = counts(spark, out)
+    assert {key: one for key, one in found.items() if key[1] == "event"} == {
+        ("cluster a/ä", "event"): (400, 400),
+        ("b", "event"): (150, 150),
+    }
+    assert all(rows == different for rows, different in found.values())
+    assert not (out / "staging").exists()
+
+
+def test_killed_while_it_writes(
+    spark: SparkSession, told: History, logs: Path, tmp_path: Path
+) -> None:
+    """The process group is killed when the first files are there, as the kernel would."""
+    out = tmp_path / "table"
+    for number in range(10, 40):
+        write_log(logs / "many" / str(number), told, "many", number)
+    command = [sys.executable, "-m", "controller.cli.main", "fleet", "ingest", str(logs)]
+    process = subprocess.Popen(
+        [*command, "--out", str(out), "--master", "local[2]"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while process.poll() is None and not list(out.glob("staging/*/records/cluster=*")):
+            time.sleep(0.01)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert list(out.glob("records/*")) == []
+    ingest(spark, [str(logs)], out)
+    found = counts(spark, out)
+    assert found["many", "event"] == (12_000, 12_000)
+    assert all(rows == different for rows, different in found.values())
+
+
+def test_what_cannot_be_a_table(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "letters.txt").write_text("mine")
+    with pytest.raises(FleetError, match="holds something else"):
+        ingest(spark, [str(logs)], foreign)
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    (newer / "refold-fleet.json").write_text('{"layout": 2}')
+    with pytest.raises(FleetError, match="layout 2, this one has 1"):
+        ingest(spark, [str(logs)], newer)
+    with pytest.raises(FleetError, match="no table"):
+        tables.records(spark, tmp_path)
+
+
+def test_what_cannot_be_a_source(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for source, reason in (("empty", "holds nothing to read"), ("gone", "is not there")):
+        with pytest.raises(FleetError, match=reason):
+            ingest(spark, [str(tmp_path / source)], tmp_path / "table")
+    with pytest.raises(FleetError, match="is not there"):
+        ingest(spark, [str(tmp_path / "no*thing")], tmp_path / "table")
+
+
+def test_second_ingest_into_a_table_is_refused(
+    spark: SparkSession, logs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "table"
+    with tables.open_table(out), pytest.raises(FleetError, match="another ingest is at work"):
+        ingest(spark, [str(logs)], out)
+    with (out / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

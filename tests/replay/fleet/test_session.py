@@ -1,0 +1,61 @@
+"""What can be wrong with Spark is told before it starts."""
+
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from replay.fleet.errors import FleetError
+from replay.fleet.session import check_java, check_master, package
+
+
+def a_java(folder: Path, version: str) -> None:
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FleetError, match="there is no java on PATH: install Java 17"):
+        check_java()
+
+
+def test_java_home_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(FleetError, match="cannot be run"):
+        check_java()
+
+
+def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    a_java(tmp_path, "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(FleetError, match=r"needs Java 17, .* is 11"):
+        check_java()
+
+
+@pytest.mark.parametrize("master", ["lokal", "local[", "spark:/h:7077", "", "yarn2"])
+def test_what_is_no_master(master: str) -> None:
+    with pytest.raises(FleetError, match=r"none of local\[N\]"):
+        check_master(master)
+
+
+def test_master_that_does_not_answer() -> None:
+    with pytest.raises(FleetError, match="no Spark master answers"):
+        check_master("spark://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[2]", "local[*]", "yarn", "k8s://https://h:6443"]
+)
+def test_masters_that_can_be(master: str) -> None:
+    check_master(master)
+
+
+def test_package_has_the_code_and_what_lies_beside_it(tmp_path: Path) -> None:
+    with ZipFile(package(tmp_path / "refold.zip")) as archive:
+        names = set(archive.namelist())
+    assert {"replay/fleet/units.py", "eventstore/reader.py", "controller/core/fold.py"} <= names
+    assert not any("__pycache__" in name for name in names)

@@ -1,0 +1,143 @@
+"""What an executor does with one input; no Spark runs here."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from eventstore.reader import LogReader
+from replay.fleet.reading import log_name
+from replay.fleet.units import Task
+from tools.fleet.incidents import History, write_log
+
+Row = dict[str, Any]
+
+
+def ingest(segment: Path, out: Path, before: Row | None = None) -> tuple[Row, list[Row]]:
+    """The unit's row of the manifest, and the records in its files."""
+    known = None
+    if before is not None:
+        names = ("last_seq", "last_command", "event_chain", "command_chain")
+        known = {name: before[name] for name in names}
+    out.mkdir(exist_ok=True)
+    task = Task(out, out)
+    unit = {"kind": "segment", "path": str(segment), "known": known, "cluster": "c", "log": "l"}
+    [row] = task.ingest(unit)
+    task.shared.close()
+    files = sorted(out.rglob(f"{row.get('token') or 'none'}-*.parquet"))
+    records = [one for file in files for one in parquet.ParquetFile(file).read().to_pylist()]
+    return row, records
+
+
+def segment_of(log: Path) -> Path:
+    return LogReader(log).segments[-1]
+
+
+def change(segment: Path, statement: str) -> None:
+    connection = sqlite3.connect(segment)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def numbers(records: list[Row]) -> list[int]:
+    return sorted(one["seq"] for one in records if one["record"] == "event")
+
+
+def test_whole_log_is_in_the_files(told: History, tmp_path: Path) -> None:
+    row, records = ingest(segment_of(write_log(tmp_path / "log", told, "c", 1)), tmp_path / "out")
+    assert row.get("reason") is None
+    assert numbers(records) == list(range(1, 401))
+    assert len(records) == 400 + len(told.commands)
+    assert (row["events"], row["commands"]) == (400, len(told.commands))
+    assert row["is_closed"]
+
+
+def test_log_that_grew_gives_only_what_is_new(told: History, tmp_path: Path) -> None:
+    young = write_log(tmp_path / "young", told, "c", 1, until=150, is_closed=False)
+    grown = write_log(tmp_path / "grown", told, "c", 1)
+    before, first = ingest(segment_of(young), tmp_path / "out")
+    row, second = ingest(segment_of(grown), tmp_path / "out", before)
+    assert row.get("reason") is None
+    assert numbers(first) + numbers(second) == list(range(1, 401))
+    assert len(first) + len(second) == 400 + len(told.commands)
+
+
+def test_other_log_does_not_go_on_where_one_ended(told: History, tmp_path: Path) -> None:
+    young = write_log(tmp_path / "young", told, "c", 1, until=150, is_closed=False)
+    other = write_log(tmp_path / "other", told, "c", 2)
+    before, _ = ingest(segment_of(young), tmp_path / "out")
+    row, records = ingest(segment_of(other), tmp_path / "out", before)
+    assert "it was changed" in row["reason"]
+    assert records == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("update events set payload = x'00' where seq = 222", "event 222"),
+        ("update commands set reason = x'00' where rowid = 200", "command "),
+        ("delete from events where seq = 222", "are not all there"),
+        ("delete from events where seq > 222", "closing record"),
+        ("delete from commands where cause > 300", "closing record"),
+        ("update events set kind = 7 where seq = 9", "event 9"),
+        ("delete from header", "header"),
+    ],
+)
+def test_damaged_log_leaves_no_record(
+    statement: str, reason: str, told: History, tmp_path: Path
+) -> None:
+    segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
+    change(segment, statement)
+    row, _ = ingest(segment, tmp_path / "out")
+    assert reason in row["reason"]
+    assert list((tmp_path / "out").rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_file_cut_in_the_middle_is_set_aside(share: float, told: History, tmp_path: Path) -> None:
+    segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
+    content = segment.read_bytes()
+    segment.write_bytes(content[: int(len(content) * share)])
+    row, _ = ingest(segment, tmp_path / "out")
+    assert segment.name in row["reason"]
+    assert "put a sound copy" in row["reason"]
+
+
+def test_large_damaged_log_leaves_no_file(
+    told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.fleet.units._OWN_FILES_BYTES", 1000)
+    monkeypatch.setattr("replay.fleet.day_files._GROUP_ROWS", 10)
+    segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
+    _, records = ingest(segment, tmp_path / "whole")
+    assert len(records) == 400 + len(told.commands)
+    change(segment, "delete from events where seq > 222")
+    row, _ = ingest(segment, tmp_path / "out")
+    assert "closing record" in row["reason"]
+    assert list((tmp_path / "out").rglob("*.parquet")) == []
+
+
+def test_each_day_has_its_folder(told: History, tmp_path: Path) -> None:
+    ingest(segment_of(write_log(tmp_path / "log", told, "c", 1)), tmp_path / "out")
+    days = {row["time"].date().isoformat() for row in [*parquet_rows(tmp_path / "out")]}
+    assert {folder.name for folder in (tmp_path / "out" / "cluster=c").iterdir()} == {
+        f"date={day}" for day in days
+    }
+
+
+def parquet_rows(folder: Path) -> list[Row]:
+    return [
+        one
+        for file in folder.rglob("*.parquet")
+        for one in parquet.ParquetFile(file).read().to_pylist()
+    ]
+
+
+def test_copy_of_a_log_has_its_name(told: History, tmp_path: Path) -> None:
+    one = segment_of(write_log(tmp_path / "one", told, "c", 1))
+    same = segment_of(write_log(tmp_path / "same", told, "c", 1))
+    other = segment_of(write_log(tmp_path / "other", told, "c", 2))
+    assert log_name(one) == log_name(same) != log_name(other)

@@ -1,0 +1,79 @@
+"""A shorter log that decides the same."""
+
+from pathlib import Path
+
+import pytest
+
+from controller.core.events import SessionConnected
+from eventstore.reader import LogReader
+from replay.errors import ReplayError
+from replay.imports.importing import Selection, import_source
+from replay.incidents.cutting import Cut, cut
+from replay.recorded import UPCASTERS, records
+from replay.verify.verification import verify_decisions
+from tests.replay.recorded_log import incident, write_log
+from tests.replay.zookeeper_log.samples import RECORDING
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write_log(tmp_path / "log", incident())
+
+
+def sessions(log: Path) -> list[int]:
+    with LogReader.open(log, UPCASTERS) as reader:
+        return [
+            event.seq for event, _ in records(reader) if isinstance(event.event, SessionConnected)
+        ]
+
+
+def made(log: Path, first: int, last: int) -> Cut:
+    with LogReader.open(log, UPCASTERS) as reader:
+        return cut(reader, log.with_name("cut"), first, last)
+
+
+def agrees(log: Path) -> int:
+    with LogReader.open(log, UPCASTERS) as reader:
+        result = verify_decisions(reader)
+    assert result.mismatched == 0
+    assert result.agreed > 0
+    return result.events
+
+
+def test_it_ends_with_the_last_event(log: Path) -> None:
+    assert made(log, 1, 20) == Cut(1, 20, 20)
+    assert agrees(log.with_name("cut")) == 20
+
+
+def test_it_begins_with_the_session_that_the_first_event_is_in(log: Path) -> None:
+    _, second = sessions(log)
+    found = made(log, second + 5, second + 30)
+    assert found.first == second
+    assert found.events <= 31
+    assert agrees(log.with_name("cut")) == found.events
+    assert sessions(log.with_name("cut")) == [1]
+
+
+def test_it_begins_earlier_where_it_would_decide_otherwise(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, second = sessions(log)
+    fresh = "replay.incidents.cutting._is_as_stored"
+    asked: list[int] = []
+
+    def is_as_stored(issued: object, stored: object) -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    monkeypatch.setattr(fresh, is_as_stored)
+    with pytest.raises(ReplayError, match="does not replay"):
+        made(log, second + 5, second + 30)
+    asked.clear()
+    monkeypatch.setattr(fresh, lambda issued, stored: bool(asked.append(1)) or len(asked) > 1)
+    assert made(log, second + 5, second + 30).first == 1
+
+
+def test_imported_log_has_its_own_way(tmp_path: Path) -> None:
+    import_source(RECORDING, tmp_path / "log", Selection())
+    with pytest.raises(ReplayError, match="refold import --from"):
+        made(tmp_path / "log", 1, 5)

@@ -1,0 +1,164 @@
+"""Any moment of a log: the state is the same from a snapshot as from the start."""
+
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from controller.core.snapshot import take_snapshot
+from controller.fingerprint import core_fingerprint
+from eventstore import folders, snapshots
+from eventstore.reader import LogReader
+from eventstore.writer import LogWriter
+from replay.inspect import at as opening
+from replay.inspect.at import cluster_at, make_snapshots
+from replay.inspect.changes import changes
+from replay.inspect.cluster import NOBODY, Cluster
+from replay.opened import open_log
+from replay.world.simulation import Simulation
+from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
+from tests.replay.why.conftest import log_of
+
+__all__ = ["log_of"]
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    return incident()
+
+
+@pytest.fixture
+def log(simulation: Simulation, tmp_path: Path) -> Path:
+    return write_log(tmp_path / "log", simulation)
+
+
+@pytest.fixture
+def snapshots_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every few events: each look at the clock is a second later than the one before."""
+    clock = SimpleNamespace(perf_counter=count().__next__)
+    monkeypatch.setattr(opening, "time", clock)
+
+
+def state(log: Path, seq: int) -> Cluster:
+    with open_log(log) as opened:
+        return cluster_at(opened, seq)
+
+
+def test_state_at_the_end(log: Path, simulation: Simulation) -> None:
+    found = state(log, len(simulation.history))
+    assert [one.id for one in found.brokers] == [1, 2]
+    assert (found.controller.role, found.controller.broker, found.controller.epoch) == (
+        "active",
+        1000,
+        2,
+    )
+    assert {one.name: one.status for one in found.partitions()} == {
+        "t-0": "online",
+        "t-1": "online",
+        "u-0": "offline",
+    }
+    dead = found.partition("u", 0)
+    assert dead is not None
+    assert (dead.leader, dead.isr, dead.offline_replicas) == (NOBODY, (3,), (3,))
+
+
+def test_every_moment_is_the_same_from_snapshots(
+    simulation: Simulation, log: Path, tmp_path: Path, snapshots_everywhere: None
+) -> None:
+    with_snapshots = write_log(tmp_path / "with", simulation)
+    assert make_snapshots(with_snapshots) > 10
+    for seq in range(1, len(simulation.history) + 1, 5):
+        assert state(with_snapshots, seq) == state(log, seq)
+
+
+def test_every_moment_of_an_imported_log_is_the_same_from_snapshots(
+    log_of: object, tmp_path: Path, snapshots_everywhere: None
+) -> None:
+    log = log_of("unclean-3")  # type: ignore[operator]
+    before = {seq: state(log, seq) for seq in (60, 300, 750, 1095)}
+    assert make_snapshots(log) > 10
+    try:
+        assert {seq: state(log, seq) for seq in before} == before
+    finally:
+        for one in log.glob("*.snapshot"):
+            one.unlink()
+
+
+def test_a_helper_makes_snapshots_of_a_long_log(
+    log: Path, simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "FOLDED_AT_ONCE_MAX", 5)
+    told: list[str] = []
+    helped: list[list[str]] = []
+    run = opening.subprocess.Popen
+    monkeypatch.setattr(
+        opening.subprocess,
+        "Popen",
+        lambda command, **more: helped.append(command) or run(command, **more),
+    )
+    with open_log(log) as opened:
+        cluster_at(opened, 40, lambda what, done, total: told.append(what))
+    assert helped[0][1:] == ["-m", "replay.inspect.at", str(log)]
+    assert "folding" in told
+
+
+def test_snapshots_of_another_core_are_not_used(log: Path, simulation: Simulation) -> None:
+    """They would hold what that core made of the events."""
+    right = state(log, 52)
+    snapshots.put_snapshot(log, "0" * 24, 50, take_snapshot(incident().fold))
+    assert state(log, 52) == right
+    snapshots.put_snapshot(log, core_fingerprint(), 50, b"damaged")
+    assert state(log, 52) == right
+
+
+def test_a_log_that_is_written_gets_no_snapshots(
+    simulation: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "FOLDED_AT_ONCE_MAX", 5)
+    helped: list[LogReader] = []
+    monkeypatch.setattr(opening, "_run_helper", lambda reader, _: helped.append(reader))
+    log = write_log(tmp_path / "log", simulation)
+    lock = folders.FolderLock(log)
+    state(log, 40)
+    assert helped == []
+    lock.release()
+    state(log, 40)
+    assert len(helped) == 1
+
+
+def test_procedure_that_runs(log: Path, simulation: Simulation) -> None:
+    running = [
+        one.procedure
+        for seq in range(1, len(simulation.history) + 1, 2)
+        if (one := state(log, seq)).procedure is not None
+    ]
+    names = {one.name for one in running if one is not None}
+    assert {"Startup", "BrokerChange", "TopicChange"} <= names
+    failover = next(one for one in running if one is not None and one.name == "Startup")
+    assert failover.since < len(simulation.history)
+    assert failover.rule
+    assert failover.asked.split()[0] in ("read_znodes", "read_stats", "read_children")
+
+
+def test_changes_between_two_moments(log: Path, simulation: Simulation) -> None:
+    end = len(simulation.history)
+    before = next(
+        found
+        for seq in range(end, 0, -1)
+        if (found := state(log, seq)).broker(3) is not None and found.topic("u") is not None
+    )
+    found = {
+        (one.subject, one.what): (one.before, one.after) for one in changes(before, state(log, end))
+    }
+    assert ("broker 3", "") in found
+    assert found["partition u-0", "status"] == ("online", "offline")
+    assert found["partition u-0", "leader"] == (3, NOBODY)
+    assert not any(subject == "topic u" for subject, _ in found)
+    assert changes(before, before) == []
+
+
+def test_log_without_events(tmp_path: Path) -> None:
+    LogWriter.create(tmp_path / "log", header(configuration=CONFIGURATION)).close()
+    found = state(tmp_path / "log", 0)
+    assert (found.controller.role, found.topics, found.time) == ("standby", [], "")

@@ -1,0 +1,111 @@
+"""A log under other names: it decides the same, and nothing of the names is left."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from controller.cli.main import app
+from controller.core.configuration import Configuration
+from controller.core.values import Endpoint
+from replay.imports.importing import Selection, import_source
+from replay.incidents.keeping import unpacked
+from replay.world.simulation import Simulation
+from tests.replay.diff.versions import INCIDENTS, ROOT
+from tests.replay.recorded_log import incident, write_log
+
+RECORDINGS = ROOT / "tests" / "recordings"
+pytestmark = pytest.mark.timeout(120)
+
+
+def refold(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def redacted(log: Path, folder: Path) -> tuple[Path, dict[str, dict[str, str]], str]:
+    """The other log, what stands for what, and the other log as text."""
+    out, names = folder / "log.jsonl", folder / "names.json"
+    result = refold("log", "export", log, "--redact", "--names", names, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert refold("log", "import", out, folder / "other").exit_code == 0
+    return folder / "other", json.loads(names.read_text()), out.read_text()
+
+
+@pytest.mark.parametrize("name", ["broker-crash", "unclean-election", "topics"])
+def test_real_incident_replays_and_has_none_of_the_names(tmp_path: Path, name: str) -> None:
+    with unpacked(INCIDENTS / name) as log:
+        other, names, text = redacted(log, tmp_path)
+        before = refold("replay", log).output.partition(": ")[2]
+    assert set(names["topic"]) >= {"moved", "orders"}
+    for one in ("moved", "orders", "127.0.0.1", "localhost"):
+        assert one not in text
+        for file in other.iterdir():
+            assert one.encode() not in file.read_bytes()
+    replayed = refold("replay", other)
+    assert replayed.exit_code == 0, replayed.output
+    if before.startswith("agrees"):
+        assert replayed.output.partition(": ")[2] == before
+
+
+def test_names_are_replaced_wherever_they_are(tmp_path: Path) -> None:
+    endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "secret-host", 9092)
+    configuration = Configuration(
+        broker_id=1000,
+        inter_broker_protocol_version="3.9",
+        endpoints=(endpoint,),
+        rack="secret-rack",
+    )
+    simulation = Simulation(configuration)
+    for broker in (1, 2):
+        simulation.start_broker(broker)
+    simulation.connect()
+    simulation.put("/brokers/topics/secret.topic", b'{"version":1,"partitions":{"0":[1,2]}}')
+    change = b'{"version":2,"entity_path":"topics/secret.topic"}'
+    simulation.put("/config/changes/config_change_0000000001", change)
+    reassignment = (
+        b'{"version":1,"partitions":[{"topic":"secret.topic","partition":0,"replicas":[2]}]}'
+    )
+    simulation.put("/admin/reassign_partitions", reassignment)
+    simulation.stop_broker(1)
+    _, names, text = redacted(write_log(tmp_path / "log", simulation), tmp_path)
+    assert "secret" not in text
+    assert names["topic"].keys() == {"secret.topic"}
+    assert names["host"]["secret-host"] in text
+    assert names["rack"] == {"secret-rack": "rack-1"}
+
+
+@pytest.mark.parametrize("name", ["topics-1", "reassign-5"])
+def test_imported_log_agrees_as_before(tmp_path: Path, name: str) -> None:
+    import_source(RECORDINGS / f"{name}.tar.xz", tmp_path / "log", Selection())
+    other, names, text = redacted(tmp_path / "log", tmp_path)
+    before, after = refold("agree", tmp_path / "log"), refold("agree", other)
+    assert before.output.splitlines()[:-1] == after.output.splitlines()[:-1]
+    assert before.exit_code == after.exit_code
+    for topic, stand_in in names["topic"].items():
+        if topic != stand_in:
+            assert f'"{topic}"' not in text
+            assert f"/{topic}/" not in text
+    assert "127.0.0.1" not in text
+
+
+def test_log_that_does_not_replay_is_not_redacted(tmp_path: Path) -> None:
+    simulation = incident()
+    other = Configuration(broker_id=1000, inter_broker_protocol_version="3.9", take_over=True)
+    simulation.fold.controller.configuration = other
+    log = write_log(tmp_path / "log", simulation)
+    result = refold("log", "export", log, "--redact", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "Only a log that replays can be redacted" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_file_that_is_there_is_kept(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", incident())
+    names = tmp_path / "names.json"
+    names.write_text("mine")
+    result = refold("log", "export", log, "--redact", "--names", names, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert names.read_text() == "mine"
+    assert refold("log", "export", log, "--names", tmp_path / "n").exit_code == 2

@@ -1,0 +1,62 @@
+"""Other names for topics that decide the same."""
+
+from itertools import combinations
+
+import pytest
+
+from controller.core import topic_names as kafka
+from replay.redaction.topic_names import hash_code, topic_stand_ins
+
+NAMES = [
+    "orders",
+    "orders.eu",
+    "orders_us",
+    "a",
+    "ab",
+    "b-1",
+    "b.1x",
+    "Z",
+    "0",
+    "payments",
+    "p_q.r",
+]
+
+
+def test_order_and_hash_codes_stay() -> None:
+    found = topic_stand_ins(NAMES, [])
+    assert [found[one] for one in sorted(NAMES)] == sorted(found.values())
+    assert all(hash_code(name) == hash_code(other) for name, other in found.items())
+
+
+def test_nothing_of_a_name_is_left() -> None:
+    found = topic_stand_ins(NAMES, [])
+    for name, other in found.items():
+        assert name != other
+        assert len(name) < 3 or name not in other
+
+
+def test_the_same_names_collide() -> None:
+    names = ["a.b", "a_b", "a-b", "c.d_e", "c_d.e", "x"]
+    found = topic_stand_ins(names, [])
+    for one, other in combinations(names, 2):
+        collide = kafka.unified(one) == kafka.unified(other)
+        assert (kafka.unified(found[one]) == kafka.unified(found[other])) == collide
+
+
+def test_names_that_are_kept_stay_in_their_place() -> None:
+    names = ["__consumer_offsets", "__b", "_a", "z"]
+    found = topic_stand_ins(names, ["__consumer_offsets"])
+    assert found["__consumer_offsets"] == "__consumer_offsets"
+    assert [found[one] for one in sorted(names)] == sorted(found.values())
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "x" * 250, "ä"])
+def test_illegal_name_stays_illegal(name: str) -> None:
+    found = topic_stand_ins([name, "legal"], [])
+    assert kafka.problem_of(found[name]) is not None
+    assert kafka.problem_of(found["legal"]) is None
+
+
+def test_java_hash_code() -> None:
+    assert hash_code("orders") == 0xC3DF62E5
+    assert hash_code("") == 0

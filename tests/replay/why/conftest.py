@@ -1,0 +1,27 @@
+"""The recordings in tests/recordings, imported."""
+
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replay.imports.importing import Selection, import_source
+
+_RECORDINGS = Path("tests/recordings").absolute()
+
+
+@pytest.fixture(scope="session")
+def log_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A recording's log; who asks leaves it as it is."""
+    folder = tmp_path_factory.mktemp("imported")
+
+    def make(name: str) -> Path:
+        log = folder / f"{name}-log"
+        if not log.exists():
+            with tarfile.open(_RECORDINGS / f"{name}.tar.xz") as tar:
+                tar.extractall(folder, filter="data")
+            import_source(folder / name, log, Selection())
+        return log
+
+    return make

@@ -1,0 +1,91 @@
+"""Answers out of logs of stock clusters: what their recordings' scripts did, and the rule by which
+the fold beside their controllers decides the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from replay.opened import open_log
+from replay.why.asking import ask
+from replay.why.subject import Subject
+from tests.replay.why.asked import asked, plain
+
+LogOf = Callable[[str], Path]
+
+
+def test_unclean_leader(log_of: LogOf) -> None:
+    """The script allowed unclean leaders of a topic whose last replica in sync was dead."""
+    answer = asked(log_of("unclean-3"), topic="later.02", partition=0)
+    assert plain(answer.answer) == (
+        "later.02-0 has leader 2 since event N: unclean leader election was enabled; nobody in "
+        "sync was online, so by an unclean election, which the topic's settings allow, 2 leads as "
+        "the first replica that was online; passed over: 1 is not online."
+    )
+    elected = next(one for one in answer.chain if one.rule.startswith("offline partition"))
+    assert (elected.seq, elected.written_by, elected.epoch) == (748, "broker 3", 1)
+    assert [(one.broker, one.why) for one in elected.passed_over] == [(1, "not online")]
+    assert elected.because is not None
+    assert elected.because.procedure == "TopicUncleanLeaderElectionEnable"
+    assert answer.notes == []
+
+
+def test_partition_that_was_offline_before(log_of: LogOf) -> None:
+    answer = asked(log_of("unclean-3"), 740, topic="later.02", partition=0)
+    assert plain(answer.answer).startswith(
+        "later.02-0 is offline since event N: the registration of broker 1 is gone, its ZooKeeper "
+        "session expired (event N), and it was the leader; no replica could lead at event N: 2 is "
+        "not in sync, 1 is not online. The ISR is 1: it comes back with broker 1"
+    )
+
+
+def test_reassignment_that_a_killed_broker_blocks(log_of: LogOf) -> None:
+    log = log_of("reassign-cancel-6")
+    answer = asked(log, 1950, topic="dead.07", partition=0, is_reassignment=True)
+    assert plain(answer.answer).startswith(
+        "The reassignment of dead.07-0 from 3,5 to 1,2, begun at event N, does not end: broker 2 "
+        "blocks it, not in sync, not registered: the registration of broker 2 is gone, its "
+        "ZooKeeper session expired (event N)."
+    )
+    written = next(one for one in answer.chain if one.kind == "assignment_written")
+    assert written.rule == "reassignment: store the assignment"
+    later = asked(log, 2600, topic="dead.07", partition=0, is_reassignment=True)
+    assert plain(later.answer) == (
+        "dead.07-0 is not being reassigned: its move from 3,5 to 1,2 ended at event N, when all of "
+        "these were in sync."
+    )
+
+
+def test_preferred_leader(log_of: LogOf) -> None:
+    answer = asked(log_of("broker-crash-2"), topic="two-04", partition=3)
+    assert plain(answer.answer) == (
+        "two-04-3 has leader 3 since event N: it is the preferred replica, and "
+        "auto.leader.rebalance.enable looked after leaders that are not."
+    )
+
+
+def test_deleted_topic(log_of: LogOf) -> None:
+    answer = asked(log_of("topics-1"), 2100, topic="orders-01")
+    assert plain(answer.answer).startswith("There is no topic orders-01 any more at event N")
+    assert any(one.text.startswith("the deletion of orders-01 is asked") for one in answer.chain)
+
+
+def test_term(log_of: LogOf) -> None:
+    log = log_of("zk-session-expiry-1")
+    assert plain(asked(log, term=3).answer).startswith(
+        "Term 3 of broker 1 ended at event N: its ZooKeeper session expired. It had begun at"
+    )
+    assert plain(asked(log).answer) == (
+        "Broker 4 is controller of term 4 since event N; term 3 of broker 1 had ended at event N: "
+        "its ZooKeeper session expired."
+    )
+    assert plain(asked(log, term=9).answer) == "This log knows no term 9 up to event N."
+
+
+def test_role_that_somebody_deleted(log_of: LogOf) -> None:
+    assert "/controller was deleted by session 0x" in asked(log_of("unclean-3"), term=1).answer
+
+
+def test_the_same_question_twice(log_of: LogOf) -> None:
+    """What was read for the first answer is not there for the second."""
+    with open_log(log_of("unclean-3")) as log:
+        subject = Subject(topic="later.02", partition=0)
+        assert ask(log, subject, 1000) == ask(log, subject, 1000)

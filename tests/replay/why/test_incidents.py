@@ -1,0 +1,133 @@
+"""Answers out of the logs in tests/incidents, of real servers: what their scripts did."""
+
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.why.answers.answer import Answer, Link
+from tests.replay.why.asked import asked, plain
+
+_INCIDENTS = Path("tests/incidents").absolute()
+
+IncidentOf = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def incident(tmp_path_factory: pytest.TempPathFactory) -> IncidentOf:
+    """The log of an incident."""
+    folder = tmp_path_factory.mktemp("incidents")
+
+    def unpack(name: str) -> Path:
+        if not (folder / name).exists():
+            with tarfile.open(_INCIDENTS / name / "log.tar.xz") as tar:
+                tar.extractall(folder / name, filter="data")
+        return folder / name / "log"
+
+    return unpack
+
+
+def last(answer: Answer, text: str) -> Link:
+    """The last link that says something."""
+    return next(one for one in answer.chain if text in one.text)
+
+
+def when(log: Path, text: str, **about: Any) -> str:
+    """The answer right after something happened."""
+    seq = last(asked(log, **about), text).seq
+    return plain(asked(log, seq, **about).answer)
+
+
+@pytest.mark.parametrize("name", ["broker-crash", "broker-crash-2.6"])
+def test_leader_after_broker_2_was_killed(incident: IncidentOf, name: str) -> None:
+    log = incident(name)
+    assert plain(asked(log, topic="orders", partition=1).answer).startswith(
+        "orders-1 has leader 3 since event N: the registration of broker 2 is gone (event N), and "
+        "it was the leader; 3 is the first replica that was online and in sync; passed over: 2 is "
+        "not online."
+    )
+    assert when(log, "is gone", broker=2).startswith(
+        "Broker 2 is not registered since event N: the registration of broker 2 is gone. It has"
+    )
+
+
+def test_broker_1_was_stopped_in_order(incident: IncidentOf) -> None:
+    log = incident("controlled-shutdown")
+    assert when(log, "is gone", broker=1).startswith(
+        "Broker 1 is not registered since event N: the registration of broker 1 is gone, after it "
+        "asked for a controlled shutdown (event N)."
+    )
+    assert "passed over: 1 is shutting down" in when(
+        log, "controlled shutdown leader election", topic="orders", partition=0
+    )
+    assert plain(asked(log, topic="orders", partition=0).answer).startswith(
+        "orders-0 has leader 1 since event N: it is the preferred replica, and ElectLeaders"
+    )
+
+
+def test_partition_3_was_offline_then_led_by_the_one_behind(incident: IncidentOf) -> None:
+    log = incident("unclean-election")
+    assert when(log, "found no leader", topic="orders", partition=3) == (
+        "orders-3 is offline since event N: the registration of broker 1 is gone (event N), and it "
+        "was the leader; no replica could lead at event N: 1 is not online, 3 is not in sync. The "
+        "ISR is 1: it comes back with broker 1, or by an unclean election, which may lose records."
+    )
+    assert when(log, "unclean", topic="orders", partition=3).startswith(
+        "orders-3 has leader 3 since event N: somebody asked for an election; nobody in sync was "
+        "online, so by an unclean election, as was asked for, 3 leads as the first replica that "
+        "was online; passed over: 1 is not online."
+    )
+    assert when(log, "unclean", topic="orders", partition=3, broker=1).startswith(
+        "Broker 1 is not in the ISR of orders-3 since event N: the registration of broker 1 is "
+        "gone (event N), and the controller took it out (unclean partition leader election)"
+    )
+
+
+def test_reassignment_waited_for_the_dead_broker_3_and_was_cancelled(
+    incident: IncidentOf,
+) -> None:
+    log = incident("reassignment")
+    moved = {"topic": "moved", "partition": 1, "is_reassignment": True}
+    assert when(log, "goes from replicas 1,2 to replicas 1,3,2", **moved) == (
+        "The reassignment of moved-1 from 1,2 to 1,3, begun at event N, does not end: broker 3 "
+        "blocks it, not in sync, not registered: the registration of broker 3 is gone (event N). "
+        "In sync: 1."
+    )
+    assert plain(asked(log, **moved).answer) == (
+        "moved-1 is not being reassigned: its move to 1,3 was rolled back at event N: somebody "
+        "asked to cancel it (AlterPartitionReassignments, event N)."
+    )
+    assert plain(asked(log, topic="moved", partition=0, is_reassignment=True).answer) == (
+        "moved-0 is not being reassigned: at event N its replicas 1,2 got the order 2,1, for which "
+        "none had to be copied."
+    )
+
+
+def test_deletion_waited_for_broker_2(incident: IncidentOf) -> None:
+    log = incident("topic-deletion")
+    assert when(log, "waits", topic="orders") == (
+        "The deletion of orders is stuck since event N: replicas of it are on broker 2, which is "
+        "not online: the registration of broker 2 is gone (event N)."
+    )
+    assert plain(asked(log, topic="orders").answer).startswith(
+        "There is no topic orders any more at event N: orders is deleted"
+    )
+
+
+def test_session_expired_while_refold_stood_still(incident: IncidentOf) -> None:
+    log = incident("session-expiry")
+    assert plain(asked(log, term=2).answer).startswith(
+        "Term 2 of broker 1000 ended at event N: the ZooKeeper session is over; nothing had been "
+        "observed for "
+    )
+    begun = last(asked(log), "failover done").seq
+    assert plain(asked(log, begun).answer).endswith(", and somebody else had held the role since.")
+
+
+def test_role_was_handed_back_at_the_end(incident: IncidentOf) -> None:
+    for name in ("topics", "failover"):
+        assert ": gave the role up (event N: the daemon is told to end: SIGTERM)" in plain(
+            asked(incident(name)).answer
+        )

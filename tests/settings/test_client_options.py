@@ -1,0 +1,88 @@
+from pathlib import Path
+
+import pytest
+
+from controller.settings.client_options import client_options
+from controller.settings.errors import SettingsError
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
+
+
+def given(folder: Path, **properties: str) -> Path:
+    """A file of properties; `a_b` is a.b."""
+    file = folder / "client.properties"
+    lines = (f"{key.replace('_', '.')}={value}\n" for key, value in properties.items())
+    file.write_text("".join(lines))
+    return file
+
+
+def test_without_a_file_it_is_plain_text() -> None:
+    assert client_options(None, "--command-config") == {}
+
+
+def test_plain_properties(tmp_path: Path) -> None:
+    file = given(tmp_path, client_id="mine", request_timeout_ms="5000", linger_ms="1")
+    assert client_options(file, "--command-config") == {
+        "security_protocol": "PLAINTEXT",
+        "client_id": "mine",
+        "request_timeout_ms": 5000,
+    }
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_a_login(tmp_path: Path, quote: str) -> None:
+    login = f"{LOGIN} username={quote}me{quote} password={quote}it is;x{quote};"
+    file = given(
+        tmp_path,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-256",
+        sasl_jaas_config=login,
+    )
+    assert client_options(file, "--command-config") == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": "me",
+        "sasl_plain_password": "it is;x",
+    }
+
+
+def test_tls(tmp_path: Path) -> None:
+    file = given(tmp_path, security_protocol="SSL", ssl_endpoint_identification_algorithm="")
+    context = client_options(file, "--command-config")["ssl_context"]
+    assert not context.check_hostname
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ({"security_protocol": "TLS"}, "security.protocol 'TLS' is none of PLAINTEXT, SSL"),
+        ({"security_protocol": "SASL_SSL"}, "sasl.mechanism GSSAPI is none of PLAIN"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"},
+            "sasl.jaas.config must have a username and a password",
+        ),
+        (
+            {"security_protocol": "SSL", "ssl_truststore_location": "/absent.jks"},
+            "ssl.truststore.type is JKS: only PEM files can be read",
+        ),
+        (
+            {
+                "security_protocol": "SSL",
+                "ssl_truststore_location": "/absent.pem",
+                "ssl_truststore_type": "PEM",
+            },
+            "No such file",
+        ),
+        ({"request_timeout_ms": "soon"}, "soon"),
+    ],
+)
+def test_what_cannot_be_used(tmp_path: Path, properties: dict[str, str], why: str) -> None:
+    with pytest.raises(SettingsError) as fault:
+        client_options(given(tmp_path, **properties), "--command-config")
+    assert why in str(fault.value)
+    assert "--command-config" in str(fault.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--command-config"):
+        client_options(tmp_path / "absent.properties", "--command-config")

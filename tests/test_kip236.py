@@ -1,0 +1,69 @@
+"""Every sentence of KIP-236 is accounted for in docs/kip-236.md."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from tools.mutations.listing import read_mutations
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/kip-236.md"
+FOLDERS = ("tests/core", "tests/operator/reassignment", "tests/interrupted_lab")
+COUNTS = {"M": 13, "P": 6, "C": 29, "E": 8, "Q": 27, "F": 6, "D": 17, "X": 5}
+"""How many sentences each section of the document has."""
+
+NO_RULE = "no rule: "
+REASON_WORDS_MIN = 5
+_ROW = re.compile(r"\| ([A-Z])-(\d\d) \| (.+) \| (.+) \|")
+_TEST = re.compile(r"`(tests/[^`]+::[^`]+)`")
+
+
+def rows() -> list[tuple[str, int, str]]:
+    """Section, number and what is said of each sentence."""
+    found = [_ROW.fullmatch(line) for line in PAGE.read_text(encoding="utf-8").splitlines()]
+    return [(one[1], int(one[2]), one[4]) for one in found if one]
+
+
+@cache
+def functions() -> frozenset[str]:
+    """Every test of the folders, without its cases."""
+    return frozenset(
+        f"{module.relative_to(ROOT)}::{node.name}"
+        for folder in FOLDERS
+        for module in (ROOT / folder).glob("test_*.py")
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+    )
+
+
+def test_every_sentence_is_there_once_and_in_order() -> None:
+    expected = [
+        (section, number + 1) for section, count in COUNTS.items() for number in range(count)
+    ]
+    assert [(section, number) for section, number, _ in rows()] == expected
+
+
+def test_every_sentence_has_tests_that_exist_or_a_reason() -> None:
+    without = [row for row in rows() if not _TEST.search(row[2]) and not row[2].startswith(NO_RULE)]
+    assert without == []
+    named = {name for _, _, text in rows() for name in _TEST.findall(text)}
+    assert named - functions() == set()
+
+
+def test_a_reason_is_words() -> None:
+    reasons = [text.removeprefix(NO_RULE) for _, _, text in rows() if text.startswith(NO_RULE)]
+    assert [one for one in reasons if len(one.split()) < REASON_WORDS_MIN] == []
+
+
+def test_what_the_core_does_for_a_sentence_is_noticed_when_it_is_taken_out() -> None:
+    """Of the tests in tests/core that a sentence names, a mutation names one at least."""
+    mutated = {name.partition("[")[0] for one in read_mutations(ROOT) for name in one.tests}
+    unnoticed = [
+        (section, number)
+        for section, number, text in rows()
+        if (named := [one for one in _TEST.findall(text) if one.startswith("tests/core")])
+        and not any(one in mutated for one in named)
+    ]
+    assert unnoticed == []

@@ -1,0 +1,80 @@
+"""`python -m tools.agreement`: recordings of stock clusters, compared with the fold."""
+
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from eventstore.errors import LogError
+from replay.errors import ReplayError
+from tools.agreement.table import (
+    FEWER_BEGIN,
+    FEWER_END,
+    compared,
+    compared_with_fewer,
+    fewer_table,
+    is_good,
+    recordings_in,
+    table,
+    with_table,
+)
+
+ROOT: Final = Path(__file__).parents[2]
+RECORDINGS: Final = ROOT / "tests" / "recordings"
+_UNUSABLE: Final = 2
+PAGE: Final = ROOT / "docs" / "agreement.md"
+
+
+def main(
+    recordings: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Recordings, or folders of them; those of the tests if none is given."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the table into docs/agreement.md.")
+    ] = False,
+    fewer_logs: Annotated[
+        bool, typer.Option("--fewer-logs", help="How many agree with fewer of the brokers' logs.")
+    ] = False,
+) -> None:
+    """Print a table; exit status 1 where a recording does not agree, or too much is explained,
+    2 where one cannot be used."""
+    chosen = recordings_in(recordings or [RECORDINGS])
+    if fewer_logs:
+        _compare_with_fewer(chosen, write)
+        return
+    results = []
+    with ProcessPoolExecutor() as pool:
+        try:
+            for result in pool.map(compared, chosen):
+                results.append(result)
+                verdict = "agrees" if is_good(result) else "DOES NOT AGREE"
+                typer.echo(f"{result.source}: {verdict}", err=True)
+        except (LogError, ReplayError) as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(_UNUSABLE) from None
+    drawn = table(results)
+    typer.echo(drawn, nl=False)
+    if write:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), drawn), encoding="utf-8")
+    if not all(map(is_good, results)):
+        raise typer.Exit(1)
+
+
+def _compare_with_fewer(chosen: list[Path], write: bool) -> None:
+    with ProcessPoolExecutor() as pool:
+        try:
+            found = list(pool.map(compared_with_fewer, chosen))
+        except (LogError, ReplayError) as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(_UNUSABLE) from None
+    drawn = fewer_table(found)
+    typer.echo(drawn, nl=False)
+    if write:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(with_table(page, drawn, FEWER_BEGIN, FEWER_END), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,104 @@
+"""docs/agreement.md's table: every recording, and how far Kafka and the fold agree on it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from replay.agreement.comparison import agree, imported
+from replay.agreement.results import AgreementResult, Side
+from replay.imports.importing import Selection
+from tools.agreement.corruptions import folder_of
+from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer
+
+BEGIN: Final = "<!-- agreement -->\n"
+END: Final = "<!-- /agreement -->\n"
+FEWER_BEGIN: Final = "<!-- fewer logs -->\n"
+FEWER_END: Final = "<!-- /fewer logs -->\n"
+_SUFFIX: Final = ".tar.xz"
+_EXPLAINED_MIN: Final = 2
+_EXPLAINED_PERCENT: Final = 1
+_HEAD: Final = (
+    "| recording | decisions | agreed | differ, missing, extra | explained"
+    " | requests to brokers | agreed | differ, missing, extra | explained |\n"
+    "|---|---|---|---|---|---|---|---|---|\n"
+)
+
+
+def recordings_in(folders: Iterable[Path]) -> list[Path]:
+    """The recordings in folders, by name; a path that is one itself stands for itself."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        inside = sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
+        for one in inside or [folder]:
+            found[one.name.removesuffix(_SUFFIX)] = one
+    return [found[name] for name in sorted(found)]
+
+
+def compared(recording: Path) -> AgreementResult:
+    """What came of one recording."""
+    with imported(recording, Selection(), lambda *_: None) as log:
+        result = agree(log)
+    result.source = recording.name.removesuffix(_SUFFIX)
+    return result
+
+
+def compared_with_fewer(recording: Path) -> dict[str, bool]:
+    """Whether all agrees or is explained, and few are, with each kind of logs."""
+    found: dict[str, bool] = {}
+    with folder_of(recording) as folder, TemporaryDirectory(prefix="refold-fewer-") as copies:
+        for number, kind in enumerate(LEFT_OUT):
+            copy = Path(copies) / str(number)
+            copy_with_fewer(folder, copy, kind)
+            found[kind] = is_good(compared(copy))
+    return found
+
+
+def fewer_table(results: Sequence[Mapping[str, bool]]) -> str:
+    """How many recordings agree with which logs."""
+    rows = (
+        f"| {kind} | {sum(one[kind] for one in results)} of {len(results)} |\n" for kind in LEFT_OUT
+    )
+    return "| logs of brokers | recordings that agree |\n|---|---|\n" + "".join(rows)
+
+
+def is_good(result: AgreementResult) -> bool:
+    """All agrees or is explained, and few are explained."""
+    return result.agrees and all(map(_is_little, (result, result.requests)))
+
+
+def _is_little(side: Side) -> bool:
+    limit = max(_EXPLAINED_MIN, side.decisions * _EXPLAINED_PERCENT // 100)
+    return _explained(side) <= limit
+
+
+def table(results: Sequence[AgreementResult]) -> str:
+    """All recordings, and their sum."""
+    return _HEAD + "".join(_rows(results))
+
+
+def _rows(results: Sequence[AgreementResult]) -> Iterator[str]:
+    for one in results:
+        cells = " | ".join((*_cells([one]), *_cells([one.requests])))
+        yield f"| {one.source} | {cells} |\n"
+    cells = " | ".join((*_cells(results), *_cells([one.requests for one in results])))
+    yield f"| **all** | {cells} |\n"
+
+
+def _cells(sides: Sequence[Side]) -> Iterator[str]:
+    yield str(sum(one.decisions for one in sides))
+    yield str(sum(one.agreed for one in sides))
+    verdicts = ("differs", "missing", "extra")
+    yield ", ".join(str(sum(getattr(one, each) for one in sides)) for each in verdicts)
+    yield str(sum(map(_explained, sides)))
+
+
+def _explained(side: Side) -> int:
+    return sum(len(one.zxids) for one in side.explained)
+
+
+def with_table(page: str, drawn: str, begin: str = BEGIN, end: str = END) -> str:
+    """The page with another table."""
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}{drawn}{end}{after}"

@@ -1,0 +1,88 @@
+"""`python -m tools.bench.diff`: how long two versions take for many logs, on how many cores.
+
+Bias: the logs are copies of one that is made (tools.bench.inspect), so all take the same time. The
+head is a copy of this version, or with --changed one in which elections take the last replica that
+fits, so that it leaves each log at the first election. Beside it, where the package temporalio is
+installed, Temporal's replayer on one workflow's history of as many events.
+"""
+
+import asyncio
+import resource
+import shutil
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Final
+
+import typer
+
+from replay.diff.comparing import Comparison, compare
+from replay.diff.logs import opened
+from replay.diff.references import find_version
+from replay.diff.reports import told
+from tools.bench.inspect import make_log
+
+_ROOMS: Final = ("controller", "eventstore", "replay")
+_ELECTION: Final = Path("controller", "core", "election.py")
+
+
+def main(
+    logs: Annotated[int, typer.Option(help="How many.")] = 20,
+    events: Annotated[int, typer.Option(help="How many each has.")] = 50_000,
+    jobs: Annotated[int | None, typer.Option(help="As of refold diff.")] = None,
+    changed: Annotated[bool, typer.Option("--changed", help="The head decides otherwise.")] = False,
+) -> None:
+    """Make logs and compare two versions on them."""
+    with TemporaryDirectory(prefix="refold-bench-") as folder:
+        scratch = Path(folder)
+        made = scratch / "logs" / "log-01"
+        make_log(made, events)
+        for number in range(2, logs + 1):
+            shutil.copytree(made, scratch / "logs" / f"log-{number:02}")
+        head = _head(scratch / "head", changed=changed)
+        begun, used = time.perf_counter(), _used()
+        found = _compare(scratch, head, jobs)
+        took, busy = time.perf_counter() - begun, _used() - used
+    total = sum(one.events for one in found.logs)
+    typer.echo(told.summary(found))
+    typer.echo(
+        f"refold diff: {took:.1f} s, {2 * total / took:,.0f} events/s (each event twice), "
+        f"{busy / took:.1f} cores"
+    )
+    if find_spec("temporalio") is None:
+        typer.echo("Temporal's replayer: the package temporalio is not installed")
+    else:
+        from tools.bench.temporal import replay
+
+        seconds = asyncio.run(replay(events))
+        typer.echo(f"Temporal's replayer: {events / seconds:,.0f} events/s, one process")
+
+
+def _head(folder: Path, *, changed: bool) -> Path:
+    for room in _ROOMS:
+        shutil.copytree(room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy("pyproject.toml", folder)
+    if changed:
+        path = folder / _ELECTION
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace("for replica in replicas:", "for replica in replicas[::-1]:"))
+    return folder
+
+
+def _compare(scratch: Path, head: Path, jobs: int | None) -> Comparison:
+    here = Path()
+    base_version = find_version(str(here.resolve()), here, scratch / "cache")
+    head_version = find_version(str(head), here, scratch / "cache")
+    with opened([scratch / "logs"]) as found:
+        return compare(found, base_version, head_version, {}, lambda *_: None, jobs)
+
+
+def _used() -> float:
+    """Processor time of this process and those that have ended."""
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(one.ru_utime + one.ru_stime for one in map(resource.getrusage, who))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,82 @@
+"""How fast `refold fleet ingest` is, and how much memory its driver needs.
+
+Bias: the logs were just written, so they are read from the page cache; the time is that of the
+whole command, Spark's start included, as a user waits for it. Memory is the largest resident set
+of the driver, its Python and its Java process together; in local mode Java runs the tasks, too.
+`python -m tools.bench.fleet_ingest --help`.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+_SAMPLED_S = 0.2
+_MIB = 1 << 20
+
+
+def main(
+    logs: Annotated[Path, typer.Argument(help="As `python -m tools.fleet` has made them.")],
+    master: Annotated[str, typer.Option(help="Of Spark.")] = "local[2]",
+) -> None:
+    """Ingest LOGS into a new table, then once more with nothing new."""
+    with tempfile.TemporaryDirectory(dir=logs.absolute().parent) as folder:
+        out = Path(folder) / "table"
+        for what in ("all is new", "nothing is new"):
+            seconds, memory, result = _ingest(logs, out, master)
+            events, commands = result["events"], result["commands"]
+            rates = f"{events / seconds:,.0f} events/s, {(events + commands) / seconds:,.0f} rows/s"
+            typer.echo(
+                f"{what}: {events} events and {commands} commands of {result['inputs']} logs in"
+                f" {seconds:.1f} s ({result['seconds']:.1f} s without Spark's start):"
+                f" {rates}; driver {memory / _MIB:,.0f} MiB"
+            )
+        size = sum(file.stat().st_size for file in out.rglob("*.parquet"))
+        typer.echo(f"table: {size / _MIB:,.0f} MiB")
+
+
+def _ingest(logs: Path, out: Path, master: str) -> tuple[float, int, dict[str, float]]:
+    command = [sys.executable, "-m", "controller.cli.main", "fleet", "ingest", str(logs)]
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(
+            [*command, "--out", str(out), "--master", master, "--json"], stdout=told
+        )
+        memory = 0
+        while process.poll() is None:
+            memory = max(memory, _driver_bytes(process.pid))
+            time.sleep(_SAMPLED_S)
+        told.seek(0)
+        content = told.read()
+    if process.returncode:
+        raise typer.Exit(process.returncode)
+    return time.monotonic() - start, memory, msgspec.json.decode(content)
+
+
+def _driver_bytes(pid: int) -> int:
+    """Of the process and the Java process that it started."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = 0
+    for one in (pid, *_children(pid)):
+        try:
+            total += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * page
+        except (OSError, IndexError):
+            continue
+    return total
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+if __name__ == "__main__":
+    typer.run(main)

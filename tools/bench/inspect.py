@@ -1,0 +1,137 @@
+"""`python -m tools.bench.inspect`: how long it takes to open a moment of a log of many events.
+
+Bias: a made cluster of five brokers and 1,000 partitions whose leaders shrink and grow their ISRs
+in turn, now and then a broker that dies and returns; so most events are small. The snapshots are
+made once, before; each moment is opened in a process of its own, as `refold inspect` is.
+"""
+
+import random
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import msgspec
+import typer
+
+from controller.core.configuration import Configuration
+from controller.core.events import AlterPartitionReceived, ProposedState
+from controller.fingerprint import code_version, core_fingerprint
+from controller.log_records import command_record, event_record
+from eventstore.records import Header
+from eventstore.writer import LogWriter
+from replay.inspect.at import make_snapshots
+from replay.world.simulation import Simulation
+
+_BROKERS = 5
+_PARTITIONS = 1_000
+_ACTS_BETWEEN_DEATHS = 5_000
+_MEASURED = ("by the clock", "of processor time")
+_CONFIGURATION = Configuration(broker_id=1000, inter_broker_protocol_version="2.8", take_over=True)
+
+
+def main(
+    events: Annotated[int, typer.Option(help="How many the log has.")] = 1_000_000,
+    moments: Annotated[int, typer.Option(help="How many are opened.")] = 10,
+    log: Annotated[
+        Path | None, typer.Option(help="Keep the log here, or use the one there.")
+    ] = None,
+) -> None:
+    """Make a log, its snapshots, and open moments of it."""
+    with TemporaryDirectory(prefix="refold-bench-") as folder:
+        path = log or Path(folder) / "log"
+        if not path.exists():
+            begun = time.perf_counter()
+            make_log(path, events)
+            typer.echo(f"log of {events} events made in {time.perf_counter() - begun:.1f} s")
+        begun = time.perf_counter()
+        made = make_snapshots(path)
+        size = sum(one.stat().st_size for one in path.glob("*.snapshot"))
+        typer.echo(f"{made} snapshots in {time.perf_counter() - begun:.1f} s, {size:,} bytes")
+        rng = random.Random(1)
+        took = [_open(path, rng.randint(1, events)) for _ in range(moments)]
+        for what, seconds in zip(_MEASURED, zip(*took, strict=True), strict=True):
+            typer.echo(
+                f"refold inspect --json, {what}: median {sorted(seconds)[moments // 2]:.2f} s, "
+                f"slowest {max(seconds):.2f} s of {moments}"
+            )
+
+
+def _open(path: Path, seq: int) -> tuple[float, float]:
+    """How long it takes by the clock, and of processor time."""
+    command = [sys.executable, "-m", "controller.cli.main", "inspect", str(path)]
+    begun, used = time.perf_counter(), _used_by_children()
+    subprocess.run([*command, "--at", str(seq), "--json"], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun, _used_by_children() - used
+
+
+def _used_by_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def make_log(path: Path, events: int) -> None:
+    """A log of at least so many events, as the daemon writes them."""
+    simulation = Simulation(_CONFIGURATION)
+    for broker in range(1, _BROKERS + 1):
+        simulation.start_broker(broker)
+    simulation.connect()
+    assignment = {
+        str(number): [(number + place) % _BROKERS + 1 for place in range(3)]
+        for number in range(_PARTITIONS)
+    }
+    topic = msgspec.json.encode({"version": 1, "partitions": assignment})
+    simulation.put("/brokers/topics/t", topic)
+    header = Header(
+        kind="recorded",
+        core_fingerprint=core_fingerprint(),
+        code_version=code_version(),
+        configuration=msgspec.to_builtins(_CONFIGURATION),
+        cluster_id="bench",
+        created_ns=0,
+    )
+    with LogWriter.create(path, header) as writer:
+        stored, act = 0, 0
+        while stored < events:
+            _act(simulation, act)
+            act += 1
+            if act % 100 == 0:
+                stored = _store(writer, simulation, stored)
+
+
+def _act(simulation: Simulation, act: int) -> None:
+    if act % _ACTS_BETWEEN_DEATHS == _ACTS_BETWEEN_DEATHS - 1:
+        broker = act // _ACTS_BETWEEN_DEATHS % _BROKERS + 1
+        simulation.stop_broker(broker)
+        simulation.start_broker(broker)
+        return
+    context = simulation.fold.controller.context
+    partition = context.topics["t"].partitions[act % _PARTITIONS]
+    state = partition.leadership
+    if state is None or state.leader not in context.brokers:
+        return
+    isr = partition.replicas if len(state.isr) < len(partition.replicas) else (state.leader,)
+    asked = ProposedState("t", partition.number, state.leader_epoch, isr, 0, state.partition_epoch)
+    epoch = context.brokers[state.leader].epoch
+    request = AlterPartitionReceived(act + 1, 0, state.leader, epoch, [asked])
+    simulation.happen(request, f"api:{state.leader}")
+
+
+def _store(writer: LogWriter, simulation: Simulation, stored: int) -> int:
+    """Append what has happened since event `stored`, and forget it; how many there are now."""
+    history = simulation.history
+    new = history[stored:]
+    writer.append(
+        [event_record(one) for one, _ in new],
+        [command_record(one) for _, issued in new for one in issued],
+    )
+    # Events are numbered by the length of the history: their places stay.
+    history[stored:] = [(new[-1][0], [])] * len(new)
+    return len(history)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,109 @@
+"""Histories of a controller, as long as wanted, and logs of them."""
+
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from controller.core.configuration import Configuration
+from controller.core.znodes import topic_path
+from controller.fingerprint import code_version, core_fingerprint
+from controller.log_records import command_record, event_record
+from eventstore.records import CommandRecord, EventRecord, Header
+from eventstore.writer import LogWriter
+from replay.world.simulation import Simulation
+
+CONFIGURATION: Final = Configuration(
+    broker_id=1000, inter_broker_protocol_version="2.8", take_over=True
+)
+_BROKERS: Final = (1, 2, 3)
+_TOPICS_MAX: Final = 3
+_PARTITIONS: Final = 4
+_APPENDED: Final = 500
+_NS_IN_MS: Final = 1_000_000
+
+
+class History(Struct, frozen=True):
+    """Events and commands as they are stored, and when the first one was, in ms."""
+
+    begun_ms: int
+    events: list[EventRecord]
+    commands: list[CommandRecord]
+
+
+def history(events: int, begun_ms: int, seed: int) -> History:
+    """So many events: brokers come and go, topics are made, sessions end, each a while after the
+    other."""
+    random = Random(seed)
+    simulation = Simulation(CONFIGURATION)
+    simulation.now_ms = begun_ms
+    for broker in _BROKERS:
+        simulation.start_broker(broker)
+    simulation.connect()
+    living, topics = set(_BROKERS), 0
+    while len(simulation.history) < events:
+        simulation.now_ms += random.randrange(100, 60_000)
+        broker = random.choice(_BROKERS)
+        match random.randrange(10):
+            case 0 if topics < _TOPICS_MAX:
+                topics += 1
+                simulation.put(topic_path(f"topic-{topics}"), _assignment(random))
+            case 1:
+                simulation.expire()
+            case _ if broker in living and len(living) > 1:
+                living.remove(broker)
+                simulation.stop_broker(broker)
+            case _ if broker not in living:
+                living.add(broker)
+                simulation.start_broker(broker)
+    kept = simulation.history[:events]
+    return History(
+        begun_ms,
+        [event_record(recorded) for recorded, _ in kept],
+        [command_record(one) for _, issued in kept for one in issued],
+    )
+
+
+def write_log(
+    folder: Path,
+    told: History,
+    cluster: str,
+    number: int,
+    *,
+    until: int | None = None,
+    is_closed: bool = True,
+    segment_bytes: int = 1 << 30,
+) -> Path:
+    """Store a history as the log of a cluster; `number` tells it from others of the same history,
+    `until` is the last event of a log that is still being written."""
+    header = Header(
+        kind="recorded",
+        core_fingerprint=core_fingerprint(),
+        code_version=code_version(),
+        configuration=msgspec.to_builtins(CONFIGURATION),
+        cluster_id=cluster,
+        created_ns=told.begun_ms * _NS_IN_MS + number,
+    )
+    writer = LogWriter.create(folder, header, segment_bytes=segment_bytes)
+    events = told.events if until is None else told.events[:until]
+    commands, at = told.commands, 0
+    for start in range(0, len(events), _APPENDED):
+        some = events[start : start + _APPENDED]
+        begin = at
+        while at < len(commands) and commands[at].cause <= some[-1].seq:
+            at += 1
+        writer.append(some, commands[begin:at])
+        writer.roll_if_due()
+    if is_closed:
+        writer.close()
+    else:
+        writer.abandon()
+    return folder
+
+
+def _assignment(random: Random) -> bytes:
+    count = len(_BROKERS)
+    replicas = {str(number): random.sample(_BROKERS, count) for number in range(_PARTITIONS)}
+    return msgspec.json.encode({"version": 1, "partitions": replicas})

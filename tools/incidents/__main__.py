@@ -1,0 +1,59 @@
+"""`python -m tools.incidents [NAME...]`: play incidents under refold and keep its logs."""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eventstore.folders import segments_in
+from replay.incidents.keeping import About, keep
+from tools.incidents.scripts import PARTITIONS, SCRIPTS, TOPIC
+from tools.incidents.stage import Stage
+
+_FOLDER = Path("tests/incidents")
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def make(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="All of them, if none is given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where they go, each in a folder.")] = _FOLDER,
+) -> None:
+    """Play incidents on real servers of this machine, with refold as controller."""
+    for name in names or list(SCRIPTS):
+        if name not in SCRIPTS:
+            typer.echo(f"there is no incident {name}: {', '.join(SCRIPTS)}", err=True)
+            raise typer.Exit(2)
+        asyncio.run(_make(name, out / name))
+        sys.stdout.write(f"{out / name}\n")
+
+
+async def _make(name: str, folder: Path) -> None:
+    script, protocol = SCRIPTS[name]
+    with tempfile.TemporaryDirectory(prefix="incident-") as scratch:
+        async with Stage(Path(scratch), protocol) as stage:
+            await stage.make(TOPIC, PARTITIONS)
+            await stage.make("moved", {0: [1, 2], 1: [1, 2]})
+            await script(stage)
+            await stage.hand_back()
+        _keep(stage.log_dir, folder, name, script.__doc__ or "", protocol)
+
+
+def _keep(logs: Path, folder: Path, name: str, title: str, protocol: str) -> None:
+    """The last run's log, which is the one that the incident is in or ends in."""
+    log = sorted(one for one in logs.iterdir() if one.is_dir() and segments_in(one))[-1]
+    how = (
+        f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "
+        f"inter.broker.protocol.version {protocol}, refold as controller"
+    )
+    keep(log, folder, About(" ".join(title.split()), how))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,184 @@
+"""A cluster of three stock brokers under refold, and how to wait for what has to come."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Any, Self, TypeVar
+
+from kafka import KafkaAdminClient
+
+from tools.lab.cluster_view import until
+from tools.lab.refold import Refold
+from tools.recordings.brokers import RecordedBroker
+from tools.recordings.scene import Scene
+from tools.recordings.setup import Setup
+
+OWN_ID = 1000
+BROKERS = 3
+_SECONDS_MAX = 90.0
+_SESSION_MS = "6000"
+
+Answer = TypeVar("Answer")
+Assignments = Mapping[int, list[int]]
+
+
+class Stage:
+    """An async context manager: the cluster and refold run inside. `log_dir` gets refold's logs."""
+
+    own_id = OWN_ID
+
+    def __init__(self, folder: Path, protocol: str) -> None:
+        setup = Setup(
+            kafka="3.9.1",
+            protocol=protocol,
+            brokers=BROKERS,
+            chroot="",
+            ending="clean",
+            zookeeper={"tickTime": "1000"},
+        )
+        self.log_dir = folder / "logs"
+        self.refold: Refold
+        self._scene = Scene(folder / "servers", setup, "production", Random(0))
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._open.enter_async_context(self._scene)
+        try:
+            await self.take_over()
+        except BaseException:
+            await self._open.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.refold.put_away()
+        await self._open.aclose()
+
+    async def take_over(self) -> None:
+        """refold takes the role, in a process of its own."""
+        config = self._scene.brokers[0].folder / "server.properties"
+        self.refold = Refold(
+            self._scene.zookeeper.connect,
+            OWN_ID,
+            self.log_dir,
+            *("--config", str(config), "--take-over"),
+        )
+        await self.refold.start()
+        await self.until_controller_is(OWN_ID)
+
+    async def hand_back(self) -> None:
+        """refold ends in order. Raises RuntimeError where it does not."""
+        status = await self.refold.stop()
+        if status != 0:
+            raise RuntimeError(f"refold ended with {status}: {self.refold.last_words()}")
+
+    def broker(self, number: int) -> RecordedBroker:
+        """A broker, running or not."""
+        return self._scene.brokers[number - 1]
+
+    async def ask(self, question: Callable[[KafkaAdminClient], Answer]) -> Answer:
+        """What an admin client is answered."""
+        return await self._scene.ask(question)
+
+    async def make(self, topic: str, assignments: Assignments) -> None:
+        """A topic, made as tools of old did: by its znode."""
+        partitions = {str(number): replicas for number, replicas in assignments.items()}
+        await self._scene.znodes.create(f"/config/topics/{topic}", {"version": 1, "config": {}})
+        content = {"version": 1, "partitions": partitions}
+        await self._scene.znodes.create(f"/brokers/topics/{topic}", content)
+        await self.until_partitions(topic, len(assignments))
+        await self.until_in_sync(topic)
+
+    async def ask_by_znode(self, topic: str, partition: int, replicas: list[int]) -> None:
+        """Ask for other replicas as tools of old did: nobody looks whether they are there."""
+        entry = {"topic": topic, "partition": partition, "replicas": replicas}
+        content = {"version": 1, "partitions": [entry]}
+        await self._scene.znodes.create("/admin/reassign_partitions", content)
+
+    # What has to come
+
+    async def until_controller_is(self, broker: int) -> None:
+        """It holds the role."""
+
+        async def holds() -> bool:
+            return await self._scene.znodes.controller() == broker
+
+        await until(holds, _SECONDS_MAX, f"{broker} is controller")
+
+    async def until_controller_is_not(self, broker: int) -> None:
+        """Somebody else holds the role, or nobody."""
+
+        async def does_not() -> bool:
+            return await self._scene.znodes.controller() != broker
+
+        await until(does_not, _SECONDS_MAX, f"{broker} is not controller")
+
+    async def until_no_leader_is(self, broker: int) -> None:
+        """It leads nothing, and is in no ISR of several."""
+
+        def is_out(state: Any) -> bool:
+            isr: list[int] = state["isr"]
+            return state["leader"] != broker and (broker not in isr or len(isr) == 1)
+
+        await self._until_states(is_out, f"broker {broker} leads nothing")
+
+    async def until_in_sync(self, topic: str) -> None:
+        """Every replica of a topic is."""
+
+        async def full() -> bool:
+            assigned = (await self._scene.topics()).get(topic, {})
+            states = await self._scene.states(topic)
+            return len(states) == len(assigned) and all(
+                set(state["isr"]) == set(assigned[str(number)]) and state["leader"] >= 0
+                for number, state in states.items()
+            )
+
+        await until(full, _SECONDS_MAX, f"all of {topic} is in sync")
+
+    async def until_offline(self, topic: str, partition: int) -> None:
+        """It has no leader."""
+        await self.until_led(topic, partition, by=-1)
+
+    async def until_led(self, topic: str, partition: int, *, by: int) -> None:
+        """A broker leads it."""
+
+        async def led() -> bool:
+            leader: int = (await self._scene.states(topic))[partition]["leader"]
+            return leader == by
+
+        await until(led, _SECONDS_MAX, f"{by} leads {topic}-{partition}")
+
+    async def until_assigned(self, topic: str, partition: int, replicas: list[int]) -> None:
+        """It has these replicas."""
+
+        async def assigned() -> bool:
+            return (await self._scene.topics())[topic][str(partition)] == replicas
+
+        await until(assigned, _SECONDS_MAX, f"{topic}-{partition} is on {replicas}")
+
+    async def until_partitions(self, topic: str, count: int) -> None:
+        """It has so many partitions with a leader."""
+
+        async def there() -> bool:
+            return len(await self._scene.states(topic)) == count
+
+        await until(there, _SECONDS_MAX, f"{topic} has {count} partitions")
+
+    async def until_gone(self, topic: str) -> None:
+        """It is not there any more."""
+
+        async def gone() -> bool:
+            marked = await self._scene.znodes.children("/admin/delete_topics")
+            return topic not in marked and topic not in await self._scene.topics()
+
+        await until(gone, _SECONDS_MAX, f"{topic} is deleted")
+
+    async def _until_states(self, is_so: Callable[[Any], bool], what: str) -> None:
+        async def all_are() -> bool:
+            for topic in await self._scene.topics():
+                if not all(map(is_so, (await self._scene.states(topic)).values())):
+                    return False
+            return True
+
+        await until(all_are, _SECONDS_MAX, what)

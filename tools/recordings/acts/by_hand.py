@@ -1,0 +1,74 @@
+"""What an operator does to znodes that are the cluster's own."""
+
+import asyncio
+from random import Random
+
+from tools.recordings.scene import Scene
+
+_REQUESTS = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
+
+
+async def delete_controller_znode(scene: Scene, rng: Random) -> None:
+    """/controller is deleted by hand."""
+    controller = await scene.znodes.controller()
+    with scene.journal.action("controller_znode_delete", controller=controller):
+        await scene.znodes.delete("/controller")
+
+
+async def delete_registration(scene: Scene, rng: Random) -> None:
+    """A broker's registration is deleted by hand; later the broker is restarted, to be known again.
+
+    The broker itself goes on, and does not notice.
+    """
+    running = scene.in_state("running")
+    if len(running) < 2:
+        return
+    broker = rng.choice(running)
+    with scene.journal.action("registration_delete", broker=broker.broker_id):
+        await scene.znodes.delete(f"/brokers/ids/{broker.broker_id}")
+    await asyncio.sleep(rng.uniform(0, 3))
+    if broker.state == "running":
+        with scene.journal.action("broker_kill", broker=broker.broker_id):
+            broker.kill()
+        await scene.start(broker)
+
+
+async def delete_marker(scene: Scene, rng: Random) -> None:
+    """What was asked for is taken back: a marker in /admin/delete_topics is deleted by hand."""
+    markers = await scene.znodes.children("/admin/delete_topics")
+    if markers:
+        name = rng.choice(markers)
+        with scene.journal.action("deletion_marker_delete", topic=name):
+            await scene.znodes.delete(f"/admin/delete_topics/{name}")
+
+
+async def write_no_json(scene: Scene, rng: Random) -> None:
+    """A request that cannot be read."""
+    path = rng.choice(_REQUESTS)
+    content = rng.choice(("", "nothing", {"version": 1}, {"version": 1, "partitions": [{}]}))
+    with scene.journal.action("request_no_json", path=path, content=content):
+        await scene.znodes.create(path, content)
+
+
+async def touch_topic(scene: Scene, rng: Random) -> None:
+    """A topic's znode is written again as it is, or its partitions in another order."""
+    topics = await scene.topics()
+    if topics:
+        name = rng.choice(sorted(topics))
+        with scene.journal.action("topic_touch", topic=name):
+            znode = await scene.znodes.read(f"/brokers/topics/{name}")
+            znode["partitions"] = dict(reversed(znode["partitions"].items()))
+            await scene.znodes.set(f"/brokers/topics/{name}", znode)
+
+
+async def overwrite_state(scene: Scene, rng: Random) -> None:
+    """A partition's state is written again as it is: its version is not the one that is known."""
+    topics = await scene.topics()
+    if topics:
+        name = rng.choice(sorted(topics))
+        states = await scene.states(name)
+        if states:
+            number = rng.choice(sorted(states))
+            path = f"/brokers/topics/{name}/partitions/{number}/state"
+            with scene.journal.action("state_overwrite", path=path):
+                await scene.znodes.set(path, states[number])

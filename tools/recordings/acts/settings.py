@@ -1,0 +1,121 @@
+"""Configurations, listeners, features and producer ids."""
+
+from collections.abc import Mapping
+from random import Random
+
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from tools.recordings.clients import produce_idempotently
+from tools.recordings.scene import Scene
+
+UNLIMITED = "100000000"
+
+
+async def throttle(scene: Scene, rng: Random) -> None:
+    """Make what is being reassigned slow, or quick again."""
+    await set_rate(scene, rng.choice(("1000", "20000", UNLIMITED)))
+    replicas = {
+        "leader.replication.throttled.replicas": "*",
+        "follower.replication.throttled.replicas": "*",
+    }
+    for topic in await scene.topics():
+        await _alter(scene, ConfigResourceType.TOPIC, topic, replicas)
+
+
+async def set_rate(scene: Scene, rate: str) -> None:
+    """The bytes a second of throttled replicas, on every broker that runs."""
+    rates = {
+        "leader.replication.throttled.rate": rate,
+        "follower.replication.throttled.rate": rate,
+    }
+    for number in [one.broker_id for one in scene.in_state("running")]:
+        await _alter(scene, ConfigResourceType.BROKER, str(number), rates)
+
+
+async def allow_unclean(scene: Scene, rng: Random) -> None:
+    """unclean.leader.election.enable of a topic, a broker or of all: on, or off again."""
+    setting = {"unclean.leader.election.enable": rng.choice(("true", "true", "false"))}
+    match rng.choice(("topic", "topic", "broker", "default")):
+        case "topic":
+            topics = await scene.topics()
+            if topics:
+                name = rng.choice(sorted(topics))
+                await _alter(scene, ConfigResourceType.TOPIC, name, setting)
+        case "broker":
+            running = scene.in_state("running")
+            if running:
+                name = str(rng.choice(running).broker_id)
+                await _alter(scene, ConfigResourceType.BROKER, name, setting)
+        case "default":
+            await _alter_default(scene, setting)
+
+
+async def change_topic_config(scene: Scene, rng: Random) -> None:
+    """What no controller cares for."""
+    topics = await scene.topics()
+    if topics:
+        setting = rng.choice(
+            ({"retention.ms": "600000"}, {"min.insync.replicas": "2"}, {"min.insync.replicas": "1"})
+        )
+        await _alter(scene, ConfigResourceType.TOPIC, rng.choice(sorted(topics)), setting)
+
+
+async def change_listeners(scene: Scene, rng: Random) -> None:
+    """Add a listener to a broker, or take it away: its registration changes."""
+    running = scene.in_state("running")
+    if not running:
+        return
+    broker = rng.choice(running)
+    listeners = f"PLAINTEXT://{broker.connect}"
+    if rng.random() < 0.7:
+        listeners += f",EXTRA://127.0.0.1:{broker.listeners['EXTRA']}"
+    changes = {"listeners": listeners, "advertised.listeners": listeners}
+    await _alter(scene, ConfigResourceType.BROKER, str(broker.broker_id), changes)
+
+
+async def update_features(scene: Scene, rng: Random) -> None:
+    """UpdateFeatures of features that no broker supports, which is refused."""
+    feature = rng.choice(("metadata.version", "never-there"))
+    level = rng.choice((0, 1, 7))
+    with scene.journal.action("update_features", feature=feature, level=level) as action:
+        answer = await scene.ask(
+            lambda admin: admin.update_features({feature: level}, timeout_ms=5000)
+        )
+        action["output"] = str(answer)
+
+
+async def take_producer_ids(scene: Scene, rng: Random) -> None:
+    """New idempotent producers: from protocol version 3.0 on the controller gives out their ids."""
+    topics = await scene.topics()
+    if not topics:
+        return
+    topic = rng.choice(sorted(topics))
+    for broker in scene.in_state("running"):
+        with scene.journal.action("producer_ids", broker=broker.broker_id, topic=topic):
+            await produce_idempotently(broker.connect, topic)
+
+
+async def _alter(
+    scene: Scene, kind: ConfigResourceType, name: str, changes: Mapping[str, str]
+) -> None:
+    with scene.journal.action(
+        f"{kind.name.lower()}_config", resource=name, configs=dict(changes)
+    ) as action:
+        resource = ConfigResource(kind, name, dict(changes))
+        action["output"] = str(
+            await scene.ask(lambda admin: admin.alter_configs([resource], raise_on_unknown=False))
+        )
+
+
+async def _alter_default(scene: Scene, changes: Mapping[str, str]) -> None:
+    running = scene.in_state("running")
+    if not running:
+        return
+    added = ",".join(f"{key}={value}" for key, value in changes.items())
+    with scene.journal.action("broker_config", resource="", configs=dict(changes)) as action:
+        said = await scene.tools.run(
+            "kafka-configs",
+            *("--bootstrap-server", running[0].connect, "--alter"),
+            *("--entity-type", "brokers", "--entity-default", "--add-config", added),
+        )
+        action |= {"rc": said.status, "output": said.output + said.problems}

@@ -1,0 +1,100 @@
+"""Topics that come, grow and go."""
+
+import asyncio
+from random import Random
+from typing import Any
+
+from tools.recordings.clients import consume_in_group
+from tools.recordings.scene import Scene
+
+_NAMES = ("t-{:02}", "t_{:02}", "t.{:02}", "big{:02}")
+_FEW_TOPICS = 9
+_VIA = ("admin", "admin", "znode")
+
+
+async def create_topic(scene: Scene, rng: Random) -> None:
+    """By the admin client, with or without an assignment, or by hand."""
+    topics = await scene.topics()
+    if len(topics) >= _FEW_TOPICS:
+        return await delete_topic(scene, rng)
+    name = rng.choice(_NAMES).format(rng.randrange(100))
+    await _create(scene, rng, name)
+
+
+async def delete_topic(scene: Scene, rng: Random) -> None:
+    """By the admin client or by hand; sometimes it is made again at once."""
+    topics = await scene.topics()
+    name = rng.choice(sorted(topics)) if topics and rng.random() < 0.95 else "never-there"
+    with scene.journal.action("topic_delete", topic=name, via=rng.choice(_VIA)) as action:
+        if action["via"] == "znode":
+            await scene.znodes.create(f"/admin/delete_topics/{name}")
+        else:
+            action["output"] = str(await scene.ask(lambda admin: admin.delete_topics([name])))
+    if rng.random() < 0.3 and name in topics:
+        await asyncio.sleep(rng.choice((0.0, 0.2, 1.0, 3.0)))
+        await _create(scene, rng, name)
+    await scene.follow_topics()
+
+
+async def add_partitions(scene: Scene, rng: Random) -> None:
+    """By the admin client or by hand, which knows no reassignment in the way."""
+    topics = await scene.topics()
+    if not topics:
+        return
+    name = rng.choice(sorted(topics))
+    count = len(topics[name])
+    added = rng.choice((1, 1, 2, 4))
+    factor = len(next(iter(topics[name].values())))
+    assignment = [scene.replicas(rng, min(factor, len(scene.ids))) for _ in range(added)]
+    with scene.journal.action(
+        "partitions_add",
+        topic=name,
+        via=rng.choice(_VIA),
+        total=count + added,
+        assignment=assignment,
+    ) as action:
+        if action["via"] == "znode":
+            znode = await scene.znodes.read(f"/brokers/topics/{name}")
+            for number, brokers in enumerate(assignment, count):
+                znode["partitions"][str(number)] = brokers
+            await scene.znodes.set(f"/brokers/topics/{name}", znode)
+        else:
+            wanted: Any = {"count": count + added, "assignments": assignment}
+            if rng.random() < 0.5:
+                wanted = count + added
+            answer = await scene.ask(lambda admin: admin.create_partitions({name: wanted}))
+            action["output"] = str(answer)
+
+
+async def _create(scene: Scene, rng: Random, name: str) -> None:
+    partitions = rng.choice((1, 2, 3, 5, 8, 20))
+    factor = rng.randint(1, min(4, len(scene.ids)))
+    assignment = [scene.replicas(rng, factor) for _ in range(partitions)]
+    configs = {"unclean.leader.election.enable": "true"} if rng.random() < 0.15 else {}
+    via = rng.choice(_VIA)
+    with scene.journal.action("topic_create", topic=name, via=via, configs=configs) as action:
+        if via == "znode":
+            action["assignment"] = assignment
+            await scene.znodes.create(f"/config/topics/{name}", {"version": 1, "config": configs})
+            by_number = {str(number): one for number, one in enumerate(assignment)}
+            content = {"version": 1, "partitions": by_number}
+            await scene.znodes.create(f"/brokers/topics/{name}", content)
+        else:
+            wanted: dict[str, Any] = {"configs": configs}
+            if rng.random() < 0.5:
+                wanted |= {"num_partitions": partitions, "replication_factor": factor}
+            else:
+                wanted["assignments"] = dict(enumerate(assignment))
+            action |= wanted
+            answer = await scene.ask(lambda admin: admin.create_topics({name: wanted}))
+            action["output"] = str(answer)
+    await scene.follow_topics()
+
+
+async def join_group(scene: Scene, rng: Random) -> None:
+    """A consumer group, which makes brokers create __consumer_offsets."""
+    topics = await scene.topics()
+    if topics:
+        topic = rng.choice(sorted(topics))
+        with scene.journal.action("consumer_group", topic=topic):
+            await consume_in_group(scene.lab.bootstrap, topic)

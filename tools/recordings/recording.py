@@ -1,0 +1,178 @@
+"""One recording: the cluster is set up, the mix played, the folder written."""
+
+import asyncio
+import json
+import shutil
+import tarfile
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tools.lab.zookeeper import LATEST
+from tools.recordings.acts.log_dirs import restore_log_dirs
+from tools.recordings.acts.settings import UNLIMITED, set_rate
+from tools.recordings.brokers import log_names
+from tools.recordings.journal import now_ms
+from tools.recordings.mixes import MIXES
+from tools.recordings.scene import Scene
+from tools.recordings.setup import Asked, drawn
+
+_IN_SYNC_SECONDS_MAX = 40.0
+_QUIET_SECONDS = 4.0
+_QUIET_SECONDS_MAX = 30.0
+_POLL_SECONDS = 0.5
+
+
+async def record(asked: Asked, folder: Path) -> None:
+    """Record an incident into `folder`, which is there.
+
+    An error of the script is kept in scenario.json, with all that was recorded until then.
+    """
+    rng = Random(f"{asked.mix} {asked.seed}")
+    mix = MIXES[asked.mix]
+    setup = drawn(asked, rng, mix.setup)
+    with tempfile.TemporaryDirectory(prefix="recording-") as servers:
+        scene = Scene(Path(servers), setup, asked.logging, rng)
+        told: dict[str, Any] = {
+            "scenario": asked.mix,
+            "seed": asked.seed,
+            "kafka_version": setup.kafka,
+            "zookeeper_version": LATEST,
+            "started_ms": now_ms(),
+            "ending": setup.ending,
+            "error": None,
+            "chroot": setup.chroot,
+            "inter.broker.protocol.version": setup.protocol,
+            "zookeeper_config": {name: int(value) for name, value in setup.zookeeper.items()},
+            "logging": asked.logging,
+        }
+        async with scene:
+            told["brokers"] = {str(one.broker_id): one.config.copy() for one in scene.brokers}
+            try:
+                await mix.play(scene, rng, asked.seconds)
+                await _bring_back(scene)
+                (folder / "final.json").write_text(json.dumps(await _final(scene)))
+                await _end(scene)
+            except Exception:
+                told["error"] = traceback.format_exc()
+        told |= {
+            "ended_ms": now_ms(),
+            "recorder_sessions": scene.znodes.sessions,
+            "actions": scene.journal.actions,
+        }
+        text = json.dumps(told, indent=1, default=str).replace(servers, ".")
+        (folder / "scenario.json").write_text(text)
+        await asyncio.to_thread(_collect, scene, folder)
+
+
+def pack(folder: Path) -> Path:
+    """FOLDER.tar.xz beside the folder, which it holds."""
+    packed = folder.with_name(f"{folder.name}.tar.xz")
+    with tarfile.open(packed, "w:xz") as archive:
+        archive.add(folder, folder.name)
+    return packed
+
+
+# The end of an incident ---------------------------------------------------------------------------
+
+
+async def _bring_back(scene: Scene) -> None:
+    """Everything runs again, and what can be in sync is."""
+    scene.journal.note("the mix is over; everything is brought back")
+    await scene.all_done()
+    for broker in scene.in_state("paused"):
+        broker.resume()
+    for broker in scene.brokers:
+        if any(one.is_file() for one in broker.log_dirs) and broker.running:
+            broker.kill()
+        if not broker.running:
+            restore_log_dirs(broker)
+            await scene.start(broker)
+    await set_rate(scene, UNLIMITED)
+    with scene.journal.action("wait_full_isr"):
+        await _until_in_sync(scene)
+    with scene.journal.action("wait_quiet"):
+        await _until_quiet(scene)
+
+
+async def _until_in_sync(scene: Scene) -> None:
+    deadline = time.monotonic() + _IN_SYNC_SECONDS_MAX
+    while True:
+        lacking = [
+            topic
+            for topic, partitions in (await scene.topics()).items()
+            for number, state in (await scene.states(topic)).items()
+            if len(state["isr"]) < len(partitions[str(number)])
+        ]
+        if not lacking:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not in sync: {sorted(set(lacking))}")
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _until_quiet(scene: Scene) -> None:
+    deadline = time.monotonic() + _QUIET_SECONDS_MAX
+    before, since = await _zxid(scene), time.monotonic()
+    while time.monotonic() < deadline:
+        if time.monotonic() - since > _QUIET_SECONDS:
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+        if (now := await _zxid(scene)) != before:
+            before, since = now, time.monotonic()
+
+
+async def _zxid(scene: Scene) -> str:
+    """ZooKeeper's last one."""
+    lines = (await scene.zookeeper.four_letter_word("srvr")).splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("Zxid:"))
+
+
+async def _final(scene: Scene) -> dict[str, Any]:
+    before = await _zxid(scene)
+    znodes = await scene.znodes.whole()
+    return {
+        "zxid_before": before,
+        "zxid_after": await _zxid(scene),
+        "taken_ms": now_ms(),
+        "chroot": scene.setup.chroot,
+        "znodes": znodes,
+    }
+
+
+async def _end(scene: Scene) -> None:
+    if scene.setup.ending == "abrupt":
+        with scene.journal.action("zookeeper_stop", signal="SIGKILL"):
+            scene.zookeeper.kill()
+        return
+    with scene.journal.action("brokers_stop", signal="SIGTERM"):
+        for broker in scene.brokers:
+            await broker.stop()
+    with scene.journal.action("zookeeper_stop", signal="SIGTERM"):
+        await scene.zookeeper.stop()
+
+
+# The folder ---------------------------------------------------------------------------------------
+
+
+def _collect(scene: Scene, folder: Path) -> None:
+    versioned = scene.zookeeper.folder / "data" / "version-2"
+    kept = [one for one in versioned.iterdir() if one.name.startswith(("log.", "snapshot."))]
+    (folder / "zookeeper" / "version-2").mkdir(parents=True)
+    for file in kept:
+        shutil.copyfile(file, folder / "zookeeper" / "version-2" / file.name)
+    for source, target in _logs(scene, folder):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with source.open(errors="replace") as lines, target.open("w") as copy:
+            copy.writelines(line.replace(str(scene.lab.folder), ".") for line in lines)
+
+
+def _logs(scene: Scene, folder: Path) -> Iterator[tuple[Path, Path]]:
+    for broker in scene.brokers:
+        for name in log_names(scene.logging):
+            if (broker.folder / name).exists():
+                yield broker.folder / name, folder / "logs" / broker.name / name

@@ -1,0 +1,75 @@
+"""A stock cluster's incident, gone through as an import does: for tools that make others of it."""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from datetime import UTC
+from itertools import chain
+from pathlib import Path
+
+from replay.broker_logs.reading import BrokerLogs
+from replay.imports.asked import LOGS, Asked
+from replay.imports.decisions import Decisions
+from replay.imports.kafka_root import find_kafka
+from replay.imports.terms import Terms
+from replay.zookeeper_log.data_folder import SourceFile, log_zxid
+from replay.zookeeper_log.log_file import LogReader
+from replay.zookeeper_log.source import Source
+from replay.zookeeper_log.transactions import Transaction
+from tools.zookeeper_log.writing import write_log
+
+
+class Incident:
+    """Iterates once over the transactions behind the first state that is exact.
+
+    Where it stands `state` and `terms` are those before the transaction, and `decisions` tells
+    what that one is. Raises ReplayError if the source cannot be used.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.state = source.first_state()
+        for transaction in source.transactions(self.state.zxid):
+            if transaction.zxid > self.state.exact_from:
+                break
+            self.state.apply(transaction)
+        following = source.transactions(self.state.zxid)
+        self.chroot = find_kafka(self.state.tree, following, None).chroot
+        self.terms = Terms(self.chroot, self.state.tree)
+        asked = Asked(BrokerLogs(source.broker_logs, UTC).events(LOGS))
+        self.decisions = Decisions(self.chroot, self.state.tree, self.terms, asked)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        for transaction in self._source.transactions(self.state.zxid):
+            yield transaction
+            self.terms.follow(transaction)
+            self.state.apply(transaction)
+
+
+def copy_all_but_logs(source: Path, target: Path) -> None:
+    """Copy an incident's folder without the transaction logs, into a folder that is not there."""
+    shutil.copytree(source, target, ignore=_logs_among)
+
+
+def _logs_among(_: str, names: list[str]) -> Iterable[str]:
+    return [name for name in names if log_zxid(name) is not None]
+
+
+def transactions_of(log: Path) -> Iterator[Transaction]:
+    """The transactions of one file, up to where it is damaged."""
+    with log.open("rb") as stream:
+        yield from LogReader(stream, log.name)
+
+
+def write_again(log: SourceFile, target: Path, transactions: Iterable[Transaction]) -> Path | None:
+    """Write what a log has become into a copy of its incident, as large as it was.
+
+    Gives where that is, named after the first transaction; None if there is none.
+    """
+    rest = iter(transactions)
+    first = next(rest, None)
+    if first is None:
+        return None
+    path = (target / log.name).with_name(f"log.{first.zxid:x}")
+    with path.open("wb") as stream:
+        write_log(stream, chain((first,), rest), preallocated=log.size)
+    return path
