@@ -158,14 +158,6 @@ _READERS: Final[Mapping[str, Callable[[str, str], Opening]]] = {
     "TopicUncleanLeaderElectionEnable": _of_topic,
 }
 
-
-AT_INFO_ONLY: Final = (
-    "Starting topic deletion for topics",
-    "Ignoring request to delete non-existing topics",
-    "Stopped partition state machine",
-)
-"""In lines whose event has a line at level DEBUG just before."""
-
 IS_DEBUG: Final = re.compile(
     r"\] (?:Register BrokerModifications|Updating ISRs|Delete topics listener|Resigning$)"
 )

@@ -36,7 +36,7 @@ from replay.agreement.fold_beside import FoldBeside, Listed
 from replay.agreement.index import Index, LoggedOpening
 from replay.agreement.inferring import calls_of
 from replay.agreement.judging import At, extra, judged
-from replay.agreement.marks import AT_INFO_ONLY, Opening, trigger_for
+from replay.agreement.marks import Opening, trigger_for
 from replay.agreement.unlogged import Suppositions
 from replay.agreement.verdicts import Judgement, Verdict
 from replay.agreement.writes import is_same_write, write_differences
@@ -190,8 +190,6 @@ class StockController:
     def see(self, opening: Opening) -> None:
         """A line shows that a controller event was taken."""
         if opening.event in _ELECTIONS:
-            return
-        if self._arrivals.has_debug and any(one in opening.text for one in AT_INFO_ONLY):
             return
         if self._is_within(opening):
             return

@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL
 from tests.interrupted_lab.moving import Moving
 from tools.lab import Lab
+from tools.lab.shared import shared_cluster
 
 BROKERS = 6
 
@@ -16,19 +16,11 @@ BROKERS = 6
 @pytest.fixture(scope="package")
 def wide_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """ZooKeeper and six stock brokers."""
-    lab = Lab(tmp_path_factory.mktemp("cluster"))
-
-    async def start() -> None:
-        await lab.start_zookeeper()
-        await lab.start_brokers(
-            BROKERS, inter_broker_protocol=LATEST_PROTOCOL, config=BROKER_CONFIG
-        )
-
-    try:
-        anyio.run(start)
+    folder = tmp_path_factory.mktemp("cluster")
+    with shared_cluster(
+        folder, BROKERS, inter_broker_protocol=LATEST_PROTOCOL, config=BROKER_CONFIG
+    ) as lab:
         yield lab
-    finally:
-        lab.close()
 
 
 @pytest.fixture

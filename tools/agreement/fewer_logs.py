@@ -37,10 +37,11 @@ _AT_INFO: Final = "level INFO, no request log"
 
 
 def copy_with_fewer(recording: Path, copy: Path, kind: str) -> None:
-    """Copy a recording's folder, with those logs only that a kind of LEFT_OUT has."""
+    """Copy a recording's folder, or the folder around it, with those logs only that a kind of
+    LEFT_OUT has."""
     is_left_out = LEFT_OUT[kind]
     shutil.copytree(recording, copy)
-    for path in sorted(copy.glob("logs/*/*")):
+    for path in sorted(copy.rglob("logs/*/*")):
         if is_left_out(path.name):
             path.unlink()
         elif kind == _AT_INFO:

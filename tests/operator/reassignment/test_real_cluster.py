@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import anyio
 import pytest
 from aiokafka import AIOKafkaProducer
 
@@ -19,6 +18,7 @@ from tools.lab.cluster_view import until
 from tools.lab.kafka_tools import KafkaTools, Said
 from tools.lab.lab import LATEST_KAFKA
 from tools.lab.refold import command, run
+from tools.lab.shared import shared_cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
@@ -86,23 +86,14 @@ class Cluster(NamedTuple):
 
 @pytest.fixture(scope="module")
 def four_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("cluster"))
-
-    async def start() -> None:
-        await lab.start_zookeeper()
-        config = {
-            # A throttled replica fetches that much all the same, once in a quota window of 11 s.
-            "replica.fetch.max.bytes": "65536",
-            # A deleted replica leaves the disk at once.
-            "log.segment.delete.delay.ms": "0",
-        }
-        await lab.start_brokers(4, chroot=CHROOT, config=config)
-
-    try:
-        anyio.run(start)
+    config = {
+        # A throttled replica fetches that much all the same, once in a quota window of 11 s.
+        "replica.fetch.max.bytes": "65536",
+        # A deleted replica leaves the disk at once.
+        "log.segment.delete.delay.ms": "0",
+    }
+    with shared_cluster(tmp_path_factory.mktemp("cluster"), 4, chroot=CHROOT, config=config) as lab:
         yield lab
-    finally:
-        lab.close()
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-RECORDING = Path(__file__).parents[1] / "zookeeper_log" / "recordings" / "topics-1.tar.xz"
+RECORDING = Path(__file__).parents[2] / "recordings" / "topics-1.tar.xz"
 
 
 @pytest.fixture

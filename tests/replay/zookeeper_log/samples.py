@@ -34,7 +34,7 @@ from replay.zookeeper_log.transactions import (
 )
 from tools.zookeeper_log.writing import write_log
 
-RECORDING = Path(__file__).parent / "recordings" / "chaos-5.tar.xz"
+RECORDING = Path(__file__).parents[2] / "recordings" / "chaos-5.tar.xz"
 """A stock cluster's incident: two logs, a snapshot between them."""
 
 patient = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

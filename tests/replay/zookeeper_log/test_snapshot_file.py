@@ -4,6 +4,7 @@ import gzip
 import io
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +16,10 @@ from replay.world.tree import Znode
 from replay.zookeeper_log.damage import DamagedFileError
 from replay.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
 from replay.zookeeper_log.transactions import OPEN_ACL, Acl
-from tests.replay.zookeeper_log.samples import ACLS, INTS, LONGS, RECORDING, patient
+from tests.replay.zookeeper_log.samples import ACLS, INTS, LONGS, patient
 from tools.zookeeper_log.writing import write_snapshot
 
-SNAPPY = RECORDING.with_name("snapshot.38.snappy")
+SNAPPY = Path(__file__).with_name("snapshot.38.snappy")
 
 ROOT = Znode(b"", 0, 0, 0, 0, 0, 1, 0, 9)
 A = Znode(b"data", 5, 6, 100, 200, 1, 1, 0, 9, 3)
