@@ -60,8 +60,8 @@ def seq_at(reader: LogReader, seq: int | None, wall_ns: int | None) -> int:
         if found is None:
             raise ReplayError(f"{reader.path} begins later than that")
         return found
-    if seq is None or seq > last:
+    if seq is None:
         return last
-    if seq < first:
+    if not first <= seq <= last:
         raise ReplayError(f"{reader.path} has events from {first} to {last}: there is no {seq}")
     return seq

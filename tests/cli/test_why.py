@@ -130,6 +130,14 @@ def test_moment_before_the_log(log: Path) -> None:
     assert "begins later than that" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["why", "inspect"])
+@pytest.mark.parametrize("at", [0, 99_999, 10**30])
+def test_number_that_no_event_has(log: Path, cluster: Cluster, command: str, at: int) -> None:
+    result = refold(command, log, "--at", at)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"has events from 1 to {len(cluster.history)}: there is no " in result.stderr
+
+
 def test_time_means_the_last_event_up_to_it(log: Path, cluster: Cluster) -> None:
     [line] = lines(refold("why", log, "--json", "--at", "2100-01-01"))
     assert json.loads(line)["seq"] == len(cluster.history)
