@@ -96,13 +96,6 @@ def test_changed_rule_is_found_beside_a_stock_controller(tmp_path: Path) -> None
     assert any("election" in told.title(one) for one in found.groups)
 
 
-def test_log_with_events_of_an_older_version_is_compared(tmp_path: Path) -> None:
-    edits = (*versions.NEWER_EVENT, versions.LAST_OF_ISR)
-    found = diff(tmp_path, edits, versions.CRASH)
-    assert not found.errors
-    assert told.title(found.groups[0]).startswith("offline partition leader election")
-
-
 def test_log_that_one_version_fails_on_is_told_and_the_others_are_compared(tmp_path: Path) -> None:
     logs = [versions.CRASH, INCIDENTS / "unclean-election", INCIDENTS / "topics"]
     found = diff(tmp_path, (versions.FAILS_LATER,), *logs)

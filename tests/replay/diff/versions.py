@@ -89,22 +89,6 @@ FAILS_LATER: Final = Edit(
 OTHER_PROTOCOL: Final = Edit(
     "replay/diff/messages.py", "PROTOCOL: Final = 1", "PROTOCOL: Final = 2"
 )
-NEWER_EVENT: Final = (
-    Edit(
-        "replay/recorded.py",
-        "UPCASTERS = Upcasters(EVENT_SCHEMAS)",
-        "UPCASTERS = Upcasters(\n"
-        '    {**EVENT_SCHEMAS, "session_connected": 2},\n'
-        '    {("session_connected", 1): Upcast(lambda payload: payload)},\n'
-        ")",
-    ),
-    Edit(
-        "replay/recorded.py",
-        "from eventstore.upcasters import Upcasters",
-        "from eventstore.upcasters import Upcast, Upcasters",
-    ),
-)
-"""A version in which an event of today is an old one, and read as such."""
 
 
 def changed(folder: Path, *edits: Edit) -> Path:
