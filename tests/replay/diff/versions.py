@@ -5,9 +5,13 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from replay.incidents.keeping import incidents_in
+
 ROOT: Final = Path(__file__).parents[3]
 INCIDENTS: Final = ROOT / "tests" / "incidents"
 CRASH: Final = INCIDENTS / "broker-crash"
+RECORDED: Final = [one for one in incidents_in([INCIDENTS]) if not one.name.startswith("stock-")]
+"""The incidents under refold's own controller."""
 _ROOMS: Final = ("controller", "eventstore", "replay")
 
 
