@@ -8,6 +8,7 @@ import json
 
 from tests.stock_tools import admin_clients
 from tests.stock_tools.calls import (
+    NO_LOGGERS,
     NODE,
     configs,
     controller_by_name,
@@ -43,11 +44,13 @@ FILES = {
     "no-broker.json": targets(("moved", 0, [1, 77])),
     "twice.json": targets(("moved", 0, [1, 1])),
     "none.json": targets(),
+    "log-dirs.json": targets(("assigned", 1, [2, 4]), log_dirs=["(lab)/broker-2/data", "any"]),
     "to-elect.json": json.dumps(
         {"partitions": [{"topic": "moved", "partition": one} for one in (0, 1)]}
     ),
+    "to-elect-unclean.json": json.dumps({"partitions": [{"topic": "unclean-too", "partition": 0}]}),
 }
-"""What tools read, by name."""
+"""What tools read, by name; (lab) stands for the folder of all brokers."""
 
 CREATION: tuple[Step, ...] = (
     Reads(
@@ -83,6 +86,7 @@ CREATION: tuple[Step, ...] = (
     Change(topics("--create --topic moved --replica-assignment 1:2,2:3", via="controller")),
     Change(topics("--create --topic doomed --replica-assignment 2:4")),
     Change(topics("--create --topic unclean --replica-assignment 3:4")),
+    Change(topics("--create --topic unclean-too --replica-assignment 3:4")),
     Change(topics(f"--create --topic {HEAVY} --replica-assignment 1:2")),
     Change(topics(f"--create --topic {HEAVY}-too --replica-assignment 1:2")),
     Reads(
@@ -226,6 +230,12 @@ CONFIGURATION: tuple[Step, ...] = (
         configs("--alter --entity-type clients --entity-default --add-config request_percentage=99")
     ),
     Change(
+        configs(
+            "--alter --entity-type ips --entity-name 127.0.0.9 "
+            "--add-config connection_creation_rate=900"
+        )
+    ),
+    Change(
         Call(
             "kafka-configs",
             "--bootstrap-server {controller} --alter --entity-type topics --entity-name strict "
@@ -245,6 +255,17 @@ CONFIGURATION: tuple[Step, ...] = (
             ),
             configs("--describe --entity-type users"),
             configs("--describe --entity-type clients"),
+            configs("--describe --entity-type ips"),
+            configs("--describe --entity-type ips --entity-name 127.0.0.9"),
+            configs(
+                "--alter --entity-type broker-loggers --entity-name {controller_id} "
+                "--add-config kafka.controller.KafkaController=INFO",
+                reason=NO_LOGGERS,
+            ),
+            configs(
+                "--alter --entity-type broker-loggers --entity-name 2 "
+                "--add-config kafka.server.KafkaApis=INFO"
+            ),
             configs(
                 "--alter --entity-type topics --entity-name assigned --add-config retention.ms=soon"
             ),
@@ -256,6 +277,12 @@ CONFIGURATION: tuple[Step, ...] = (
     ),
     Change(
         configs("--alter --entity-type brokers --entity-default --delete-config max.connections")
+    ),
+    Change(
+        configs(
+            "--alter --entity-type ips --entity-name 127.0.0.9 "
+            "--delete-config connection_creation_rate"
+        )
     ),
     Reads(
         (
@@ -309,6 +336,14 @@ REASSIGNMENT: tuple[Step, ...] = (
     Change(reassign("--verify --reassignment-json-file {folder}/first.json", reason=NODE)),
     Change(
         reassign(
+            "--execute --reassignment-json-file {folder}/log-dirs.json --throttle 10000000 "
+            "--replica-alter-log-dirs-throttle 20000000"
+        ),
+    ),
+    Reads((configs("--describe --entity-type brokers --entity-name 2"),)),
+    Change(reassign("--verify --reassignment-json-file {folder}/log-dirs.json", reason=NODE)),
+    Change(
+        reassign(
             f"--execute --reassignment-json-file {{folder}}/{HEAVY}.json --throttle {THROTTLE}"
         ),
     ),
@@ -322,6 +357,7 @@ REASSIGNMENT: tuple[Step, ...] = (
             reassign("--execute --reassignment-json-file {folder}/first.json"),
         )
     ),
+    Deed("kafka-python lists what is under way", admin_clients.kafka_python_lists, changes=False),
     Change(
         reassign(
             f"--execute --additional --reassignment-json-file {{folder}}/{HEAVY}-too.json "
@@ -405,6 +441,7 @@ ELECTION: tuple[Step, ...] = (
         )
     ),
     Change(elect("--election-type unclean --topic unclean --partition 0")),
+    Change(elect("--election-type unclean --path-to-json-file {folder}/to-elect-unclean.json")),
     start(3),
     Change(elect("--election-type unclean --all-topic-partitions")),
     Change(elect("--election-type preferred --all-topic-partitions")),
@@ -417,7 +454,7 @@ CLIENTS: tuple[Step, ...] = (
 )
 
 END: tuple[Step, ...] = (
-    Change(topics("--delete --topic assigned,moved,strict,unclean,unknown-broker")),
+    Change(topics("--delete --topic assigned,moved,strict,unclean,unclean-too,unknown-broker")),
     Reads((topics("--list"), topics("--describe"))),
 )
 
