@@ -296,8 +296,9 @@ async def test_a_planner_fills_the_other_brokers(mix: Mix) -> None:
     await until_it_has_none(mix)
 
 
-async def test_what_brokers_make_after_its_death_is_repaired(mix: Mix) -> None:
-    """They take it for alive until the next controller tells them who is."""
+async def test_what_comes_about_after_its_death_is_repaired(mix: Mix) -> None:
+    """Brokers take it for alive until the next controller tells them who is; of a state that was
+    written by hand no controller is told."""
     broker = mix.scene.lab.brokers[0]
     names = [f"orphan-{number}" for number in range(20)]
     mix.scene.daemons[-1].kill()
@@ -308,9 +309,19 @@ async def test_what_brokers_make_after_its_death_is_repaired(mix: Mix) -> None:
     assert on_it
     await mix.scene.until_stock_controller()
     await until_all_are_led(mix)
+    await an_isr_by_hand(mix)
     await mix.scene.controlling()
     await until_it_has_none(mix)
-    await mix.scene.until_in_sync(on_it[0], 3)
+    for topic in (on_it[0], KNOWN):
+        await mix.scene.until_in_sync(topic, 3)
+
+
+async def an_isr_by_hand(mix: Mix) -> None:
+    path = f"/brokers/topics/{KNOWN}/partitions/0/state"
+    znode = await mix.tree.read(path)
+    assert znode is not None
+    in_sync = [*znode.content["isr"], EMPTY_BROKER]
+    await mix.tree.set(path, {**znode.content, "isr": in_sync}, znode.version)
 
 
 async def plan_and_ask(mix: Mix, without: tuple[int, ...]) -> dict[tuple[str, int], ErrorCode]:
