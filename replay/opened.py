@@ -17,11 +17,13 @@ from eventstore.reader import LogReader
 from eventstore.records import Header
 from eventstore.upcasters import Upcasters
 from replay.errors import ReplayError
+from replay.older_events import UPCASTS
+from replay.packed import log_at
 from replay.recorded import configuration_of
 from replay.world_log.encoding import SCHEMAS
 from replay.world_log.reading import World, open_world
 
-UPCASTERS = Upcasters({**EVENT_SCHEMAS, **SCHEMAS})
+UPCASTERS = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
 """What takes the events of every older refold to those of this one, whichever kind of log."""
 
 
@@ -37,8 +39,9 @@ OpenedLog = RecordedLog | World
 
 @contextmanager
 def open_log(path: Path | str) -> Iterator[OpenedLog]:
-    """A log's folder, one segment of it, or "-" for a stream. Raises LogError, ReplayError."""
-    with LogReader.open(path, UPCASTERS) as reader:
+    """A log's folder, one segment of it, a packed log or an incident, or "-" for a stream. Raises
+    LogError, ReplayError."""
+    with log_at(path) as log, LogReader.open(log, UPCASTERS) as reader:
         if reader.header.kind == "recorded":
             yield RecordedLog(reader, configuration_of(reader.header))
         else:
@@ -58,10 +61,10 @@ def seq_at(reader: LogReader, seq: int | None, wall_ns: int | None) -> int:
     if wall_ns is not None:
         found = reader.last_seq_at(wall_ns)
         if found is None:
-            raise ReplayError(f"{reader.path} begins later than that")
+            raise ReplayError("the log begins later than that")
         return found
-    if seq is None or seq > last:
+    if seq is None:
         return last
-    if seq < first:
-        raise ReplayError(f"{reader.path} has events from {first} to {last}: there is no {seq}")
+    if not first <= seq <= last:
+        raise ReplayError(f"the log has events from {first} to {last}: there is no {seq}")
     return seq

@@ -13,8 +13,9 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.upcasters import Upcasters
 from replay.errors import OtherCoreError, ReplayError
+from replay.older_events import UPCASTS
 
-UPCASTERS = Upcasters(EVENT_SCHEMAS)
+UPCASTERS = Upcasters(EVENT_SCHEMAS, UPCASTS)
 """What takes the events of every older refold to those that the core folds."""
 
 

@@ -28,7 +28,11 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command(name="inspect")
 def inspect(
     log: Annotated[
-        str, typer.Argument(metavar="LOG", help='A log of the daemon or an imported one, or "-".')
+        str,
+        typer.Argument(
+            metavar="LOG",
+            help='A log of the daemon or an imported one, also packed, an incident, or "-".',
+        ),
     ],
     at: Annotated[
         str | None,

@@ -22,7 +22,11 @@ _UNUSABLE: Final = 2
 _TERM_MAX: Final = 2**31 - 1
 
 Log = Annotated[
-    str, typer.Argument(metavar="LOG", help='A log of the daemon or an imported one, or "-".')
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help='A log of the daemon or an imported one, also packed, an incident, or "-".',
+    ),
 ]
 From = Annotated[
     str | None, typer.Option("--from", metavar="SEQ|TIME", help="First number, or time.")

@@ -18,6 +18,7 @@ from replay.errors import ReplayError
 from replay.incidents.cutting import cut
 from replay.incidents.keeping import TRANSCRIPT, About, incidents_in, keep, update
 from replay.opened import UPCASTERS, seq_at
+from replay.packed import log_at
 
 _UNUSABLE: Final = 2
 _INTO: Final = Path("tests/incidents")
@@ -30,7 +31,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def new_incident(
     log: Annotated[
         Path | None,
-        typer.Argument(metavar="LOG", help="A log of the daemon; with --update: incidents."),
+        typer.Argument(
+            metavar="LOG",
+            help="A log of the daemon or an imported one, also packed; with --update: incidents.",
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Its folder's name, as broker-crash.")] = None,
     title: Annotated[str, typer.Option(help="What happened, in a sentence.")] = "",
@@ -61,7 +65,8 @@ def new_incident(
     """Cut LOG to what matters and keep it as a test: the log, what it is, and a transcript of what
     is decided on it, which is reviewed like code.
 
-    A cut log begins where a session begins, or LOG does; that it decides the same is checked.
+    A cut log begins where a session begins, or LOG does; of an imported log where a controller is
+    elected, with the state of ZooKeeper then. That it decides the same is checked.
 
     `refold new-incident --update` writes the transcripts anew after a change that is meant.
 
@@ -97,7 +102,8 @@ def _keep(
     first_seq, first_ns = moment(between[0], "--from")
     last_seq, last_ns = moment(between[1], "--to")
     with TemporaryDirectory(prefix="refold-incident-") as scratch, ExitStack() as opened:
-        reader = opened.enter_context(LogReader.open(log, UPCASTERS))
+        given = opened.enter_context(log_at(log))
+        reader = opened.enter_context(LogReader.open(given, UPCASTERS))
         first = seq_at(reader, first_seq or reader.header.first_seq, first_ns)
         last = seq_at(reader, last_seq, last_ns)
         if partition is not None:

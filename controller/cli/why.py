@@ -25,7 +25,11 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command(name="why")
 def why(
     log: Annotated[
-        str, typer.Argument(metavar="LOG", help='A log of the daemon or an imported one, or "-".')
+        str,
+        typer.Argument(
+            metavar="LOG",
+            help='A log of the daemon or an imported one, also packed, an incident, or "-".',
+        ),
     ],
     partition: Annotated[
         str | None,

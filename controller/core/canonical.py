@@ -37,7 +37,6 @@ EVENT_SCHEMAS: Final[dict[str, int]] = {
         "allocate_producer_ids_received",
         "alter_partition_reassignments_received",
         "list_partition_reassignments_received",
-        "elect_leaders_received",
         "create_topics_received",
         "create_partitions_received",
         "delete_topics_received",
@@ -48,7 +47,7 @@ EVENT_SCHEMAS: Final[dict[str, int]] = {
         "numbers_drawn",
         "shutdown_requested",
     )
-}
+} | {"elect_leaders_received": 2}
 """Every kind of event, with the version of its fields that this code writes and folds."""
 
 

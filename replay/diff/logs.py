@@ -1,22 +1,16 @@
 """Opening what is to be diffed: logs, packed logs, folders of incidents, recordings to import."""
 
-import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from msgspec import Struct
 
-from eventstore.errors import LogError
 from eventstore.folders import is_segment, segments_in
 from replay.diff.errors import DiffError
 from replay.errors import ReplayError
-from replay.imports.importing import Selection, import_source
-
-_PACKED: Final = (".tar.xz", ".tar.gz")
-_LOG_OF_INCIDENT: Final = "log.tar.xz"
+from replay.packed import LOG_OF_INCIDENT, PACKED, unpacked
 
 
 class GivenLog(Struct, frozen=True):
@@ -46,8 +40,8 @@ def _found(given: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
             raise DiffError(f"{path}: there is nothing of that name")
         if _is_one(path):
             yield path, path
-        elif (path / _LOG_OF_INCIDENT).is_file():
-            yield path, path / _LOG_OF_INCIDENT
+        elif (path / LOG_OF_INCIDENT).is_file():
+            yield path, path / LOG_OF_INCIDENT
         else:
             below = [one for one in sorted(path.iterdir()) if _is_named(one)]
             if not below:
@@ -62,31 +56,17 @@ def _is_one(path: Path) -> bool:
 def _is_named(path: Path) -> bool:
     """Whether it is a log by its name, in a folder with other files."""
     if path.is_file():
-        return path.name.endswith(_PACKED)
-    return bool(segments_in(path)) or (path / _LOG_OF_INCIDENT).is_file()
+        return path.name.endswith(PACKED)
+    return bool(segments_in(path)) or (path / LOG_OF_INCIDENT).is_file()
 
 
 def _opened(path: Path, scratch: Path) -> Path:
     """The log itself: as it is, unpacked, or imported."""
     if path.is_dir() or is_segment(path):
         return path.resolve()
-    if not path.name.endswith(_PACKED):
+    if not path.name.endswith(PACKED):
         raise DiffError(f"{path} is no log: neither a folder of segments nor a packed one")
     try:
-        unpacked = _unpacked(path, scratch)
-        if unpacked is not None:
-            return unpacked
-        import_source(path, scratch / "log", Selection(), lambda *_: None)
-    except (OSError, tarfile.TarError, LogError, ReplayError) as error:
-        raise DiffError(f"{path} cannot be opened: {error}") from None
-    return scratch / "log"
-
-
-def _unpacked(path: Path, scratch: Path) -> Path | None:
-    """The folder of a packed log; None where no log is in it."""
-    with tarfile.open(path) as archive:
-        segments = [one for one in archive.getmembers() if is_segment(Path(one.name))]
-        if not segments:
-            return None
-        archive.extractall(scratch, segments, filter="data")
-    return (scratch / segments[0].name).parent
+        return unpacked(path, scratch)
+    except ReplayError as error:
+        raise DiffError(str(error)) from None

@@ -17,6 +17,7 @@ from eventstore.errors import LogTooNew
 from eventstore.records import EventRecord
 from eventstore.upcasters import Upcasters
 from replay.fleet.facts import Facts, PartitionFact, command_facts, event_facts
+from replay.older_events import UPCASTS
 from replay.world_log.encoding import SCHEMAS
 
 EVENT: Final = "event"
@@ -70,7 +71,7 @@ RECORDS: Final = pa.schema(
 )
 """The columns; docs/fleet.md says what is in each."""
 
-_UPCASTERS: Final = Upcasters({**EVENT_SCHEMAS, **SCHEMAS})
+_UPCASTERS: Final = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
 _KNOWN: Final = {**EVENT_SCHEMAS, **SCHEMAS}.items()
 _OF_FACTS: Final = frozenset(
     (

@@ -16,6 +16,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
+from replay.incidents.world_cutting import cut_world
 from replay.recorded import configuration_of, records
 
 _WRITTEN_AT_ONCE: Final = 500
@@ -31,11 +32,10 @@ class Cut(Struct, frozen=True):
 
 def cut(reader: LogReader, target: Path, first: int, last: int) -> Cut:
     """Write the events up to `last` to the new log `target`, from the last beginning of a session
-    on from which event `first` is decided on as in the log. Raises ReplayError, LogError."""
+    on from which event `first` is decided on as in the log; of an imported log from the last
+    election on. Raises ReplayError, LogError."""
     if reader.header.kind != "recorded":
-        raise ReplayError(
-            f"{reader.path} is an imported log: `refold import --from --to` makes shorter ones"
-        )
+        return Cut(*cut_world(reader, target, first, last))
     if reader.header.first_seq != 1:
         raise ReplayError(
             f"{reader.path} begins with event {reader.header.first_seq}: what was before is only "

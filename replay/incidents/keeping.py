@@ -4,7 +4,6 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -13,8 +12,8 @@ from msgspec import Struct
 from eventstore.folders import segments_in
 from replay.errors import ReplayError
 from replay.incidents.transcript import transcript
+from replay.packed import LOG_OF_INCIDENT, log_at
 
-LOG: Final = "log.tar.xz"
 ABOUT: Final = "incident.toml"
 TRANSCRIPT: Final = "transcript.txt"
 
@@ -32,7 +31,7 @@ def keep(log: Path, folder: Path, about: About) -> None:
     if folder.exists():
         raise ReplayError(f"{folder} is there already: give the incident another name")
     folder.mkdir(parents=True)
-    with tarfile.open(folder / LOG, "w:xz") as archive:
+    with tarfile.open(folder / LOG_OF_INCIDENT, "w:xz") as archive:
         for segment in segments_in(log):
             archive.add(segment, f"log/{segment.name}", filter=_of_nobody)
     write_about(folder, about)
@@ -51,24 +50,21 @@ def incidents_in(folders: Sequence[Path]) -> list[Path]:
     found = [
         one
         for folder in folders
-        for one in ([folder] if (folder / LOG).is_file() else sorted(folder.glob("*/")))
-        if (one / LOG).is_file()
+        for one in (folder, *sorted(folder.glob("*/")))
+        if (one / LOG_OF_INCIDENT).is_file()
     ]
     if not found:
-        raise ReplayError(f"no incident in {', '.join(map(str, folders))}: none has a {LOG}")
+        raise ReplayError(
+            f"no incident in {', '.join(map(str, folders))}: none has a {LOG_OF_INCIDENT}"
+        )
     return found
 
 
 @contextmanager
 def unpacked(incident: Path) -> Iterator[Path]:
     """The log of an incident, for a while. Raises ReplayError."""
-    with TemporaryDirectory(prefix="refold-incident-") as scratch:
-        try:
-            with tarfile.open(incident / LOG) as archive:
-                archive.extractall(scratch, filter="data")
-        except (OSError, tarfile.TarError) as error:
-            raise ReplayError(f"{incident / LOG} cannot be unpacked: {error}") from None
-        yield Path(scratch) / "log"
+    with log_at(incident) as log:
+        yield Path(log)
 
 
 def update(incident: Path) -> bool:

@@ -14,6 +14,7 @@ from replay.diff.messages import Decision, Folded
 from replay.diff.version.courses import Courses
 from replay.diff.version.decided import Deciding
 from replay.diff.version.folding import fold_log
+from replay.diff.version.imported import fold_imported
 from replay.diff.version.wanted import Wanted
 from replay.recorded import UPCASTERS
 
@@ -28,9 +29,15 @@ _EMPTY: Final[tuple[Any, ...]] = (None, "", [])
 def transcript(log: Path) -> str:
     """One paragraph for each event on which something is decided. Raises ReplayError, LogError."""
     deciding = Deciding(with_contents=True)
+    wanted = Wanted(deciding, Courses(()))
     with LogReader.open(log, UPCASTERS) as reader:
-        folded = fold_log(reader, Wanted(deciding, Courses(())), lambda _: None)
-    return "\n".join(_lines(deciding.decisions, folded)) + "\n"
+        if reader.header.kind == "recorded":
+            folded = fold_log(reader, wanted, lambda _: None)
+        else:
+            folded = fold_imported(log, wanted, {}, lambda _: None)
+    # Of an imported log each session of a controller is folded by itself.
+    decisions = sorted(deciding.decisions, key=lambda one: one.seq)
+    return "\n".join(_lines(decisions, folded)) + "\n"
 
 
 def _lines(decisions: list[Decision], folded: Folded) -> Iterator[str]:
@@ -43,7 +50,8 @@ def _lines(decisions: list[Decision], folded: Folded) -> Iterator[str]:
             left = True
             yield f"--- from event {folded.left_at} on this version goes its own way"
         some = list(group)
-        yield f"{seq} +{(some[0].time_ns - begun) / 1e9:.3f} s {event}: {cause}"
+        about = f"{event}: {cause}" if event else cause
+        yield f"{seq} +{(some[0].time_ns - begun) / 1e9:.3f} s {about}"
         for one in some:
             yield from _decision(one)
 

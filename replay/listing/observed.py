@@ -20,8 +20,8 @@ from replay.agreement.verdicts import Judgement
 from replay.inspect.at import Advance
 from replay.listing.subjects import paths_of_command, paths_of_transaction, subjects_of_path
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
-from replay.listing.world_in_words import in_words, transaction_in_words
 from replay.times import iso_time
+from replay.wording.world_in_words import in_words, transaction_in_words
 from replay.world_log.encoding import event_of
 from replay.world_log.events import Observed, RequestInferred, WorldEvent
 from replay.world_log.reading import World, open_world

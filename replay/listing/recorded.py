@@ -18,13 +18,13 @@ from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.inspect.at import Advance, folding_before
 from replay.inspect.folding import RecordedFolding
-from replay.listing.commands_in_words import command_in_words
 from replay.listing.subjects import paths_of_command, subjects_of_command, subjects_of_event
 from replay.listing.values import Decision, ListedEvent, chosen
 from replay.opened import RecordedLog
 from replay.recorded import recorded
 from replay.times import iso_time
-from replay.why.events_in_words import in_words
+from replay.wording.commands_in_words import command_in_words
+from replay.wording.events_in_words import in_words
 
 _ANSWERS: Final = (
     ZnodesRead,

@@ -11,7 +11,7 @@ from controller.core.topic_requests import (
     DeleteTopicsReceived,
 )
 from controller.core.znodes import BROKER_IDS, TOPIC_CONFIGS, TOPICS
-from replay.why.events_in_words import NameOf
+from replay.wording.events_in_words import NameOf
 from replay.zookeeper_log.transactions import CloseSession, Multi, Transaction
 
 

@@ -5,11 +5,12 @@ from replay.inspect.selecting import demand
 from replay.opened import OpenedLog
 from replay.why import imported, recorded
 from replay.why.answers.answer import Answer, answer
-from replay.why.events_in_words import listed
+from replay.why.answers.reassignment import refusal_since
 from replay.why.facts import BrokerChanged, TopicChanged
 from replay.why.history import History
 from replay.why.recorded import Advance
 from replay.why.subject import Subject
+from replay.wording.events_in_words import listed
 from replay.world_log.reading import World
 
 
@@ -36,15 +37,16 @@ def _demand_broker(history: History, broker: int) -> None:
 
 
 def _demand_subject(history: History) -> None:
-    subject = history.subject
+    subject, heard = history.subject, history.about_its_name()
     if subject.topic is None:
         if subject.broker is not None:
             _demand_broker(history, subject.broker)
         return
-    told = (one for one in history.facts if isinstance(one, TopicChanged))
-    is_gone = history.cluster.topic(subject.topic) is None
-    if is_gone and any(one.topic == subject.topic for one in told):
-        # It was there, or somebody asked for it: the answer tells what became of it.
-        history.subject = Subject(topic=subject.topic)
+    if history.is_there():
         return
-    demand(history.cluster, subject.topic, subject.partition)
+    if not heard:
+        demand(history.cluster, subject.topic, subject.partition)
+    was_there = any(isinstance(one, TopicChanged) for one in heard)
+    if was_there and not (subject.is_reassignment and refusal_since(history, None)):
+        # The answer tells what became of the topic.
+        history.subject = Subject(topic=subject.topic)

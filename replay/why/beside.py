@@ -11,10 +11,10 @@ from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnode
 from controller.core.triggers import ApiCall, Trigger
 from replay.agreement.stock_controller import StockController
 from replay.inspect.of_context import name_of
-from replay.why.events_in_words import request_in_words
 from replay.why.facts import AnyFact, Because
 from replay.why.following import Following, choice_of
 from replay.why.subject import Subject
+from replay.wording.events_in_words import request_in_words
 
 _NS: Final = 1_000_000
 

@@ -54,7 +54,7 @@ from replay.why.facts import (
     TopicChanged,
     WriteRefused,
 )
-from replay.why.notices import BROKERS, ROLE, TOPICS, is_about
+from replay.why.notices import BROKERS, ROLE, TOPICS, is_about, is_by_itself
 from replay.why.subject import Subject
 
 _API: Final = "AlterPartitionReassignments"
@@ -247,12 +247,18 @@ class Following(Follower):
             return
         for (topic, number), target in entries.items():
             if self.subject.topic is not None and self.subject.wants(topic, number):
-                self.add(
-                    ReassignmentAsked,
-                    partition=f"{topic}-{number}",
-                    target=target,
-                    via=znodes.REASSIGN_PARTITIONS,
-                )
+                self._asked_by_znode(f"{topic}-{number}", target)
+
+    def _asked_by_znode(self, partition: str, target: tuple[int, ...]) -> None:
+        """Once, however often a procedure reads it."""
+        is_told = any(
+            isinstance(one, ReassignmentAsked)
+            and (one.because, one.partition, one.target) == (self.because, partition, target)
+            for one in reversed(self.facts)
+        )
+        if not is_told:
+            via = znodes.REASSIGN_PARTITIONS
+            self.add(ReassignmentAsked, partition=partition, target=target, via=via)
 
     # What is answered and told
 
@@ -310,19 +316,15 @@ class Following(Follower):
                 code=notice.code,
                 subject=notice.subject,
                 text=notice.text,
+                because=None if is_by_itself(notice) else self.because,
             )
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
-        """Note something that has just happened."""
-        self.facts.append(
-            kind(
-                seq=self.seq,
-                wall_ns=self.wall_ns,
-                epoch=self.controller.context.epoch,
-                because=self.because,
-                **fields,  # type: ignore[arg-type]
-            )
-        )
+        """Note something that has just happened, unless `because` is given because of what began
+        the procedure that runs."""
+        fields.setdefault("because", self.because)
+        epoch = self.controller.context.epoch
+        self.facts.append(kind(seq=self.seq, wall_ns=self.wall_ns, epoch=epoch, **fields))  # type: ignore[arg-type]
 
 
 def choice_of(issued: Issued, topic: str, number: int) -> Choice | None:

@@ -3,7 +3,17 @@
 from msgspec import Struct, field
 
 from replay.inspect.cluster import Cluster, PartitionView
-from replay.why.facts import AnyFact
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    IsrAsked,
+    LeftAsItIs,
+    NoLeader,
+    ReassignmentAsked,
+    StateWritten,
+    Told,
+    TopicChanged,
+)
 from replay.why.subject import Subject
 
 
@@ -25,3 +35,42 @@ class History(Struct):
         if topic is None or number is None:
             return None
         return self.cluster.partition(topic, number)
+
+    def is_there(self) -> bool:
+        """Whether there is the topic, or partition, that is asked about."""
+        topic = self.subject.topic
+        if self.subject.partition is not None:
+            return self.view() is not None
+        return topic is not None and self.cluster.topic(topic) is not None
+
+    def about_its_name(self) -> list[AnyFact]:
+        """What was asked or told of the topic or partition that is asked about, whether it is
+        there or not; of a topic that is there, nothing that is about the whole of it."""
+        topic, number = self.subject.topic, self.subject.partition
+        if topic is None:
+            return []
+        is_whole = number is None or self.cluster.topic(topic) is None
+        return [
+            one
+            for one in self.facts
+            if _is_about(one, topic, number)
+            or (is_whole and isinstance(one, TopicChanged) and one.topic == topic)
+        ]
+
+
+def _is_about(fact: AnyFact, topic: str, number: int | None) -> bool:
+    match fact:
+        case Told():
+            # Others were not noted.
+            return True
+        case (
+            StateWritten(partition=partition)
+            | NoLeader(partition=partition)
+            | LeftAsItIs(partition=partition)
+            | AssignmentWritten(partition=partition)
+            | IsrAsked(partition=partition)
+            | ReassignmentAsked(partition=partition)
+        ):
+            name, _, its_number = partition.rpartition("-")
+            return name == topic and number in (None, int(its_number))
+    return False

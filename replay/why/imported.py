@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from controller.core import znodes
+from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.agreement.comparison import agreeing_on, told
 from replay.agreement.stock_controller import StockController
@@ -30,6 +31,8 @@ from replay.why.facts import (
 from replay.why.history import History
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
+from replay.wording.world_in_words import in_words
+from replay.world_log.encoding import event_of
 from replay.world_log.events import WorldEvent
 from replay.world_log.reading import World, open_world
 from replay.zookeeper_log.transactions import Transaction
@@ -50,6 +53,8 @@ def history_of(world: World, subject: Subject, seq: int, advance: Advance) -> Hi
     facts = [explained.fact(one) for one in facts]
     facts += [one for each in followers for one in each.follower.facts if _is_of_fold(one)]
     facts.sort(key=lambda one: one.seq)
+    words = _Words(world)
+    facts = [words.with_cause(one) for one in facts]
     if not followers:
         notes.append(
             "The controller of this log's whole time had been elected before it begins: what was "
@@ -70,6 +75,30 @@ def _done(
         if isinstance(event, Transaction):
             history.take(record, event)
     return history.facts, history, time
+
+
+class _Words:
+    """Says of the record at which a procedure began what it is, as `refold events` does."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._texts: dict[int, str] = {}
+
+    def with_cause(self, fact: AnyFact) -> AnyFact:
+        because = fact.because
+        if because is None or because.text:
+            return fact
+        return structs.replace(fact, because=structs.replace(because, text=self._text(because.seq)))
+
+    def _text(self, seq: int) -> str:
+        if seq not in self._texts:
+            wanted = EventFilter(first_seq=seq, last_seq=seq)
+            texts = [
+                in_words(event_of(one), self._world.begun.chroot)
+                for one in self._world.reader.events(wanted)
+            ]
+            self._texts[seq] = "".join(texts)
+        return self._texts[seq]
 
 
 class _Followed:

@@ -43,13 +43,15 @@ def is_about(notice: Notice, subject: Subject) -> bool:
     if subject.topic is not None:
         if notice.subject.endswith(f"/{subject.topic}/{subject.partition}"):
             return True
-        name = (
-            subject.topic if subject.partition is None else f"{subject.topic}-{subject.partition}"
-        )
         words = notice.subject.replace(",", " ").replace("/", " ").split()
-        return name in words or (
-            subject.partition is None and any(one.startswith(f"{name}-") for one in words)
-        )
+        if subject.partition is not None:
+            return f"{subject.topic}-{subject.partition}" in words
+        return any(subject.topic in (one, one.rpartition("-")[0]) for one in words)
     if subject.broker is not None:
         return notice.subject == f"broker {subject.broker}"
     return subject.term is not None and notice.level == "error"
+
+
+def is_by_itself(notice: Notice) -> bool:
+    """Whether an event is told of when it comes: what runs at that time has not led to it."""
+    return notice.code == "broker_error" or notice.code.startswith("channel_")

@@ -25,10 +25,10 @@ from replay.errors import ReplayError
 from replay.inspect.cluster import Cluster, ProcedureView
 from replay.inspect.of_context import cluster_of, name_of
 from replay.opened import is_of_this_core
-from replay.why.events_in_words import in_words, request_in_words
 from replay.why.facts import AssignmentWritten, Because, StateWritten, Told
 from replay.why.following import Following
 from replay.why.subject import Subject
+from replay.wording.events_in_words import in_words, request_in_words
 
 _SESSION: Final = (SessionConnected, SessionDisconnected, SessionExpired, ShutdownRequested)
 _SILENT_NS: Final = 1_000_000_000
@@ -75,7 +75,14 @@ class Recording(Following):
             text = in_words(event.event)
             if isinstance(event.event, SessionExpired) and silent_ns >= _SILENT_NS:
                 text += f"; nothing had been observed for {silent_ns / 1e9:.1f} s before"
-            self.add(Told, level="info", code="session", subject="the session", text=text)
+            self.add(
+                Told,
+                level="info",
+                code="session",
+                subject="the session",
+                text=text,
+                because=None,
+            )
         issued = [one for part in self._fold.apply(event) for one in part]
         controller = self.controller
         self._note_queued(controller)

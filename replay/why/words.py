@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
-from replay.why.error_names import error_name, zookeeper_error_name
-from replay.why.events_in_words import listed
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -21,6 +19,8 @@ from replay.why.facts import (
     TopicChanged,
     WriteRefused,
 )
+from replay.wording.error_names import error_name, zookeeper_error_name
+from replay.wording.events_in_words import listed
 
 _BROKERS: Final = {
     "registered": "broker {0} has registered",

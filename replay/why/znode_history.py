@@ -158,12 +158,12 @@ class ZnodeHistory:
             return {}
 
     def _request(self, data: bytes | None) -> None:
-        try:
-            entries = request_znodes.read_reassignments(data)
-        except ZnodeError:
-            return
-        for (topic, number), target in entries.items():
-            if self._subject.topic is not None and self._subject.wants(topic, number):
+        """What a controller leaves in it was asked for before."""
+        znode = self.view.find(znodes.REASSIGN_PARTITIONS)
+        before = _entries(znode.data) if znode is not None else {}
+        for (topic, number), target in _entries(data).items():
+            is_wanted = self._subject.topic is not None and self._subject.wants(topic, number)
+            if is_wanted and before.get((topic, number)) != target:
                 self._add(
                     ReassignmentAsked,
                     partition=f"{topic}-{number}",
@@ -195,3 +195,10 @@ class ZnodeHistory:
         term = self._terms.current
         epoch = term.epoch if term is not None else 0
         self.facts.append(kind(seq=self.seq, wall_ns=self.wall_ns, epoch=epoch, **fields))  # type: ignore[arg-type]
+
+
+def _entries(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:
+    try:
+        return dict(request_znodes.read_reassignments(data))
+    except ZnodeError:
+        return {}

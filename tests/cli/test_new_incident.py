@@ -85,3 +85,17 @@ def test_what_cannot_be_done(
     assert told in result.output
     assert "Traceback" not in result.output
     assert sorted(one.name for one in tmp_path.iterdir()) == ["there"]
+
+
+def test_imported_log_becomes_an_incident_under_other_names(tmp_path: Path) -> None:
+    recording = ROOT / "tests" / "recordings" / "unclean-3.tar.xz"
+    options = ("--name", "stock", "--partition", "later.02-0", "--redact", "--into", tmp_path)
+    result = new_incident(recording, *options)
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "stock"
+    text = (folder / "transcript.txt").read_text()
+    assert "chosen 2, unclean leader; passed over 2 (not in sync), 1 (not online)" in text
+    assert "later.02" not in text
+    assert "later.02" not in (folder / "incident.toml").read_text()
+    assert new_incident("--update", folder).stdout == ""
+    assert diff(folder, "--base", ROOT, "--head", ROOT).exit_code == 0

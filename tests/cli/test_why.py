@@ -16,6 +16,7 @@ from tests.replay.why.conftest import log_of
 
 __all__ = ["log_of"]
 
+ROOT = Path(__file__).parents[2]
 LogOf = Callable[[str], Path]
 
 
@@ -124,10 +125,34 @@ def test_log_that_is_not_there(tmp_path: Path) -> None:
         assert result.stderr.startswith(f"refold {command}: ")
 
 
+@pytest.mark.parametrize("command", ["why", "inspect", "events", "decisions"])
+def test_packed_logs_incidents_and_recordings(command: str) -> None:
+    incident = ROOT / "tests" / "incidents" / "topics"
+    assert lines(refold(command, incident)) == lines(refold(command, incident / "log.tar.xz"))
+    assert lines(refold(command, ROOT / "tests" / "recordings" / "topics-1.tar.xz"))
+
+
+def test_archive_without_a_log(tmp_path: Path) -> None:
+    archive = tmp_path / "notes.tar.xz"
+    archive.write_text("no archive")
+    result = refold("why", archive)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"refold why: {archive} cannot be opened: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_moment_before_the_log(log: Path) -> None:
     result = refold("why", log, "--at", "1999-01-01T00:00:00")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "begins later than that" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["why", "inspect"])
+@pytest.mark.parametrize("at", [0, 99_999, 10**30])
+def test_number_that_no_event_has(log: Path, cluster: Cluster, command: str, at: int) -> None:
+    result = refold(command, log, "--at", at)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"has events from 1 to {len(cluster.history)}: there is no " in result.stderr
 
 
 def test_time_means_the_last_event_up_to_it(log: Path, cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from replay.times import iso_time
+from replay.why.answers.absent import about_absent
 from replay.why.answers.broker import about_broker
 from replay.why.answers.finding import Reply
 from replay.why.answers.partition import about_partition
@@ -15,7 +16,6 @@ from replay.why.answers.term import about_term
 from replay.why.answers.topic import about_topic
 from replay.why.facts import AnyFact, Because, NoLeader, StateWritten
 from replay.why.history import History
-from replay.why.subject import Subject
 from replay.why.words import sentence
 
 
@@ -59,18 +59,21 @@ _NAMES: Final = ("topic", "partition", "broker", "term")
 
 def answer(history: History) -> Answer:
     """Answer what is asked about the subject."""
-    question, about = _question(history.subject)
+    question, about = _question(history)
     reply = about(history)
     chain = [_link(one) for one in reversed(reply.facts)]
     cluster = history.cluster
     return Answer(question, reply.first, cluster.seq, cluster.time, chain, history.notes)
 
 
-def _question(subject: Subject) -> tuple[str, _About]:
+def _question(history: History) -> tuple[str, _About]:
+    subject = history.subject
     if subject.topic is not None and subject.partition is not None:
         name = f"{subject.topic}-{subject.partition}"
         if subject.is_reassignment:
             return f"Why does the reassignment of {name} stand as it does?", about_reassignment
+        if history.view() is None:
+            return f"Why is there no {name}?", about_absent
         if subject.broker is not None:
             return f"Why is broker {subject.broker} a replica of {name} as it is?", about_replica
         return f"Why is {name} as it is?", about_partition

@@ -5,7 +5,6 @@ from typing import Final
 from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
 from replay.why.answers.finding import Reply, at, last, loss_of, state_changes, why_lost
 from replay.why.answers.replica import why_out_of_isr
-from replay.why.events_in_words import listed
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -19,6 +18,7 @@ from replay.why.facts import (
 )
 from replay.why.history import History
 from replay.why.words import joined, leader, passed_over_in_words, sentence
+from replay.wording.events_in_words import listed
 
 _UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ASKED: Final = "ElectLeaders"

@@ -5,11 +5,11 @@ from typing import Final
 from replay.inspect.cluster import PartitionView, lacking_replicas
 from replay.why.answers.finding import Reply, at, last, why_lost
 from replay.why.answers.partition import led_here
-from replay.why.error_names import error_name
-from replay.why.events_in_words import listed
 from replay.why.facts import AssignmentWritten, LeftAsItIs, ReassignmentAsked, Told
 from replay.why.history import History
-from replay.why.words import assignment, ended
+from replay.why.words import assignment, ended, sentence
+from replay.wording.error_names import error_name
+from replay.wording.events_in_words import listed
 
 REFUSALS: Final = {
     "reassignment_refused": "a request for it was refused",
@@ -25,12 +25,25 @@ A procedure that ignores requests or rolls reassignments back adds its notices' 
 def about_reassignment(history: History) -> Reply:
     """The answer about the reassignment of the partition that is asked about."""
     view = history.view()
-    assert view is not None, "a partition that is not there was refused before"
+    if view is None:
+        return _of_nothing(history)
     facts = led_here(history, view)
     if view.is_being_reassigned:
         return Reply(_under_way(history, view), facts)
     end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
     return Reply(_over(history, view), [one for one in facts if one.seq <= end])
+
+
+def _of_nothing(history: History) -> Reply:
+    """A request for a partition that there is not."""
+    subject, facts = history.subject, history.about_its_name()
+    asked = last(facts, ReassignmentAsked)
+    why = refusal_since(history, None)
+    if not why and asked is not None:
+        why = f"{sentence(asked)} at {at(asked)}, when there was no such partition."
+    name = f"{subject.topic}-{subject.partition}"
+    why = why or "there is no such partition, and nobody asked for it."
+    return Reply(f"{name} is not being reassigned: {why}", facts)
 
 
 def _ends(fact: object) -> bool:
@@ -40,6 +53,23 @@ def _ends(fact: object) -> bool:
     return isinstance(fact, ReassignmentAsked) or _is_of_move(fact)
 
 
+def refusal_since(history: History, written: AssignmentWritten | None) -> str:
+    """What was asked for after the last write, and refused; "" for nothing."""
+    since = written.seq if written is not None else 0
+    asked = last(history.facts, ReassignmentAsked)
+    if asked is not None and asked.error and asked.seq > since:
+        what = "cancel it" if asked.target is None else f"move it to {listed(asked.target)}"
+        told = f": {asked.message}" if asked.message else ""
+        return ended(
+            f"at {at(asked)} somebody asked to {what}, refused with {error_name(asked.error)}{told}"
+        )
+    refusals = (one for one in history.facts if isinstance(one, Told) and one.code in REFUSALS)
+    refused = last(refusals, Told)
+    if refused is not None and refused.seq > since:
+        return ended(f"at {at(refused)} {REFUSALS[refused.code]}: {refused.text}")
+    return ""
+
+
 def _under_way(history: History, view: PartitionView) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
     since = f", begun at {at(begun)}," if begun is not None else ""
@@ -47,7 +77,7 @@ def _under_way(history: History, view: PartitionView) -> str:
     move = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
     live = {one.id: one for one in history.cluster.brokers}
     lacking = lacking_replicas(view, live)
-    ignored = _ignored(history, begun)
+    ignored = refusal_since(history, begun)
     more = _trouble(history) + (f" Then, {ignored}" if ignored else "")
     if not lacking:
         return f"{move}{since} is about to end: all its replicas are in sync.{more}"
@@ -86,7 +116,7 @@ def _trouble(history: History) -> str:
 
 def _over(history: History, view: PartitionView) -> str:
     written = last((one for one in history.facts if _is_of_move(one)), AssignmentWritten)
-    ignored = _ignored(history, written)
+    ignored = refusal_since(history, written)
     if ignored:
         return f"{view.name} is not being reassigned: {ignored}"
     if written is None:
@@ -96,23 +126,6 @@ def _over(history: History, view: PartitionView) -> str:
 
 def _is_of_move(fact: object) -> bool:
     return isinstance(fact, AssignmentWritten) and bool(fact.before.replicas)
-
-
-def _ignored(history: History, written: AssignmentWritten | None) -> str:
-    """What was asked for after the last write, and refused."""
-    since = written.seq if written is not None else 0
-    asked = last(history.facts, ReassignmentAsked)
-    if asked is not None and asked.error and asked.seq > since:
-        what = "cancel it" if asked.target is None else f"move it to {listed(asked.target)}"
-        told = f": {asked.message}" if asked.message else ""
-        return ended(
-            f"at {at(asked)} somebody asked to {what}, refused with {error_name(asked.error)}{told}"
-        )
-    refusals = (one for one in history.facts if isinstance(one, Told) and one.code in REFUSALS)
-    refused = last(refusals, Told)
-    if refused is not None and refused.seq > since:
-        return ended(f"at {at(refused)} {REFUSALS[refused.code]}: {refused.text}")
-    return ""
 
 
 def _ended(history: History, view: PartitionView, written: AssignmentWritten) -> str:

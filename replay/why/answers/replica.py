@@ -4,10 +4,10 @@ from typing import Final
 
 from replay.inspect.cluster import PartitionView, why_not_in_sync
 from replay.why.answers.finding import Reply, at, state_changes, why_lost
-from replay.why.events_in_words import listed
 from replay.why.facts import AnyFact, BrokerChanged, IsrAsked, StateWritten
 from replay.why.history import History
 from replay.why.words import sentence
+from replay.wording.events_in_words import listed
 
 _BY_LEADER: Final = "AlterPartition"
 

@@ -1,11 +1,12 @@
 """Why is a topic's deletion stuck, which of its partitions are not well?"""
 
 from replay.inspect.cluster import DeletionView, TopicView
+from replay.why.answers.absent import about_absent
 from replay.why.answers.finding import Reply, at, last, why_lost
-from replay.why.events_in_words import listed
 from replay.why.facts import AnyFact, BrokerChanged, TopicChanged
 from replay.why.history import History
 from replay.why.words import joined, sentence
+from replay.wording.events_in_words import listed
 
 
 def about_topic(history: History) -> Reply:
@@ -19,8 +20,11 @@ def about_topic(history: History) -> Reply:
         return Reply(_deletion(history, deletion), facts)
     if view is None:
         changed = last(facts, TopicChanged)
-        told = f" at {at(changed)}: {sentence(changed)}" if changed is not None else ""
-        return Reply(f"There is no topic {name} any more{told}.", facts)
+        if changed is None:
+            return about_absent(history)
+        return Reply(
+            f"There is no topic {name} any more at {at(changed)}: {sentence(changed)}.", facts
+        )
     return Reply(_partitions(view), facts)
 
 

@@ -9,7 +9,7 @@ from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
 from replay.diff.reports import told
 from tests.replay.diff import versions
-from tests.replay.diff.versions import INCIDENTS, ROOT, Edit, changed
+from tests.replay.diff.versions import INCIDENTS, RECORDED, ROOT, Edit, changed
 
 RECORDINGS = ROOT / "tests" / "recordings"
 pytestmark = pytest.mark.timeout(240)
@@ -40,7 +40,7 @@ def test_same_version_decides_the_same_on_all_incidents_and_recordings(tmp_path:
     "edit", [versions.READS_TWICE, versions.READS_ONE_BY_ONE, versions.WRITES_ONE_BY_ONE]
 )
 def test_reading_more_and_other_batches_are_no_difference(tmp_path: Path, edit: Edit) -> None:
-    found = diff(tmp_path, (edit,), INCIDENTS)
+    found = diff(tmp_path, (edit,), *RECORDED)
     assert not found.errors
     assert found.groups == []
     assert any(one.left_at[1] for one in found.logs), "it was another version"
@@ -69,7 +69,7 @@ def test_changed_rule_is_named_with_its_first_cause_and_where_it_is(tmp_path: Pa
 
 
 def test_consequence_is_how_much_longer_it_is_offline(tmp_path: Path) -> None:
-    found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS)
+    found = diff(tmp_path, (versions.NEVER_UNCLEAN,), *RECORDED)
     [group] = found.groups
     assert [Path(one).name for one in group.logs] == ["unclean-election"]
     assert group.first.root.first.head_rule != "unclean partition leader election"
@@ -96,11 +96,10 @@ def test_changed_rule_is_found_beside_a_stock_controller(tmp_path: Path) -> None
     assert any("election" in told.title(one) for one in found.groups)
 
 
-def test_log_with_events_of_an_older_version_is_compared(tmp_path: Path) -> None:
-    edits = (*versions.NEWER_EVENT, versions.LAST_OF_ISR)
-    found = diff(tmp_path, edits, versions.CRASH)
+def test_changed_rule_is_found_in_an_incident_under_a_stock_controller(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS / "stock-unclean-election")
     assert not found.errors
-    assert told.title(found.groups[0]).startswith("offline partition leader election")
+    assert any("unclean partition leader election" in told.title(one) for one in found.groups)
 
 
 def test_log_that_one_version_fails_on_is_told_and_the_others_are_compared(tmp_path: Path) -> None:

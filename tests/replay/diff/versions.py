@@ -5,9 +5,13 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from replay.incidents.keeping import incidents_in
+
 ROOT: Final = Path(__file__).parents[3]
 INCIDENTS: Final = ROOT / "tests" / "incidents"
 CRASH: Final = INCIDENTS / "broker-crash"
+RECORDED: Final = [one for one in incidents_in([INCIDENTS]) if not one.name.startswith("stock-")]
+"""The incidents under refold's own controller."""
 _ROOMS: Final = ("controller", "eventstore", "replay")
 
 
@@ -89,22 +93,6 @@ FAILS_LATER: Final = Edit(
 OTHER_PROTOCOL: Final = Edit(
     "replay/diff/messages.py", "PROTOCOL: Final = 1", "PROTOCOL: Final = 2"
 )
-NEWER_EVENT: Final = (
-    Edit(
-        "replay/recorded.py",
-        "UPCASTERS = Upcasters(EVENT_SCHEMAS)",
-        "UPCASTERS = Upcasters(\n"
-        '    {**EVENT_SCHEMAS, "session_connected": 2},\n'
-        '    {("session_connected", 1): Upcast(lambda payload: payload)},\n'
-        ")",
-    ),
-    Edit(
-        "replay/recorded.py",
-        "from eventstore.upcasters import Upcasters",
-        "from eventstore.upcasters import Upcast, Upcasters",
-    ),
-)
-"""A version in which an event of today is an old one, and read as such."""
 
 
 def changed(folder: Path, *edits: Edit) -> Path:

@@ -7,12 +7,10 @@ import pytest
 from controller.core.events import SessionConnected
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
-from replay.imports.importing import Selection, import_source
 from replay.incidents.cutting import Cut, cut
 from replay.recorded import UPCASTERS, records
 from replay.verify.verification import verify_decisions
 from tests.replay.recorded_log import incident, write_log
-from tests.replay.zookeeper_log.samples import RECORDING
 
 
 @pytest.fixture
@@ -71,9 +69,3 @@ def test_it_begins_earlier_where_it_would_decide_otherwise(
     asked.clear()
     monkeypatch.setattr(fresh, lambda issued, stored: bool(asked.append(1)) or len(asked) > 1)
     assert made(log, second + 5, second + 30).first == 1
-
-
-def test_imported_log_has_its_own_way(tmp_path: Path) -> None:
-    import_source(RECORDING, tmp_path / "log", Selection())
-    with pytest.raises(ReplayError, match="refold import --from"):
-        made(tmp_path / "log", 1, 5)

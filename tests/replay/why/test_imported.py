@@ -4,6 +4,9 @@ the fold beside their controllers decides the same."""
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from replay.errors import ReplayError
 from replay.opened import open_log
 from replay.why.asking import ask
 from replay.why.subject import Subject
@@ -25,6 +28,10 @@ def test_unclean_leader(log_of: LogOf) -> None:
     assert [(one.broker, one.why) for one in elected.passed_over] == [(1, "not online")]
     assert elected.because is not None
     assert elected.because.procedure == "TopicUncleanLeaderElectionEnable"
+    assert elected.because.text == (
+        "broker 3, controller.log: [Controller id=3] Unclean leader election has been enabled for "
+        "topic later.02"
+    )
     assert answer.notes == []
 
 
@@ -52,6 +59,25 @@ def test_reassignment_that_a_killed_broker_blocks(log_of: LogOf) -> None:
         "dead.07-0 is not being reassigned: its move from 3,5 to 1,2 ended at event N, when all of "
         "these were in sync."
     )
+
+
+@pytest.mark.parametrize(("topic", "number"), [("t.01", 99), ("no-such-topic", 0)])
+def test_request_for_what_there_is_not(log_of: LogOf, topic: str, number: int) -> None:
+    """The script asked for these, among partitions that there are."""
+    log = log_of("reassign-znode-7")
+    answer = asked(log, topic=topic, partition=number, is_reassignment=True)
+    assert plain(answer.answer) == (
+        f"{topic}-{number} is not being reassigned: at event N a request for it was refused: its "
+        "entry is dropped: The partition does not exist."
+    )
+    assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]
+    before = asked(log, 900, topic=topic, partition=number, is_reassignment=True)
+    assert plain(before.answer) == (
+        f"{topic}-{number} is not being reassigned: {topic}-{number}: somebody asked for replicas "
+        "1,2 (/admin/reassign_partitions) at event N, when there was no such partition."
+    )
+    with pytest.raises(ReplayError, match=r"no partition t\.01-98"):
+        asked(log, topic="t.01", partition=98, is_reassignment=True)
 
 
 def test_preferred_leader(log_of: LogOf) -> None:

@@ -8,12 +8,14 @@ from msgspec import structs
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
+from controller.core.events import ChannelFault
 from controller.core.fold import Fold
 from replay.errors import ReplayError
 from tests.core.cluster import Cluster
 from tests.core.deleting import mark
 from tests.core.electing import elect
 from tests.core.endpoint import controlled_shutdown, next_request
+from tests.core.reassigning import ask as ask_for
 from tests.core.reassigning import (
     ask_for_isr,
     cancel,
@@ -328,6 +330,33 @@ def test_request_that_is_refused_while_another_is_under_way(
     assert "Then, at event N somebody asked to move it to 1,9, refused with" in answer
 
 
+def test_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None:
+    put_request(cluster, {("t", 7): [1, 3], ("gone", 0): [1, 3]})
+    dropped = "at event N a request for it was refused: its entry is dropped: The partition does"
+    for topic, number in (("t", 7), ("gone", 0)):
+        about = {"topic": topic, "partition": number}
+        answer = why(cluster, tmp_path, **about, is_reassignment=True)
+        assert plain(answer.answer) == (
+            f"{topic}-{number} is not being reassigned: {dropped} not exist."
+        )
+        assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]
+        assert first(cluster, tmp_path, **about) == (
+            f"There is no partition {topic}-{number}. At event N: {topic}-{number}: its entry is "
+            "dropped: The partition does not exist."
+        )
+    assert first(cluster, tmp_path, topic="gone").startswith("There is no topic gone. At event N: ")
+    with pytest.raises(ReplayError, match="no topic go at"):
+        why(cluster, tmp_path, topic="go")
+
+
+def test_answered_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None:
+    ask_for(cluster, (("t", 7), [1, 3]))
+    assert first(cluster, tmp_path, topic="t", partition=7, is_reassignment=True).startswith(
+        "t-7 is not being reassigned: at event N somebody asked to move it to 1,3, refused with "
+        "UNKNOWN_TOPIC_OR_PARTITION"
+    )
+
+
 def test_request_by_znode_is_in_the_chain(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start_broker(4)
     put_request(cluster, {("t", 0): [4, 2]})
@@ -417,6 +446,24 @@ def test_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
         "Term 1 of broker 1000 ended at event N: gave the role up (event N: the daemon is told to "
         "end: SIGTERM)."
     )
+
+
+def test_signal_is_because_of_nothing_that_runs(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), cluster.ask_to_end)
+    cluster.create_topic("u", {0: [2, 3]})
+    told = next(one for one in why(cluster, tmp_path).chain if "SIGTERM" in one.text)
+    assert told.because is None
+
+
+def test_channel_fault_is_because_of_nothing_that_runs(cluster: Cluster, tmp_path: Path) -> None:
+    fault = ChannelFault(2, cluster.broker_epoch(2), "unreachable", "refused")
+    cluster.once(
+        lambda issued: isinstance(issued.command, WriteZnodes),
+        lambda: cluster.happen_next(fault, "broker 2"),
+    )
+    cluster.create_topic("u", {0: [2, 3]})
+    told = next(one for one in why(cluster, tmp_path, broker=2).chain if "refused" in one.text)
+    assert told.because is None
 
 
 def test_what_was_known_last_is_told_after_the_role_is_lost(

@@ -1,7 +1,7 @@
 """A record of an imported log in plain words."""
 
-from replay.listing.commands_in_words import content, some
-from replay.why.error_names import zookeeper_error_name
+from replay.wording.commands_in_words import content, some
+from replay.wording.error_names import zookeeper_error_name
 from replay.world_log import events
 from replay.zookeeper_log.transactions import (
     Check,

@@ -14,8 +14,8 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION, NO_LEADER, LeaderAndIsr
-from replay.why.error_names import error_name
-from replay.why.events_in_words import listed
+from replay.wording.error_names import error_name
+from replay.wording.events_in_words import listed
 
 _SHOWN: Final = 5
 

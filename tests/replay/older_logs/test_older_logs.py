@@ -1,0 +1,95 @@
+"""Logs with events of older versions are explained and diffed.
+
+`elect_leaders_1.tar.xz` was written by the commit before ElectLeaders had a time-out (d8a6c2e), of
+a simulated cluster: an election znode was there when it took the role; t-0's ISR was broker 1 when
+that died; an unclean leader was asked for (event 67, `elect_leaders_received` in version 1); broker
+1 returned. Its header lacks the settings that came later.
+"""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from controller.cli.main import app
+from controller.core.canonical import EVENT_SCHEMAS, decode_event, encode_event
+from controller.core.events import ElectLeadersReceived
+from eventstore.filters import EventFilter
+from eventstore.reader import LogReader
+from replay.diff.reports import told
+from replay.older_events import UPCASTS
+from replay.opened import RecordedLog, open_log
+from replay.packed import log_at
+from tests.replay.diff import versions
+from tests.replay.diff.test_comparing import diff
+from tests.replay.why.asked import asked, plain
+
+LOG = Path(__file__).parent / "elect_leaders_1.tar.xz"
+ELECT_LEADERS = "elect_leaders_received"
+
+
+def test_event_of_version_1_is_read_as_one_of_today() -> None:
+    with log_at(LOG) as log, LogReader.open(log) as stored, open_log(log) as opened:
+        wanted = EventFilter(kinds=(ELECT_LEADERS,))
+        [old], [event] = stored.events(wanted), opened.reader.events(wanted)
+        assert (old.schema, event.schema) == (1, EVENT_SCHEMAS[ELECT_LEADERS])
+        assert len(msgspec.msgpack.decode(old.payload)) == 5
+        request = ElectLeadersReceived(2, 2, "unclean", [("t", 0)], timeout_ms=0)
+        assert event.payload == encode_event(request)
+        assert decode_event(event.payload) == request
+
+
+def test_time_out_of_an_event_of_version_1_that_has_one_stays() -> None:
+    """The first logs with time-outs named the old version still."""
+    payload = encode_event(ElectLeadersReceived(2, 2, "unclean", None, timeout_ms=30_000))
+    assert UPCASTS[ELECT_LEADERS, 1].payload(payload) == payload
+
+
+def test_settings_that_came_later_are_as_if_they_were_not_there() -> None:
+    with open_log(LOG) as log:
+        assert isinstance(log, RecordedLog)
+        assert not {"is_broker", "kip_236_enable"} & set(log.reader.header.configuration)
+        assert not log.configuration.is_broker
+        assert not log.configuration.has_kip_236
+
+
+def test_it_is_explained() -> None:
+    answer = asked(LOG, topic="t", partition=0)
+    assert plain(answer.answer).startswith(
+        "t-0 has leader 2 since event N: somebody asked for an election; nobody in sync was "
+        "online, so by an unclean election, as was asked for, 2 leads as the first replica that "
+        "was online; passed over: 1 is not online, 3 is not in sync."
+    )
+    elected = next(one for one in answer.chain if one.rule.startswith("unclean"))
+    assert elected.because is not None
+    assert (elected.because.seq, elected.because.procedure) == (67, "ElectLeaders")
+    [note] = answer.notes
+    assert note.endswith("this one decides the same up to here.")
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (("inspect", "--partition", "t-0"), "t-0       │ online"),
+        (("events", "--kind", ELECT_LEADERS), "67  2023"),
+        (("decisions", "--rule", "unclean partition"), "t-0: 2, unclean leader"),
+    ],
+)
+def test_it_is_listed(command: tuple[str, ...], text: str) -> None:
+    name, *options = command
+    result = CliRunner().invoke(app, [name, str(LOG), *options])
+    assert result.exit_code == 0, result.output
+    assert text in result.stdout
+
+
+@pytest.mark.timeout(240)
+def test_it_is_diffed(tmp_path: Path) -> None:
+    same = diff(tmp_path / "same", (), LOG)
+    assert (same.errors, same.groups) == ([], [])
+    assert same.logs[0].left_at == (0, 0)
+    found = diff(tmp_path, (versions.NEVER_UNCLEAN,), LOG)
+    assert not found.errors
+    [group] = found.groups
+    assert told.title(group).startswith("unclean partition leader election")
+    assert group.first.root.first.cause == "ElectLeaders"
