@@ -5,6 +5,7 @@ from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete
 from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL, Entries
 from controller.core.values import ANY_VERSION
 from controller.operator.reassignment.access import Cluster
+from controller.operator.reassignment.by_hand import unreadable_entries, warn_of_unusable
 from controller.operator.reassignment.documents import Targets, spelt, spelt_all
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import Report
@@ -26,8 +27,9 @@ async def cancel_all(cluster: Cluster, report: Report, *, dry_run: bool) -> None
     nothing is created. Raises Refused."""
     view = await cluster.access.look(())
     check_is_refold(view, REASSIGN_CANCEL)
-    if view.znodes.unreadable:
-        raise Refused("\n".join(view.znodes.unreadable))
+    if unreadable := unreadable_entries(view):
+        raise Refused("\n".join(unreadable))
+    warn_of_unusable(report, view)
     entries = view.znodes.cancellable
     report.data["rolled_back"] = pending_list(view, entries)
     if not entries:

@@ -5,6 +5,7 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.operator.reassignment.by_hand import unreadable_entries
 from controller.operator.reassignment.documents import Partition, Targets, listed, spelt, spelt_all
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.view import KAFKA_API, Role, View
@@ -49,7 +50,7 @@ def _cluster_problems(view: View) -> Iterator[str]:
             f"{REASSIGN_CANCEL} stands: no reassignment can be submitted until it is removed with "
             "--remove-cancel"
         )
-    yield from view.znodes.unreadable
+    yield from unreadable_entries(view)
 
 
 def _target_problems(view: View, targets: Targets) -> Iterator[str]:
