@@ -45,6 +45,7 @@ UNREADABLE = (
     b'{"version":1}',
     b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":["a"]}]}',
     b'{"version":1,"assignments":{"t":{"zero":[1]}}}',
+    b'{"version":2,"assignments":{"t":{"0":[1]}}}',
     b'{"version":1,"assignments":{"t":{"-1":[1]}}}',
     b'{"version":1,"assignments":{"t":{"0":[99999999999]}}}',
     b'{"version":1,"assignments":{"t":{"0":[1]} "u":{"0":[1]}}}',

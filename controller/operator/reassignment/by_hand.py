@@ -5,7 +5,7 @@ from typing import Final
 from controller.core import znodes
 from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA
 from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.view import Role, View
+from controller.operator.reassignment.view import View
 
 _OF_ENTRIES: Final = (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA)
 
@@ -13,7 +13,7 @@ _OF_ENTRIES: Final = (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA)
 def unreadable_entries(view: View) -> list[str]:
     """Why znodes with entries cannot be read, and what to do: nothing can be added to them."""
     advice = "mend or delete it"
-    if _is_refold(view):
+    if view.is_interruptible:
         advice = "refold is moving it out of the way: try again"
     unreadable = view.znodes.unreadable
     return [f"{unreadable[path]}: {advice}" for path in _OF_ENTRIES if path in unreadable]
@@ -22,11 +22,7 @@ def unreadable_entries(view: View) -> list[str]:
 def warn_of_unusable(report: Report, view: View) -> None:
     """Of records that say nothing, or nothing true. They hold nobody up."""
     then = "refold puts that right when it takes the role"
-    if _is_refold(view):
+    if view.is_interruptible:
         then = "refold writes it again at its next look: a submission, a cancellation, or minutes"
     for one in view.znodes.unusable.values():
         report.warn(f"{one.why}; {then}")
-
-
-def _is_refold(view: View) -> bool:
-    return view.controller.role is Role.REFOLD and view.znodes.are_served

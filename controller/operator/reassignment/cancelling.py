@@ -18,7 +18,7 @@ from controller.operator.reassignment.view import Role
 
 _STANDS = (
     f"{REASSIGN_CANCEL} stands until it is removed with --remove-cancel; no reassignment starts "
-    "until then"
+    "until then, nor does one of another route end"
 )
 
 
@@ -57,6 +57,9 @@ async def cancel_all(cluster: Cluster, report: Report, *, dry_run: bool) -> None
     if view.controller.role is Role.NOBODY:
         report.warn("nobody has the controller's role: refold rolls back when it takes it")
     report.warn(_STANDS)
+    others = [one for one in view.moving if one not in entries and view.route(one)]
+    if others:
+        report.warn(f"by other routes, which go no further until then: {spelt_all(others)}")
 
 
 def _tell_that_it_stands(report: Report, entries: Entries) -> None:

@@ -126,9 +126,12 @@ def _runs_already(view: View, targets: Targets) -> bool:
         raise Refused("\n".join(unreadable))
     if all(name in entries and entries[name].replicas == targets[name] for name in targets):
         return True
+    how = "add more with --execute-extra or --request, or end it with --cancel"
+    if not view.is_interruptible and view.controller.role is not Role.NOBODY:
+        how = "or use --bootstrap-server without --zookeeper, which can add more and end it"
     raise Refused(
         f"There is an existing assignment running: {_PATH} has {len(entries)} partitions. Wait for "
-        "it, add more with --execute-extra or --request, or end it with --cancel"
+        f"it, {how}"
     )
 
 

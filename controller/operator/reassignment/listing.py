@@ -31,7 +31,10 @@ async def list_reassignments(cluster: Cluster, report: Report) -> None:
         report.warn(text)
     warn_of_unusable(report, view)
     if view.znodes.cancel_stands:
-        report.warn(f"{REASSIGN_CANCEL} stands: no reassignment starts until --remove-cancel")
+        report.warn(
+            f"{REASSIGN_CANCEL} stands: until --remove-cancel no reassignment starts, and what is "
+            "not cancelled does not end"
+        )
 
 
 def _line(view: View, one: Progress) -> str:

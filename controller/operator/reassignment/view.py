@@ -101,7 +101,8 @@ class View(Struct, frozen=True):
 
     `brokers` are those that live and hold replicas. `assignments` are those of the topics that were
     asked for and of every partition that is on its way. `versions` has the version of each topic
-    znode, `deleted` the topics that are about to go. Without ZooKeeper `kip` is None.
+    znode, `deleted` the topics that are about to go, `least_in_sync` min.insync.replicas of the
+    topics that were asked for. Without ZooKeeper `kip` is None.
     """
 
     controller: Controller
@@ -111,6 +112,12 @@ class View(Struct, frozen=True):
     versions: dict[str, int] = {}
     deleted: frozenset[str] = frozenset()
     kip: KipZnodes | None = None
+    least_in_sync: dict[str, int] = {}
+
+    @property
+    def is_interruptible(self) -> bool:
+        """Whether a refold has the role that acts on the znodes of KIP-236."""
+        return self.controller.role is Role.REFOLD and self.znodes.are_served
 
     @property
     def znodes(self) -> KipZnodes:

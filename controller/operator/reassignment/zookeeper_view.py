@@ -21,6 +21,7 @@ from controller.core.reassignment_znodes import (
     request_number,
     request_path,
 )
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import Refused
@@ -86,17 +87,28 @@ async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
         versions=versions,
         deleted=frozenset(await store.children(znodes.DELETE_TOPICS)),
         kip=kip,
+        least_in_sync=await _least_in_sync(store, sorted(topics or ())),
     )
     leaderships = await _leaderships(store, [one for one in view.moving if one in assignments])
-    return View(
-        view.controller,
-        brokers,
-        assignments,
-        leaderships,
-        versions,
-        view.deleted,
-        kip,
-    )
+    return msgspec.structs.replace(view, leaderships=leaderships)
+
+
+async def _least_in_sync(store: ZooKeeperStore, topics: list[str]) -> dict[str, int]:
+    """min.insync.replicas of these topics, as far as ZooKeeper has it; what cannot be read says
+    nothing."""
+    paths = (znodes.broker_config_path(None), *map(znodes.topic_config_path, topics))
+    settings: list[str | None] = []
+    for path, znode in zip(paths, await store.read(paths), strict=True):
+        try:
+            config = znodes.read_config(path, znode.data if znode else None)
+        except ZnodeError:
+            config = {}
+        settings.append(config.get(MIN_INSYNC_REPLICAS))
+    of_cluster, *of_topics = settings
+    return {
+        topic: least_in_sync((one, of_cluster))
+        for topic, one in zip(topics, of_topics, strict=True)
+    }
 
 
 async def _records(

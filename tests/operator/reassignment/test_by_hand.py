@@ -124,6 +124,13 @@ async def test_the_list_has_the_route_and_says_what_the_record_says() -> None:
     )
 
 
+async def test_originals_that_are_no_replicas_are_not_believed() -> None:
+    stage = on_the_way()
+    change(stage, write_reassignment(Reassignment((4, 5, 6), 3, True, (7, 6, 5))), T0)
+    await cancel_all(stage.cluster, stage.report(), dry_run=True)
+    assert "original_replicas -> Buffer(1, 2, 3)" in stage.said
+
+
 async def test_its_identity_is_that_of_something_changed() -> None:
     stage = on_the_way()
     czxid, _ = identity(stage.world, U0)
