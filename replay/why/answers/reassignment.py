@@ -27,6 +27,8 @@ def about_reassignment(history: History) -> Reply:
     view = history.view()
     assert view is not None, "a partition that is not there was refused before"
     facts = led_here(history, view)
+    if view.rollback_waits:
+        return Reply(_waiting(history, view), facts)
     if view.is_being_reassigned:
         return Reply(_under_way(history, view), facts)
     end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
@@ -38,6 +40,17 @@ def _ends(fact: object) -> bool:
     if isinstance(fact, Told):
         return fact.code in REFUSALS
     return isinstance(fact, ReassignmentAsked) or _is_of_move(fact)
+
+
+def _waiting(history: History, view: PartitionView) -> str:
+    """Its targets hold nothing up any more: what does is told when the rollback begins to wait."""
+    told = last((one for one in history.facts if isinstance(one, LeftAsItIs)), LeftAsItIs)
+    since = f" since {at(told)}" if told is not None else ""
+    origin = listed(_origin(history, view.origin))
+    return (
+        f"The reassignment of {view.name} to {listed(view.target)} is cancelled, and waits{since} "
+        f"to go back to {origin}: {ended(view.rollback_waits)}"
+    )
 
 
 def _under_way(history: History, view: PartitionView) -> str:
