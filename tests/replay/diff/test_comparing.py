@@ -78,6 +78,25 @@ def test_consequence_is_how_much_longer_it_is_offline(tmp_path: Path) -> None:
     assert told.supposed(found)
 
 
+def test_what_the_log_wrote_is_not_there_before_the_versions_own_write(tmp_path: Path) -> None:
+    log = INCIDENTS / "controlled-shutdown"
+    found = diff(tmp_path, (versions.LAST_AT_SHUTDOWN,), log)
+    # What both elect later is the same, though a partition of it has been led by another.
+    assert [told.title(one) for one in found.groups] == [
+        "controlled shutdown leader election: set decided otherwise (leader)"
+    ]
+
+
+def test_reassignment_that_never_ends_is_a_consequence(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.NEVER_COMPLETE,), INCIDENTS)
+    assert {one for group in found.groups for one in group.logs} == {
+        str(INCIDENTS / "reassignment-end")
+    }
+    said = [text for group in found.groups for one in group.instances for text in one.consequences]
+    assert "moved-0: its reassignment does not end with head" in said
+    assert "moved-1: its reassignment does not end with head" in said
+
+
 def test_request_that_is_not_sent_any_more_is_missing(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NO_WORD_TO_OTHERS,), versions.CRASH)
     [group] = found.groups

@@ -40,6 +40,22 @@ LAST_OF_ISR: Final = Edit(
 )
 """An election takes the last replica that fits instead of the first."""
 
+_SHUTDOWN: Final = """    for replica in replicas:
+        if not is_online_or_shutting_down(replica):"""
+LAST_AT_SHUTDOWN: Final = Edit(
+    "controller/core/election.py",
+    _SHUTDOWN,
+    _SHUTDOWN.replace("in replicas:", "in replicas[::-1]:"),
+)
+"""The same where a broker shuts down in order."""
+
+NEVER_COMPLETE: Final = Edit(
+    "controller/core/procedures/reassignment.py",
+    "    if partition in controller.context.reassigning and await is_complete(controller, partition):\n",
+    "    if False:\n",
+)
+"""A reassignment does not end by its replicas catching up."""
+
 NEVER_UNCLEAN: Final = Edit(
     "controller/core/election.py", "    if allow_unclean:\n", "    if not replicas:\n"
 )
