@@ -49,11 +49,13 @@ def compared(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Com
 
 
 def partitions_of(decision: Decision) -> tuple[str, ...]:
-    """The partitions that a decision is about, as "topic-0"."""
+    """The partitions that a decision is about, as "topic-0": those that it names, or else, as for
+    the assignments of a topic, those that were chosen for."""
     found = _PARTITION_OF_PATH.match(decision.target)
     if found:
         return (f"{found[1]}-{found[2]}",)
-    return tuple(dict.fromkeys(_names_in(decision.content)))
+    named = dict.fromkeys(_names_in(decision.content))
+    return tuple(named or dict.fromkeys(_names_in(decision.choices)))
 
 
 def name_of(text: str) -> Name:
@@ -66,7 +68,9 @@ def _names_in(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         topic, partition = value.get("topic"), value.get("partition")
         if isinstance(topic, str) and isinstance(partition, int):
-            yield f"{topic}-{partition}"
+            # An answer by the topic's id has no name for it.
+            if topic:
+                yield f"{topic}-{partition}"
             return
         for one in value.values():
             yield from _names_in(one)

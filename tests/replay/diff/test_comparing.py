@@ -1,5 +1,6 @@
 """Two versions on real logs: what is found, and what is not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,26 @@ def test_what_the_log_wrote_is_not_there_before_the_versions_own_write(tmp_path:
     assert [told.title(one) for one in found.groups] == [
         "controlled shutdown leader election: set decided otherwise (leader)"
     ]
+    [said] = told.outcome(found.groups[0].first)
+    assert re.fullmatch(r"orders-0: led by 3 instead of 2 for 1\d\.\d s, then as before", said)
+
+
+def test_consequence_on_a_partition_that_only_requests_name(tmp_path: Path) -> None:
+    log = INCIDENTS / "reassignment-end"
+    found = diff(tmp_path, (versions.NEVER_STORED,), log)
+    [group] = found.groups
+    assert group.first.root.first.target == "/brokers/topics/moved"
+    assert group.partitions == [(str(log), "moved-0"), (str(log), "moved-1")]
+    assert "moved-0: its reassignment does not end with head" in group.first.consequences
+
+
+def test_requests_in_another_order_tell_their_partitions(tmp_path: Path) -> None:
+    log = INCIDENTS / "unclean-election"
+    found = diff(tmp_path, (versions.METADATA_FIRST,), log)
+    [group] = [one for one in found.groups if "by request" in told.title(one)]
+    assert told.title(group).endswith("leader_and_isr in another order")
+    assert group.partitions == [(str(log), "orders-3")]
+    assert told.outcome(group.first) == []
 
 
 def test_reassignment_that_never_ends_is_a_consequence(tmp_path: Path) -> None:
@@ -112,7 +133,10 @@ def test_changed_rule_is_found_beside_a_stock_controller(tmp_path: Path) -> None
     log = RECORDINGS / "broker-crash-2.tar.xz"
     found = diff(tmp_path, (versions.LAST_OF_ISR,), log)
     assert not found.errors
-    assert any("election" in told.title(one) for one in found.groups)
+    group = next(one for one in found.groups if "election" in told.title(one))
+    # There the stock controller's decision counts: nobody knows what this one would have led to.
+    assert "is not known" in told.outcome(group.first)[0]
+    assert any("beside a stock controller" in one for one in told.supposed(found))
 
 
 def test_log_with_events_of_an_older_version_is_compared(tmp_path: Path) -> None:
