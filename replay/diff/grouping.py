@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from replay.diff.contents import Compared, Difference, compared, partitions_of
+from replay.diff.contents import Compared, Difference, compared, partitions_of, touched_by
 from replay.diff.matching import Matched, Moved, Pair, match
 from replay.diff.messages import Decision
 
@@ -205,7 +205,7 @@ def _of_moved(one: Moved, base: Sequence[Decision], head: Sequence[Decision]) ->
         earlier.event,
         earlier.cause,
         (),
-        partitions_of(ours),
+        touched_by(ours),
         (text,),
         one.is_harmless,
         (earlier.time_ns, earlier.turn),
@@ -226,7 +226,7 @@ def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
         earlier.event,
         earlier.cause,
         (Difference("time", f"event {ours.seq}", f"event {theirs.seq}"),),
-        partitions_of(ours),
+        touched_by(ours),
         (f"head decides it {abs(late_ns) / 1e9:.1f} s {how}",),
         place=(earlier.time_ns, earlier.turn),
     )

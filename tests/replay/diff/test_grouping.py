@@ -131,7 +131,7 @@ def test_partitions_of_an_answer_by_topic_id_are_left_out() -> None:
 def test_write_of_assignments_is_about_the_partitions_that_were_chosen_for() -> None:
     content = {"data": {"partitions": {"0": [1], "1": [2]}}}
     write = decision(content, target="/brokers/topics/t")
-    choices = [{"topic": "t", "partition": 1, "chosen": 2}]
+    choices = [{"topic": name, "partition": 1, "chosen": 2} for name in ("t", "u")]
     [found] = divergences([], [structs.replace(write, choices=choices)])
     assert found.partitions == ("t-1",)
 
