@@ -1,14 +1,17 @@
 """Two versions on real logs: what is found, and what is not."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from replay.diff.comparing import Comparison, compare
+from replay.diff.comparing import Comparison, Group, Instance, compare
+from replay.diff.grouping import Divergence, Root
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
 from replay.diff.reports import told
+from replay.diff.reports.as_json import as_json
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, ROOT, Edit, changed
 
@@ -118,6 +121,12 @@ def test_reassignment_that_never_ends_is_a_consequence(tmp_path: Path) -> None:
     assert "moved-1: its reassignment does not end with head" in said
 
 
+def test_partition_counts_once_in_a_log() -> None:
+    root = Root(Divergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",)))
+    instances = [Instance(log, root, []) for log in ("a", "a", "b")]
+    assert Group("12345678", (), instances).partitions == [("a", "t-0"), ("b", "t-0")]
+
+
 def test_request_that_is_not_sent_any_more_is_missing(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NO_WORD_TO_OTHERS,), versions.CRASH)
     [group] = found.groups
@@ -137,6 +146,8 @@ def test_changed_rule_is_found_beside_a_stock_controller(tmp_path: Path) -> None
     # There the stock controller's decision counts: nobody knows what this one would have led to.
     assert "is not known" in told.outcome(group.first)[0]
     assert any("beside a stock controller" in one for one in told.supposed(found))
+    [[first, *_], *_] = [one["instances"] for one in json.loads(as_json(found, []))["groups"]]
+    assert first["consequences"] is None
 
 
 def test_log_with_events_of_an_older_version_is_compared(tmp_path: Path) -> None:
