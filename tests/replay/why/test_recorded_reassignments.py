@@ -1,0 +1,158 @@
+"""Answers about reassignments, out of a log of the daemon."""
+
+from pathlib import Path
+
+import pytest
+
+from replay.errors import ReplayError
+from tests.core.cluster import Cluster
+from tests.core.interrupting import cancel_all, remove_cancel
+from tests.core.reassigning import ask as ask_for
+from tests.core.reassigning import (
+    cancel,
+    catch_up,
+    put_request,
+    reassign,
+)
+from tests.core.test_rollback_waiting import only_the_target_in_sync
+from tests.replay.why.asked import first, plain, why
+
+T0 = {"topic": "t", "partition": 0}
+
+
+def test_reassignment_that_a_dead_broker_blocks(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start_broker(4)
+    cluster.start_broker(5)
+    reassign(cluster, 4, 5)
+    catch_up(cluster, 4)
+    cluster.stop_broker(5)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        "The reassignment of t-0 from 1,2,3 to 4,5, begun at event N, does not end: broker 5 "
+        "blocks it, not in sync, not registered: the registration of broker 5 is gone (event N). "
+        "In sync: 4."
+    )
+
+
+def test_reassignment_that_a_slow_broker_blocks(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start_broker(4)
+    reassign(cluster, 4, 2)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, does not end: broker 4 "
+        "blocks it, not in sync, live, but has not caught up. In sync: 2."
+    )
+    assert first(cluster, tmp_path, **T0).endswith(
+        "It is being reassigned to 4,2 since event N and waits for 4 (live, but has not caught "
+        "up): --reassignment t-0 tells more."
+    )
+
+
+def test_reassignment_that_was_cancelled(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start_broker(4)
+    reassign(cluster, 4, 2)
+    cancel(cluster)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        "t-0 is not being reassigned: its move to 4,2 was rolled back at event N: somebody asked "
+        "to cancel it (AlterPartitionReassignments, event N)."
+    )
+
+
+def test_rollback_that_waits(tmp_path: Path) -> None:
+    """Not the targets that are not in sync: a dead broker 4 could come back, and nothing ended."""
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        "The reassignment of t-0 to 3,4 is cancelled, and waits since event N to go back to 1,2: "
+        "none of its original replicas [1, 2] is live and in sync: its rollback waits until one "
+        "is, its leader stays."
+    )
+    remove_cancel(cluster)
+    assert "broker 4 blocks it" in first(cluster, tmp_path, **T0, is_reassignment=True)
+
+
+def test_reassignment_that_ended(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start_broker(4)
+    reassign(cluster, 4, 2)
+    catch_up(cluster, 4)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        "t-0 is not being reassigned: its move from 1,2,3 to 4,2 ended at event N, when all of "
+        "these were in sync."
+    )
+    assert first(cluster, tmp_path, **T0) == (
+        "t-0 has leader 4 since event N: the reassignment to 4,2 ended, and 1 does not stay leader."
+    )
+
+
+def test_replicas_in_another_order(cluster: Cluster, tmp_path: Path) -> None:
+    reassign(cluster, 3, 2, 1)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        "t-0 is not being reassigned: at event N its replicas 1,2,3 got the order 3,2,1, for which "
+        "none had to be copied."
+    )
+
+
+def test_reassignment_that_was_refused(cluster: Cluster, tmp_path: Path) -> None:
+    reassign(cluster, 1, 9)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True).startswith(
+        "t-0 is not being reassigned: at event N somebody asked to move it to 1,9, refused with "
+        "INVALID_REPLICA_ASSIGNMENT: "
+    )
+
+
+def test_request_by_znode_that_was_refused(cluster: Cluster, tmp_path: Path) -> None:
+    put_request(cluster, {("t", 0): []})
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        "t-0 is not being reassigned: at event N a request for it was refused: its entry is "
+        "dropped: The replica list is empty."
+    )
+
+
+def test_request_that_is_refused_while_another_is_under_way(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.start_broker(4)
+    reassign(cluster, 4, 2)
+    reassign(cluster, 1, 9)
+    answer = first(cluster, tmp_path, **T0, is_reassignment=True)
+    assert "to 4,2, begun at event N, does not end: broker 4 blocks it" in answer
+    assert "Then, at event N somebody asked to move it to 1,9, refused with" in answer
+
+
+def test_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None:
+    put_request(cluster, {("t", 7): [1, 3], ("gone", 0): [1, 3]})
+    dropped = "at event N a request for it was refused: its entry is dropped: The partition does"
+    for topic, number in (("t", 7), ("gone", 0)):
+        about = {"topic": topic, "partition": number}
+        answer = why(cluster, tmp_path, **about, is_reassignment=True)
+        assert plain(answer.answer) == (
+            f"{topic}-{number} is not being reassigned: {dropped} not exist."
+        )
+        assert [one.kind for one in answer.chain] == ["told", "reassignment_asked"]
+        assert first(cluster, tmp_path, **about) == (
+            f"There is no partition {topic}-{number}. At event N: {topic}-{number}: its entry is "
+            "dropped: The partition does not exist."
+        )
+    assert first(cluster, tmp_path, topic="gone").startswith("There is no topic gone. At event N: ")
+    with pytest.raises(ReplayError, match="no topic go at"):
+        why(cluster, tmp_path, topic="go")
+
+
+def test_answered_request_for_what_there_is_not(cluster: Cluster, tmp_path: Path) -> None:
+    ask_for(cluster, (("t", 7), [1, 3]))
+    assert first(cluster, tmp_path, topic="t", partition=7, is_reassignment=True).startswith(
+        "t-7 is not being reassigned: at event N somebody asked to move it to 1,3, refused with "
+        "UNKNOWN_TOPIC_OR_PARTITION"
+    )
+
+
+def test_request_by_znode_is_in_the_chain(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start_broker(4)
+    put_request(cluster, {("t", 0): [4, 2]})
+    catch_up(cluster, 4)
+    chain = why(cluster, tmp_path, **T0, is_reassignment=True).chain
+    [asked] = [one for one in chain if one.kind == "reassignment_asked"]
+    assert asked.text == "t-0: somebody asked for replicas 4,2 (/admin/reassign_partitions)"
+    written = next(one for one in reversed(chain) if one.text.endswith("removing 1,3"))
+    assert written.kind == "assignment_written"
+    assert written.seq > asked.seq
+    assert written.because is not None
+    assert written.because.procedure == "ZkPartitionReassignment"
