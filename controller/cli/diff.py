@@ -89,7 +89,7 @@ def diff_command(
 
     Each version runs in processes of its own. Where one asks for what is not in the log, it goes
     on in a world of its own: what happens to the cluster keeps its times, brokers answer as they
-    did, or with success. What was supposed is printed.
+    did, or with success. What was supposed is printed. In an imported log nothing follows.
 
     Exit status: 0 the same, 1 decisions differ, 2 a version, a log or FILE cannot be used.
     """

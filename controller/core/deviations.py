@@ -29,7 +29,8 @@ OWN_ID_REPAIRED: Final = Deviation(
     name="own-id-repaired",
     defect="An auto-created topic may place a replica on the daemon's id, which holds no log.",
     rule="Another live broker takes its place before the partition gets a state; a partition that "
-    "has one gets the replicas back that are known.",
+    "has one gets the replicas back that are known. An ISR that names it at a take-over is elected "
+    "anew, without it.",
     source="facts.md, Taking the controller role; DESIGN.md, ZooKeeper and brokers",
     always=True,
 )

@@ -28,6 +28,7 @@ CANCEL_CONTENT: Final = b'{"version":1}'
 _REQUEST: Final = re.compile(r"request_(-?[0-9]{10,})", re.ASCII)
 _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _INT_MAX: Final = 2**31 - 1
+_VERSION: Final = 1
 
 Name = tuple[str, int]
 """A partition by topic and number."""
@@ -138,8 +139,10 @@ _request_decoder = msgspec.json.Decoder(_Request)
 
 
 def read_request(path: str, data: bytes | None) -> Request:
-    """A request. Raises ZnodeError."""
+    """A request. Raises ZnodeError, also for a version whose meaning nobody knows yet."""
     znode = decoded(_request_decoder, path, "a reassignment request", data)
+    if znode.version != _VERSION:
+        raise ZnodeError(f"{path} has version {znode.version}, and only {_VERSION} is known")
     assignments: dict[Name, Replicas] = {}
     for topic, partitions in znode.assignments.items():
         for text, replicas in partitions.items():
@@ -155,7 +158,7 @@ def write_request(assignments: Mapping[Name, Iterable[int]], *, legacy: bool = F
     by_topic: dict[str, dict[str, Replicas]] = {}
     for (topic, number), replicas in assignments.items():
         by_topic.setdefault(topic, {})[str(number)] = tuple(replicas)
-    return msgspec.json.encode(_Request(1, by_topic, legacy))
+    return msgspec.json.encode(_Request(_VERSION, by_topic, legacy))
 
 
 # /admin/reassignments/$topic/$partition ---------------------------------------------------------

@@ -5,7 +5,7 @@ of them (ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap).
 those of `BROKER_KEYS` count, the others are passed over.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -42,6 +42,9 @@ OF_BROKER: Final = 4
 OF_KAFKA: Final = 5
 """Where a value comes from (DescribeConfigsResponse.ConfigSource): the topic's own configuration,
 a broker's file, Kafka's default."""
+
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+_INT_MAX: Final = 2**31 - 1
 
 _HOUR_MS: Final = 3_600_000
 _UNITS_MS: Final = {
@@ -188,7 +191,7 @@ TOPIC_CONFIGS: Final = (
         anything,
         ("unclean.leader.election.enable",),
     ),
-    TopicConfig("min.insync.replicas", int32, "1", at_least(1), ("min.insync.replicas",)),
+    TopicConfig(MIN_INSYNC_REPLICAS, int32, "1", at_least(1), (MIN_INSYNC_REPLICAS,)),
     TopicConfig(
         "compression.type",
         string,
@@ -266,6 +269,16 @@ def problem_with(key: str, text: str) -> str | None:
     except InvalidConfiguration as problem:
         return str(problem)
     return None
+
+
+def least_in_sync(settings: Iterable[str | None]) -> int:
+    """The first that is a min.insync.replicas, else Kafka's default; what Kafka could not read says
+    nothing."""
+    for text in settings:
+        number = text.strip() if text is not None else ""
+        if number.isascii() and number.isdigit() and int(number) <= _INT_MAX:
+            return int(number)
+    return int(default_of(MIN_INSYNC_REPLICAS) or 1)
 
 
 def default_of(key: str) -> str | None:

@@ -13,7 +13,7 @@ from controller.core.errors import ZnodeError
 from eventstore.records import EventRecord
 from replay.agreement.batches import Decision
 from replay.agreement.broker_answers import answer_of_line, answer_of_request
-from replay.agreement.broker_requests.comparing import TermRequests, compare_term
+from replay.agreement.broker_requests.comparing import ALWAYS, NEVER, TermRequests, compare_term
 from replay.agreement.broker_requests.logged import SentRequests
 from replay.agreement.broker_requests.served import UnreadableError, told_by_broker
 from replay.agreement.broker_requests.told import Told
@@ -96,6 +96,7 @@ class Agreeing:
         self._logged: dict[int, list[Told]] = defaultdict(list)
         self._served: dict[int, dict[int, list[Told]]] = defaultdict(lambda: defaultdict(list))
         self._sent: dict[int, list[Told]] = defaultdict(list)
+        self._unknown_calls: dict[int, int] = {}
         self.result = Agreement()
 
     def run(self, records: Iterator[tuple[EventRecord, WorldEvent]]) -> Agreement:
@@ -225,7 +226,7 @@ class Agreeing:
             if event.epoch in self._closed:
                 # Its session is over, which it does not know yet: nothing is decided any more.
                 continue
-            self._logged[event.epoch].append(told)
+            self._logged[event.epoch].append(self._beside(told))
             for one in self._controllers.values():
                 if one.broker == event.broker and one.epoch == event.epoch:
                     one.kafka_sent(told)
@@ -247,7 +248,7 @@ class Agreeing:
             return
         closed = self._closed.get(told.controller_epoch) if told is not None else None
         if told is not None and (closed is None or event.received_ms <= closed[1]):
-            self._served[told.controller_epoch][event.broker].append(told)
+            self._served[told.controller_epoch][event.broker].append(self._beside(told))
         found = answer_of_request(event)
         if found is None:
             return
@@ -256,14 +257,28 @@ class Agreeing:
             if one.epoch == epoch and (one.broker, epoch) not in self.index.state_changes_of:
                 one.answered(*answer)
 
+    def _beside(self, told: Told) -> Told:
+        """Kafka's request, with what the fold is at meanwhile."""
+        for one in self._controllers.values():
+            if one.epoch == told.controller_epoch:
+                return one.fold.beside(told)
+        return told
+
     def _end(self, one: StockController) -> None:
         # What a process keeps outlives its sessions.
         self._unsent[one.broker] = one.fold.controller.unsent
         self.result.judgements += one.judgements
+        self._unknown_calls |= one.unknown_calls
         for told in one.fold.sent:
             self._sent[told.controller_epoch].append(told)
         if one.fold.is_active:
             self._cut.add(one.epoch)
+
+    def _calls_known_until(self, controller: int, epoch: int) -> int:
+        """A broker that ends does not answer all that it was asked for: no log has that."""
+        if controller not in self.index.request_logs_of:
+            return NEVER
+        return self._unknown_calls.get(epoch, ALWAYS)
 
     def _compare_requests(self) -> None:
         """Term by term, of those that began in the log."""
@@ -285,7 +300,7 @@ class Agreeing:
                     logged,
                     of_logs,
                     is_cut=epoch in self._cut,
-                    are_calls_known=controller in self.index.request_logs_of,
+                    calls_known_until=self._calls_known_until(controller, epoch),
                 )
 
 

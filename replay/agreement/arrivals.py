@@ -21,6 +21,8 @@ from controller.core.triggers import (
     ApiCall,
     BrokerChange,
     ConfigChange,
+    ControllerChange,
+    LeaderAndIsrResponseReceived,
     TopicChange,
     TopicDeletionStopReplicaResponseReceived,
     Trigger,
@@ -37,6 +39,11 @@ _LINE_MS: Final = 20
 _ALWAYS_LOGGED: Final = (BrokerChange, TopicChange)
 _ELSEWHERE: Final = (ConfigChange, ApiCall)
 """What does not wait in line with watches: of configurations Kafka hears in another thread."""
+_NOT_BY_WATCH: Final = (
+    *_ELSEWHERE,
+    LeaderAndIsrResponseReceived,
+    TopicDeletionStopReplicaResponseReceived,
+)
 _LEAVE_NO_LINE: Final = (
     AlterPartitionReassignmentsReceived,
     AllocateProducerIdsReceived,
@@ -136,7 +143,7 @@ class Arrivals:
         a topic's deletion shows by its writes.
         """
         for one in self._pending:
-            if any(one == held for held, _ in self._held):
+            if self._is_held(one):
                 continue
             if until_ms is not None and self._ends_deletion(one):
                 continue
@@ -166,10 +173,25 @@ class Arrivals:
             if not self.is_logged(one) and self.arrived_ms(one) <= until_ms
         ]
 
-    def unlogged_before(self, trigger: Trigger) -> list[Trigger]:
-        """Those that leave no line and came before this one."""
+    def unlogged_before(self, trigger: Trigger, *, is_deposed: bool) -> list[Trigger]:
+        """Those that leave no line, came before this one and do not show by their writes.
+
+        Watches come in the order of zxids: who has not heard yet that it is deposed has not heard
+        of what came behind.
+        """
         place = self._pending.index(trigger) if trigger in self._pending else 0
-        return [one for one in self._pending[:place] if not self.is_logged(one)]
+        before: list[Trigger] = []
+        is_deaf = False
+        for one in self._pending[:place]:
+            is_deaf = is_deaf or (is_deposed and isinstance(one, ControllerChange))
+            is_heard = isinstance(one, _NOT_BY_WATCH) or not is_deaf
+            shows = self.is_logged(one) or self._is_held(one) or self._ends_deletion(one)
+            if is_heard and not shows:
+                before.append(one)
+        return before
+
+    def _is_held(self, trigger: Trigger) -> bool:
+        return any(trigger == held for held, _ in self._held)
 
     def opened(self, opening: Opening, now_ms: int) -> Trigger | None:
         """The event that a line is about; it may be a request that was to come a little later."""

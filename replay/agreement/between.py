@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import structs
 
+from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.agreement.results import AgreementResult, Divergence
@@ -47,7 +48,7 @@ def _told(one: Divergence, world: World) -> Divergence:
 
 def _text(record: EventRecord, event: WorldEvent, one: Divergence, chroot: str) -> str:
     """A record that is of the controller's thread or about the same topics; "" for others."""
-    if isinstance(event, ControllerLogged) and event.broker == one.broker:
+    if isinstance(event, ControllerLogged) and event.broker == one.controller:
         return f"{record.seq} {event.text}"[:_WIDTH]
     if not isinstance(event, Transaction):
         return ""
@@ -64,7 +65,9 @@ def _text(record: EventRecord, event: WorldEvent, one: Divergence, chroot: str) 
 
 
 def _subject(path: str) -> str:
-    """The topic's znode, or the znode itself."""
+    """The topic's znode, that of all brokers, or the znode itself."""
+    if path.startswith(znodes.BROKER_IDS):
+        return znodes.BROKER_IDS
     parts = path.split("/")
     return "/".join(parts[:4])
 

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import structs
+
 from controller.core import znodes
 from controller.core.commands import (
     CloseChannel,
@@ -73,6 +75,11 @@ class FoldBeside:
         return (self._view, self._index)
 
     @property
+    def doing(self) -> str:
+        """The controller event that it is at, or was last, and the rule."""
+        return f"{self.cause}: {self.rule}"
+
+    @property
     def is_running(self) -> bool:
         """Whether a controller event is under way."""
         return self._fold.is_running
@@ -90,6 +97,16 @@ class FoldBeside:
     def at(self, seq: int, time_ms: int) -> None:
         """The log has come to a record."""
         self.seq, self.now_ms, self.behind = seq, time_ms, seq - 1
+
+    def content(self, path: str) -> bytes | None:
+        """What a znode holds now, None where it is not there."""
+        znode = self._view.find(path)
+        return None if znode is None else znode.data
+
+    def owner_of(self, path: str) -> int:
+        """The session that an ephemeral znode belongs to, 0 where it is not there."""
+        znode = self._view.find(path)
+        return 0 if znode is None else znode.owner
 
     def connect(self) -> None:
         """Its session begins."""
@@ -153,6 +170,10 @@ class FoldBeside:
         key = (told.kind, told.broker)
         return self._sent_counts[key] < self._kafka_counts[key]
 
+    def beside(self, told: Told) -> Told:
+        """The request, with what the fold is at."""
+        return structs.replace(told, cause=self.doing, since=self.since)
+
     def _take(self, issued: Iterable[Issued]) -> None:
         """What the fold wants done."""
         for one in issued:
@@ -164,7 +185,7 @@ class FoldBeside:
                 is_atomic = isinstance(command, WriteAtomically)
                 self.batch = Batch(one.id, command.operations, self._view, is_atomic=is_atomic)
             elif isinstance(command, _REQUESTS):
-                told = told_of(command, self.seq)
+                told = self.beside(told_of(command, self.seq))
                 self.sent.append(told)
                 self._sent_counts[told.kind, told.broker] += 1
                 self.queues.add(one.id, command, self.now_ms)

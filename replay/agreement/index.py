@@ -10,18 +10,17 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Final
 
-import msgspec
 from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.events import ApiRequest
-from controller.core.protocol_versions import LATEST
 from controller.core.values import Assignment
 from eventstore.records import EventRecord
 from replay.agreement.asked_requests import asked_request
 from replay.agreement.hash_order import in_table_order
 from replay.agreement.marks import IS_DEBUG, Opening, opening
+from replay.agreement.protocol_evidence import ProtocolEvidence
 from replay.agreement.znode_view import ZnodeView
 from replay.world_log.events import (
     ControllerLogged,
@@ -112,9 +111,7 @@ class Index:
         self.notes: list[str] = []
         """What the import told of the source."""
         self._topic_ids: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        self._evidence: dict[int, dict[str, int]] = defaultdict(dict)
-        self._feature = 0
-        self._leader_and_isr: dict[int, int] = {}
+        self._evidence = ProtocolEvidence()
         self._epochs: dict[int, list[int]] = defaultdict(list)
         self._consumed: set[int] = set()
         self._turns: dict[int, list[tuple[int, tuple[str, int]]]] = defaultdict(list)
@@ -149,23 +146,8 @@ class Index:
             asked.sort(key=lambda one: (one.received_ms, one.answered_seq))
 
     def protocol_version(self, session: int) -> str:
-        """The inter.broker.protocol.version of a broker's process, by what it turns on: the latest
-        that fits what its session wrote and what it sent as controller."""
-        own = self._evidence.get(session, {})
-        if own.get("registration", 5) < _FIRST_WITH_FEATURES:
-            return "2.6"
-        feature = own.get("feature", self._feature)
-        for epoch in self._epochs.get(session, ()):
-            version = self._leader_and_isr.get(epoch)
-            if version == _LEADER_AND_ISR_OF_3_2:
-                return "3.3" if feature >= _FEATURE_OF_3_3 else "3.2"
-            if version in _OF_LEADER_AND_ISR:
-                return _OF_LEADER_AND_ISR[version]
-        if feature >= _FEATURE_OF_3_3:
-            return LATEST
-        if "recovery" in own:
-            return "3.2"
-        return "3.1" if self._topic_ids else "2.7"
+        """The inter.broker.protocol.version of a broker's process."""
+        return self._evidence.version(session, self._epochs.get(session, ()))
 
     def next_opening(self, broker: int, seq: int) -> LoggedOpening | None:
         """The first opening of a broker that stands behind a record and was not consumed."""
@@ -258,27 +240,14 @@ class Index:
             znode = view.find(f"{znodes.BROKER_IDS}/{child}")
             if znode is not None and znodes.is_broker_id(child):
                 self._sessions[znode.owner] = int(child)
-                self._take_registration(znode.owner, znode.data)
+                self._evidence.take_registration(znode.owner, znode.data)
         for topic in view.children(znodes.TOPICS):
             znode = view.find(znodes.topic_path(topic))
             if znode is not None:
                 self._take_topic(0, topic, znode.data)
         feature = view.find(znodes.FEATURE)
         if feature is not None:
-            self._take_feature(feature.owner, feature.data)
-
-    def _take_registration(self, session: int, data: bytes | None) -> None:
-        try:
-            self._evidence[session]["registration"] = znodes.registration_version(data)
-        except (ZnodeError, msgspec.DecodeError, UnicodeDecodeError):
-            return
-
-    def _take_feature(self, session: int, data: bytes | None) -> None:
-        try:
-            self._feature = znodes.read_features(data).version
-        except ZnodeError:
-            return
-        self._evidence[session]["feature"] = self._feature
+            self._evidence.take_feature(feature.owner, feature.data)
 
     def _take_content(self, seq: int, transaction: Transaction) -> None:
         for one in _operations(transaction):
@@ -289,12 +258,12 @@ class Index:
                 name = path[len(znodes.TOPICS) + 1 :]
                 if "/" not in name:
                     self._take_topic(seq, name, one.data)
-                elif znodes.state_of(path) is not None and _RECOVERY in (one.data or b""):
-                    self._evidence[transaction.session]["recovery"] = 1
+                else:
+                    self._evidence.take_state(transaction.session, path, one)
             elif path.startswith(f"{znodes.BROKER_IDS}/"):
-                self._take_registration(transaction.session, one.data)
+                self._evidence.take_registration(transaction.session, one.data)
             elif path == znodes.FEATURE:
-                self._take_feature(transaction.session, one.data)
+                self._evidence.take_feature(transaction.session, one.data)
 
     def _take_deletions(self, transaction: Transaction) -> None:
         """Only a broker with delete.topic.enable=false takes a marker from a topic that stays."""
@@ -356,6 +325,7 @@ class Index:
         ]
         self._assignments[name] = content.assignments
         topic_id = content.topic_id
+        self._evidence.take_topic(name, has_id=topic_id is not None)
         ids = self._topic_ids[name] if topic_id is not None else []
         if topic_id is not None and (not ids or ids[-1][1] != topic_id):
             ids.append((seq, topic_id))
@@ -424,13 +394,6 @@ class Index:
             for one in _operations(transaction)
         ]
 
-    def _take_version(self, request: bytes, version: int) -> None:
-        try:
-            epoch = _of_controller_decoder.decode(request).controllerEpoch
-        except msgspec.DecodeError:
-            return
-        self._leader_and_isr[epoch] = version
-
     def _take(self, record: EventRecord, event: WorldEvent) -> None:
         match event:
             case ControllerLogged(broker=broker):
@@ -447,7 +410,7 @@ class Index:
             case RequestServed(broker=broker, api=api, version=version):
                 self.request_logs_of.add(broker)
                 if api == "LEADER_AND_ISR":
-                    self._take_version(event.request, version)
+                    self._evidence.take_leader_and_isr(event.request, version)
                 request = asked_request(event, record.seq)
                 if request is not None:
                     self.asked[broker].append(Asked(event.received_ms, record.seq, request))
@@ -458,21 +421,6 @@ class Index:
                 self.notes += [*map(str, damages), *notes]
             case _:
                 pass
-
-
-_OF_LEADER_AND_ISR: Final = {4: "2.7", 5: "3.1", 7: LATEST}
-"""A version that has it, by the version of LeaderAndIsr (KB 12.3)."""
-_LEADER_AND_ISR_OF_3_2: Final = 6
-_FEATURE_OF_3_3: Final = 2
-_FIRST_WITH_FEATURES: Final = 5
-_RECOVERY: Final = b"leader_recovery_state"
-
-
-class _OfController(Struct):
-    controllerEpoch: int
-
-
-_of_controller_decoder: Final = msgspec.json.Decoder(_OfController)
 
 
 def _operations(transaction: Transaction) -> Iterator[Operation]:

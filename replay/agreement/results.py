@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
+from controller.core import znodes
 from replay.agreement.agreeing import Agreement
 from replay.agreement.broker_requests.comparing import Difference
+from replay.agreement.broker_requests.told import Told
 from replay.agreement.explaining import RULES
 from replay.agreement.verdicts import Judgement
 
@@ -66,8 +68,9 @@ class Side(Tally):
 class Divergence(Struct, frozen=True):
     """Where the two do not agree. `subject` is "decision" or "request"; `differences` are sentences
     with both sides, `cause` is what the fold was at, `explained` the rule that explains it, "" if
-    none. `between` are the records between what the fold was at and Kafka's decision that are about
-    the same znodes."""
+    none. Of a request `broker` is whom it was for, `paths` are its topics, or /brokers/ids where it
+    only tells who is alive. `between` are the records between what the fold was at and Kafka's
+    decision that are about the same znodes, or of the `controller`'s thread."""
 
     subject: str
     verdict: str
@@ -81,6 +84,7 @@ class Divergence(Struct, frozen=True):
     differences: tuple[str, ...]
     cause: str
     explained: str
+    controller: int
     between: tuple[str, ...] = ()
 
 
@@ -149,6 +153,7 @@ def _of_decision(one: Judgement) -> Divergence:
         one.differences,
         one.cause,
         one.rule,
+        one.broker,
     )
 
 
@@ -165,15 +170,22 @@ def _of_request(one: Difference, epoch: int) -> Divergence:
         one.what,
         told.kind,
         told.seq,
-        told.seq,
+        told.since or told.seq,
         0,
         told.broker,
         epoch,
-        (),
+        _znodes_of(told),
         (one.text,),
+        told.cause,
         "",
-        "",
+        told.controller,
     )
+
+
+def _znodes_of(told: Told) -> tuple[str, ...]:
+    """What a request is about."""
+    topics = {one.topic for one in told.partitions or ()}
+    return tuple(map(znodes.topic_path, sorted(topics))) or (znodes.BROKER_IDS,)
 
 
 def kinds_in_order(side: Side) -> list[tuple[str, Tally]]:

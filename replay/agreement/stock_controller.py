@@ -32,6 +32,7 @@ from replay.agreement.broker_queues import Failed
 from replay.agreement.broker_requests.told import Told
 from replay.agreement.either_order import Choice
 from replay.agreement.explaining import EITHER_ORDER
+from replay.agreement.failover_lines import listed_by, read_behind
 from replay.agreement.fold_beside import FoldBeside, Listed
 from replay.agreement.index import Index, LoggedOpening
 from replay.agreement.inferring import calls_of
@@ -60,14 +61,6 @@ _READ_BEFORE: Final = (
     "IsrChangeNotification",
 )
 """Events whose opening comes after what they read first."""
-_STAGES: Final = (
-    ("Initializing controller context", (znodes.BROKER_IDS,)),
-    ("Initialized broker epochs cache", (znodes.TOPICS,)),
-    ("Register BrokerModifications handler", ("/state'", znodes.DELETE_TOPICS)),
-    ("Currently active brokers", (znodes.DELETE_TOPICS,)),
-    ("List of topics to be deleted", (znodes.REASSIGN_PARTITIONS,)),
-)
-"""Lines of a failover, and what is read behind each of them, whatever of it comes first."""
 _LOOKAHEAD: Final = 200
 """Writes of the session that are looked at to see whether one is still to come."""
 
@@ -87,6 +80,8 @@ class StockController:
         self.broker = broker
         self.fold = FoldBeside(session, configuration, view, index)
         self.judgements: list[Judgement] = []
+        self.unknown_calls: dict[int, int] = {}
+        """By epoch, the first record that tells of a request that no log has."""
         self._index = index
         self._arrivals = Arrivals(broker, self.fold.controller, index)
         self._suppositions = Suppositions(session, broker, self.fold, self._arrivals, index)
@@ -193,19 +188,20 @@ class StockController:
             return
         if self._is_within(opening):
             return
+        if self.fold.batch is not None:
+            self._take_back()
         self._finish()
         if opening.event != "Resignation" or self.fold.is_active:
             self._open(opening)
 
     def reach(self, text: str) -> None:
         """A line of a failover: what it comes behind was read."""
-        message = text.partition("] ")[2]
-        for start, paths in _STAGES:
-            if message.startswith(start):
-                self._read_up_to(paths)
+        self.fold.listed = listed_by(text)
+        self._read_up_to(read_behind(text))
+        self.fold.listed = None
 
     def _read_up_to(self, paths: Sequence[str]) -> None:
-        while self.fold.read is not None and self._is_failing_over:
+        while paths and self.fold.read is not None and self._is_failing_over:
             command = str(self.fold.read[1])
             if any(path in command for path in paths):
                 return
@@ -308,9 +304,12 @@ class StockController:
             self._hear_of_deletion(opening)
             trigger = self._arrivals.opened(opening, self.fold.now_ms)
         if trigger is not None:
-            self._take_now(self._arrivals.unlogged_before(trigger))
+            is_deposed = self.fold.owner_of(znodes.CONTROLLER) != self.session
+            self._take_now(self._arrivals.unlogged_before(trigger, is_deposed=is_deposed))
         trigger = trigger or trigger_for(opening)
         if trigger is None:
+            if opening.event == "AlterPartitionReceived":
+                self.unknown_calls.setdefault(self.epoch, self.fold.seq)
             return
         self.fold.listed = self._read_by(opening)
         self._begin(trigger)
@@ -477,8 +476,7 @@ class StockController:
 
     @property
     def _at(self) -> At:
-        cause = f"{self.fold.cause}: {self.fold.rule}"
-        return At(self.broker, self.epoch, cause, self.fold.since)
+        return At(self.broker, self.epoch, self.fold.doing, self.fold.since)
 
     def _adopt(self) -> None:
         if self._adopted and not self.fold.is_running:

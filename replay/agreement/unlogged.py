@@ -13,10 +13,13 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.events import (
     AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
     BrokerAnswered,
     ControlledShutdownReceived,
     ElectLeadersReceived,
+    ReassignmentTarget,
 )
+from controller.core.request_znodes import read_reassignments
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr
@@ -25,7 +28,7 @@ from replay.agreement.batches import Decision
 from replay.agreement.fold_beside import FoldBeside
 from replay.agreement.index import Index
 from replay.agreement.inferring import calls_of
-from replay.zookeeper_log.transactions import SetData
+from replay.zookeeper_log.transactions import Operation, SetData
 
 _SHUTDOWN_MS: Final = 60_000
 """How long before its end a broker may have asked to shut down."""
@@ -123,11 +126,29 @@ class Suppositions:
             )
 
     def _reassignment_asked_for(self, decision: Decision) -> Iterator[Trigger]:
-        """A request for what /admin/reassign_partitions asks otherwise takes that out first."""
-        if any(path == znodes.REASSIGN_PARTITIONS for path, _ in decision.operations):
+        """A request for what /admin/reassign_partitions asks otherwise takes that out first. Where
+        nothing more is written for it, what it asked for shows nowhere: maybe to cancel."""
+        for path, operation in decision.operations:
+            if path != znodes.REASSIGN_PARTITIONS:
+                continue
             found = self._index.take_reassignment(self._session, self._fold.seq)
             if found is not None:
                 yield from calls_of(found, self._fold.controller.context)
+            else:
+                yield from self._cancellation(operation)
+
+    def _cancellation(self, operation: Operation) -> Iterator[Trigger]:
+        """Of what is being reassigned, and a write takes out of /admin/reassign_partitions."""
+        try:
+            listed = read_reassignments(self._fold.content(znodes.REASSIGN_PARTITIONS))
+            left = read_reassignments(operation.data) if isinstance(operation, SetData) else {}
+        except ZnodeError:
+            return
+        reassigning = {one.key for one in self._fold.controller.context.reassigning}
+        gone = [name for name in listed if name not in left and name in reassigning]
+        if gone:
+            asked = [ReassignmentTarget(*name, None) for name in gone]
+            yield ApiCall(AlterPartitionReassignmentsReceived(0, _FIRST_VERSION, asked))
 
     def _block_asked_for(self, decision: Decision) -> Iterator[Trigger]:
         """A block of producer ids is given to the broker that asked for it."""

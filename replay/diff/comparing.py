@@ -1,18 +1,18 @@
 """Two versions on many logs: each log folded by both at once, several logs at a time."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import Final, Self
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from replay.diff.consequences import consequences
 from replay.diff.contents import name_of, partitions_of
 from replay.diff.errors import DiffError
-from replay.diff.grouping import Root, divergences, has_differences, id_of, roots, signature
+from replay.diff.grouping import Root, alike, divergences, has_differences, id_of, roots, signature
 from replay.diff.logs import GivenLog
 from replay.diff.messages import Decision, Folded, FoldLog, Hello
 from replay.diff.processes import Answered, VersionProcess
@@ -26,11 +26,13 @@ Tell = Callable[[str, str, int, int], None]
 
 
 class Instance(Struct):
-    """A root in a log, with what came of it."""
+    """A root in a log, with what came of it; that is not known where the versions were `is_beside`
+    the log's controller."""
 
     log: str
     root: Root
     consequences: list[str]
+    is_beside: bool = False
 
 
 class LogResult(Struct):
@@ -71,7 +73,8 @@ class Group(Struct):
     @property
     def partitions(self) -> list[tuple[str, str]]:
         """All that are touched, each with its log."""
-        return [(one.log, name) for one in self.instances for name in one.root.partitions]
+        found = [(one.log, name) for one in self.instances for name in one.root.partitions]
+        return list(dict.fromkeys(found))
 
 
 class Side(Struct):
@@ -202,16 +205,37 @@ class _Pool:
             (base.folded.assumptions, head.folded.assumptions),
         )
         if has_differences(base.decisions, head.decisions):
-            request = FoldLog(
-                str(log.path),
-                with_contents=True,
-                known=b"".join(_keys(base.decisions) & _keys(head.decisions)),
-                partitions=tuple(map(name_of, _touched(base.decisions, head.decisions))),
-                settings=dict(settings),
-            )
-            base, head = self._folded(pair, log, request, tell)
-            result.instances = list(_instances(log, base, head))
+            result.instances = self._explained(pair, log, request, tell, (base, head))
         return result
+
+    def _explained(
+        self,
+        pair: _Pair,
+        log: GivenLog,
+        request: FoldLog,
+        tell: Tell,
+        found: tuple[Answered, Answered],
+    ) -> list[Instance]:
+        """What differs, and what came of it: folded again with contents, and once more where those
+        touch partitions that the writes to states do not show."""
+        known = b"".join(alike(found[0].decisions, found[1].decisions))
+        followed = _written(found[0].decisions, found[1].decisions)
+        base, head = self._folded(
+            pair,
+            log,
+            structs.replace(request, with_contents=True, known=known, partitions=_named(followed)),
+            tell,
+        )
+        all_roots = roots(divergences(base.decisions, head.decisions))
+        is_beside = base.folded.is_beside or head.folded.is_beside
+        touched = {name for one in all_roots if one.may_matter for name in one.partitions}
+        if not is_beside and not touched <= followed:
+            request = structs.replace(request, partitions=_named(touched))
+            base, head = self._folded(pair, log, request, tell)
+        return [
+            Instance(log.name, one, _consequences(one, base.folded, head.folded), is_beside)
+            for one in all_roots
+        ]
 
     def _folded(
         self, pair: _Pair, log: GivenLog, request: FoldLog, tell: Tell
@@ -240,26 +264,23 @@ class _Pool:
         self._folds.shutdown()
 
 
-def _keys(decisions: Sequence[Decision]) -> set[bytes]:
-    return {one.key for one in decisions}
-
-
-def _touched(base: Sequence[Decision], head: Sequence[Decision]) -> list[str]:
+def _written(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
     """The partitions whose states only one of the versions writes, or at another time."""
     ours = {(one.key, one.seq): one for one in base}
     theirs = {(one.key, one.seq): one for one in head}
     alone = [
         one for key, one in (*ours.items(), *theirs.items()) if (key in ours) != (key in theirs)
     ]
-    return list(dict.fromkeys(name for one in alone for name in partitions_of(one)))
+    return {name for one in alone for name in partitions_of(one)}
 
 
-def _instances(log: GivenLog, base: Answered, head: Answered) -> Iterator[Instance]:
-    for root in roots(divergences(base.decisions, head.decisions)):
-        names = set(root.partitions)
-        yield Instance(
-            log.name, root, consequences(_only(base.folded, names), _only(head.folded, names))
-        )
+def _named(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(map(name_of, sorted(names)))
+
+
+def _consequences(root: Root, base: Folded, head: Folded) -> list[str]:
+    names = set(root.partitions)
+    return consequences(_only(base, names), _only(head, names))
 
 
 def _only(folded: Folded, names: set[str]) -> Folded:

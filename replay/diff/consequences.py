@@ -1,7 +1,9 @@
-"""What came of it: how long partitions were offline in each version, and how they ended."""
+"""What came of it: how long partitions were offline or led by another, and how they ended."""
 
-from collections import defaultdict
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from replay.diff.messages import Course, Folded, Moment
@@ -33,6 +35,7 @@ def _of(base: Course, head: Course, end_ns: int) -> Iterator[str]:
         )
     if not base.moments or not head.moments:
         return
+    yield from _led_otherwise(base.moments, head.moments, end_ns)
     last, other = base.moments[-1], head.moments[-1]
     if last.leader != other.leader:
         yield f"ends with {_leader(other)} instead of {_leader(last)}"
@@ -44,6 +47,30 @@ def _of(base: Course, head: Course, end_ns: int) -> Iterator[str]:
         yield f"ends on brokers {list(other.replicas)} instead of {list(last.replicas)}"
     if last.is_reassigned != other.is_reassigned:
         yield f"its reassignment {'does not end' if other.is_reassigned else 'ends'} with head"
+
+
+def _led_otherwise(base: Sequence[Moment], head: Sequence[Moment], end_ns: int) -> Iterator[str]:
+    """Who led instead of whom for a while; how it ends is told by itself."""
+    spent: Counter[tuple[int, int]] = Counter()
+    times = sorted({one.time_ns for one in (*base, *head)})
+    for begin, end in pairwise([*times, end_ns]):
+        ours, theirs = _at(base, begin), _at(head, begin)
+        if ours and theirs and ours.is_online and theirs.is_online:
+            spent[theirs.leader, ours.leader] += end - begin
+    last, other = base[-1].leader, head[-1].leader
+    told = [
+        f"by {theirs} instead of {ours} for {_seconds(spent_ns)}"
+        for (theirs, ours), spent_ns in spent.items()
+        if theirs != ours and (theirs, ours) != (other, last) and spent_ns >= _NOTED_NS
+    ]
+    if told:
+        yield f"led {' and '.join(told)}" + (", then as before" if last == other else "")
+
+
+def _at(moments: Sequence[Moment], time_ns: int) -> Moment | None:
+    """The one that was then; None before the first."""
+    place = bisect_right(moments, time_ns, key=lambda one: one.time_ns)
+    return moments[place - 1] if place else None
 
 
 def _offline_ns(moments: Sequence[Moment], end_ns: int) -> int:

@@ -13,6 +13,7 @@ from replay.diff.messages import Decision
 _NOTHING: Final = object()
 _TEXT_MAX: Final = 200
 _PARTITION_OF_PATH: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state\Z")
+_TOPIC_OF_PATH: Final = re.compile(r"/brokers/topics/([^/]+)\Z")
 _NO_DECISION: Final = {"data.timestamp", "request"}
 """When /controller was written; the number that a request has in one run of the daemon."""
 _EMPTY: Final[tuple[Any, ...]] = (None, 0, "", False, [], {})
@@ -49,11 +50,21 @@ def compared(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Com
 
 
 def partitions_of(decision: Decision) -> tuple[str, ...]:
-    """The partitions that a decision is about, as "topic-0"."""
+    """The partitions that a decision names, as "topic-0"."""
     found = _PARTITION_OF_PATH.match(decision.target)
     if found:
         return (f"{found[1]}-{found[2]}",)
     return tuple(dict.fromkeys(_names_in(decision.content)))
+
+
+def touched_by(decision: Decision) -> tuple[str, ...]:
+    """The partitions that a decision is about: where the assignments of a topic are written, those
+    of them that were chosen for."""
+    topic = _TOPIC_OF_PATH.match(decision.target)
+    if topic:
+        chosen = [one for one in decision.choices if one.get("topic") == topic[1]]
+        return tuple(dict.fromkeys(_names_in(chosen)))
+    return partitions_of(decision)
 
 
 def name_of(text: str) -> Name:
@@ -66,7 +77,9 @@ def _names_in(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         topic, partition = value.get("topic"), value.get("partition")
         if isinstance(topic, str) and isinstance(partition, int):
-            yield f"{topic}-{partition}"
+            # An answer by the topic's id has no name for it.
+            if topic:
+                yield f"{topic}-{partition}"
             return
         for one in value.values():
             yield from _names_in(one)
@@ -92,11 +105,11 @@ def _one_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[
         if ours is None or theirs is None:
             one = ours or theirs
             assert one is not None, "a pair has at least one"
-            yield Compared(ours, theirs, (), partitions_of(one))
+            yield Compared(ours, theirs, (), touched_by(one))
             continue
         differences = tuple(_differences("", ours.content, theirs.content))
         if differences:
-            names = dict.fromkeys([*partitions_of(ours), *partitions_of(theirs)])
+            names = dict.fromkeys([*touched_by(ours), *touched_by(theirs)])
             yield Compared(ours, theirs, differences, tuple(names))
 
 

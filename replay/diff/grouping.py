@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from replay.diff.contents import Compared, Difference, compared, partitions_of
-from replay.diff.matching import Moved, match
+from replay.diff.contents import Compared, Difference, compared, partitions_of, touched_by
+from replay.diff.matching import Matched, Moved, Pair, match
 from replay.diff.messages import Decision
 
 What = Literal["changed", "missing", "new", "reordered"]
@@ -62,6 +62,11 @@ class Root(Struct):
             names += one.partitions
         return list(dict.fromkeys(names))
 
+    @property
+    def may_matter(self) -> bool:
+        """Whether a partition can fare otherwise: not by the same decisions in another order."""
+        return any(one.what != "reordered" for one in (self.first, *self.followers))
+
 
 def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[Divergence]:
     """Everything that differs, in order."""
@@ -71,11 +76,22 @@ def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[Dive
     found = [_of_compared(one) for one in compared(ours, theirs)]
     found += [_of_moved(one, base, head) for one in matched.moved]
     moved = {one.pair for one in matched.moved if not one.is_harmless}
-    for pair in matched.pairs:
-        late_ns = head[pair[1]].time_ns - base[pair[0]].time_ns
-        if abs(late_ns) >= _LATE_NS and pair not in moved:
+    for pair, late_ns in _late(matched, base, head):
+        if pair not in moved:
             found.append(_of_late(base[pair[0]], head[pair[1]], late_ns))
     return sorted(found, key=lambda one: one.place)
+
+
+def alike(base: Sequence[Decision], head: Sequence[Decision]) -> set[bytes]:
+    """The keys of what both versions decide, as often, at the same time and in the same order: no
+    more need be known of it."""
+    matched = match(base, head)
+    pairs = {one.pair for one in matched.moved}
+    pairs.update(pair for pair, _ in _late(matched, base, head))
+    differing = {base[place].key for place in matched.base_only}
+    differing.update(head[place].key for place in matched.head_only)
+    differing.update(base[place].key for place, _ in pairs)
+    return {one.key for one in base} - differing
 
 
 def has_differences(base: Sequence[Decision], head: Sequence[Decision]) -> bool:
@@ -86,6 +102,16 @@ def has_differences(base: Sequence[Decision], head: Sequence[Decision]) -> bool:
         ours.key != theirs.key or abs(ours.time_ns - theirs.time_ns) >= _LATE_NS
         for ours, theirs in zip(base, head, strict=True)
     )
+
+
+def _late(
+    matched: Matched, base: Sequence[Decision], head: Sequence[Decision]
+) -> Iterator[tuple[Pair, int]]:
+    """What head decides at quite another time, and how much later."""
+    for pair in matched.pairs:
+        late_ns = head[pair[1]].time_ns - base[pair[0]].time_ns
+        if abs(late_ns) >= _LATE_NS:
+            yield pair, late_ns
 
 
 def roots(found: Iterable[Divergence]) -> list[Root]:
@@ -110,7 +136,8 @@ def roots(found: Iterable[Divergence]) -> list[Root]:
             all_roots.append(root)
         else:
             root.followers.append(one)
-        for name in one.partitions:
+        # Nothing follows on a partition from what is only in another order.
+        for name in one.partitions if one.what != "reordered" else ():
             of_partition.setdefault(name, root)
         of_event.setdefault((one.seq, one.cause), root)
         of_cause[one.cause] = root
@@ -178,7 +205,7 @@ def _of_moved(one: Moved, base: Sequence[Decision], head: Sequence[Decision]) ->
         earlier.event,
         earlier.cause,
         (),
-        partitions_of(ours),
+        touched_by(ours),
         (text,),
         one.is_harmless,
         (earlier.time_ns, earlier.turn),
@@ -199,7 +226,7 @@ def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
         earlier.event,
         earlier.cause,
         (Difference("time", f"event {ours.seq}", f"event {theirs.seq}"),),
-        partitions_of(ours),
+        touched_by(ours),
         (f"head decides it {abs(late_ns) / 1e9:.1f} s {how}",),
         place=(earlier.time_ns, earlier.turn),
     )

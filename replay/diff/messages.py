@@ -96,13 +96,15 @@ class Course(Struct, frozen=True):
 
 class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     """The end of a log. `left_at` is the event at which the version wanted something that is not
-    in the log, 0 if never; `assumptions` what was supposed from then on, with how often."""
+    in the log, 0 if never; `assumptions` what was supposed from then on, with how often.
+    `is_beside`: another controller's decisions count, nothing follows from the version's own."""
 
     events: int
     end_ns: int
     left_at: int = 0
     assumptions: dict[str, int] = {}
     courses: list[Course] = []
+    is_beside: bool = False
 
 
 class Failed(Struct, frozen=True, tag_field="is", tag="failed"):

@@ -35,7 +35,7 @@ class BrokerView(Struct, frozen=True):
 class PartitionView(Struct, frozen=True):
     """One partition. `leader` is NOBODY where there is none; `isr` is empty, and the epochs are
     NOBODY, where it never had a state. `in_failed_dirs` are brokers whose log directory with it
-    has failed."""
+    has failed, `rollback_waits` says why its reassignment cannot be rolled back yet."""
 
     topic: str
     partition: int
@@ -52,6 +52,7 @@ class PartitionView(Struct, frozen=True):
     offline_replicas: tuple[int, ...]
     in_failed_dirs: tuple[int, ...] = ()
     replica_states: dict[int, str] = {}
+    rollback_waits: str = ""
 
     @property
     def name(self) -> str:

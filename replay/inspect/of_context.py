@@ -111,6 +111,7 @@ def _partition(context: ControllerContext, partition: Partition) -> PartitionVie
         tuple(one for one in assignment.replicas if not context.is_online(one, partition)),
         tuple(one for one in assignment.replicas if partition in context.offline_dirs.get(one, ())),
         {broker: one.name for broker, one in sorted(partition.replica_states.items())},
+        context.rollback_waiting.get(partition, ""),
     )
 
 

@@ -55,11 +55,13 @@ def test_several_notifications_are_one_batch() -> None:
     ]
 
 
-def test_partitions_that_nobody_knows_are_passed_over() -> None:
+def test_of_partitions_that_nobody_knows_only_the_live_brokers_are_told() -> None:
+    """As of a topic that was deleted meanwhile."""
     cluster = started()
     seen = cluster.seen()
     cluster.announce_isr(("t", 7), ("nobody", 0))
-    assert seen.requested() == {}
+    update = "UpdateMetadata v6; live [1,2]"
+    assert seen.requested() == {1: [update], 2: [update]}
     assert cluster.data(NOTIFICATION) is None
 
 

@@ -1,7 +1,8 @@
 """What holds however reassignments are submitted by every route, cancelled and cut short.
 
-Cancelling ends in exactly the original replicas, in their order, or waits while only an unclean
-leader could be elected: whatever the order of answers, ISR changes and failures.
+Cancelling ends in exactly the original replicas, in their order, or waits, and says so, while only
+an unclean leader could be elected: whatever the order of answers, ISR changes and failures, and
+whatever somebody does to the znodes by hand.
 """
 
 from collections.abc import Sequence
@@ -12,14 +13,34 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.core import znodes
-from controller.core.commands import WriteAtomically, WriteZnodes
+from controller.core.commands import (
+    BrokerRequest,
+    Notice,
+    UpdateMetadataRequest,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.error_codes import KAFKA_STORAGE_ERROR
+from controller.core.events import (
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReceived,
+    ReassignmentTarget,
+)
 from controller.core.operations import SetData
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.procedures.rebalance import rebalance_timer
+from controller.core.reassignment_znodes import (
+    REASSIGN_CANCEL,
+    Reassignment,
+    reassignment_path,
+    write_reassignment,
+)
 from controller.core.values import NO_LEADER, Assignment
+from replay.world.brokers import PartitionError
 from replay.world.requests import Exists
 from replay.world.simulation import Fate
 from tests.core.cluster import Assignments, Cluster
-from tests.core.endpoint import alter_partition, proposal
+from tests.core.electing import configure_quietly
+from tests.core.endpoint import proposal
 from tests.core.interrupting import (
     assert_nothing_is_left,
     cancel_all,
@@ -31,12 +52,16 @@ from tests.core.interrupting import (
     submit,
     submit_extra,
 )
-from tests.core.reassigning import Name, ask, assert_no_failures, reassigning
+from tests.core.reassigning import Name, assert_no_failures, reassigning
 from tests.core.test_reassignment_properties import assert_folds_again
 
 BROKERS = (1, 2, 3, 4, 5)
 NAMES: tuple[Name, ...] = (("t", 0), ("u", 0))
 TOPICS: dict[str, Assignments] = {"t": {0: [1, 2]}, "u": {0: [3]}}
+UNCLEAN = "u"
+"""This topic allows unclean leaders."""
+BY_HAND = (b"garbage", write_reassignment(Reassignment((5, 4), 1, True, (4, 5))), None)
+"""What somebody makes of a record; None: he deletes it."""
 
 Step = tuple[Any, ...]
 
@@ -63,12 +88,18 @@ steps = st.lists(
         st.tuples(st.just("toggle"), brokers),
         st.tuples(st.just("desert"), names),
         st.tuples(st.just("bounce"), brokers),
+        st.tuples(st.just("slow"), st.sets(brokers)),
+        st.tuples(st.just("answer"), st.integers(0, 9)),
+        st.tuples(st.just("late")),
+        st.tuples(st.just("fail"), brokers, names),
+        st.tuples(st.just("by hand"), names, st.sampled_from(BY_HAND)),
+        st.tuples(st.just("by hand"), st.sampled_from((b"garbage", None))),
         st.tuples(st.just("lose"), st.integers(0, 12), fates),
         st.tuples(st.just("expire")),
         st.tuples(st.just("seize"), st.booleans()),
     ),
     min_size=4,
-    max_size=16,
+    max_size=20,
 )
 """Of what is lost and what is seized the daemon is told in the midst of what comes next."""
 
@@ -80,6 +111,11 @@ class Interrupted(Cluster):
         super().__init__(*BROKERS, inter_broker_protocol_version=protocol, kip_236_enable=True)
         self._asks = self.fold.controller.protocol.has_alter_partition
         self._alive = dict.fromkeys(BROKERS, True)
+        self._failing: dict[tuple[int, Name], None] = {}
+        self._requests = 0
+        self.broker_errors = self._errors
+        content = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
+        configure_quietly(self, f"topics/{UNCLEAN}", content)
         self.start()
         for topic, partitions in TOPICS.items():
             self.create_topic(topic, partitions)
@@ -96,7 +132,8 @@ class Interrupted(Cluster):
             case ("request", wanted):
                 request(self, wanted)
             case ("api", name, target):
-                ask(self, (name, target))
+                wanted = ReassignmentTarget(*name, None if target is None else tuple(target))
+                self._call(AlterPartitionReassignmentsReceived, 0, [wanted])
             case ("cancel",):
                 cancel_all(self)
             case ("remove cancel",):
@@ -109,12 +146,83 @@ class Interrupted(Cluster):
                 self._desert(name)
             case ("bounce", broker) if self._alive[broker]:
                 self.bounce(broker)
+            case ("slow", who):
+                self.is_slow = lambda request: request.broker in who
+            case ("answer", number):
+                self._answer_one(number)
+            case ("late",):
+                self._let_time_pass()
+            case ("fail", broker, name):
+                self._failing[broker, name] = None
+            case ("by hand", *changed) if self.fold.is_idle:
+                self._change_by_hand(*changed)
             case ("lose", number, fate):
                 self.lose(nth_write(number), fate)
             case ("expire",):
                 self.expire()
             case ("seize", deletes):
                 self._seize(deletes=deletes)
+
+    def _call(self, kind: Any, *fields: Any) -> None:
+        """A request comes in; it may be answered much later."""
+        self._requests += 1
+        self.happen(kind(self._requests, *fields), "api:1")
+
+    # Brokers that are slow, and that fail
+
+    def _errors(self, request: BrokerRequest) -> list[PartitionError]:
+        """Whatever is asked of a replica whose log directory has failed."""
+        found: list[PartitionError] = []
+        for broker, (topic, number) in self._failing:
+            if broker == request.broker and not isinstance(request, UpdateMetadataRequest):
+                topic_id = self.topic(topic).topic_id
+                by_id = [] if topic_id is None else [topic_id.hex()]
+                found += [(one, number, KAFKA_STORAGE_ERROR) for one in (topic, *by_id)]
+        return found
+
+    def _answer_one(self, number: int) -> None:
+        """Of what was asked of slow brokers one is answered, in any order."""
+        if self._slow:
+            answered = self._slow.pop(number % len(self._slow))
+            waiting, self._slow = self._slow, [answered]
+            self.answer_slow()
+            self._slow = waiting + self._slow
+
+    def _let_time_pass(self) -> None:
+        """Nobody is waited for any longer."""
+        while not self.fold.is_idle:
+            self.fire("rollback: replicas that are deleted")
+
+    def settle(self) -> None:
+        """All brokers answer from now on, nothing is lost."""
+        self.fate = lambda issued: Fate.ANSWERED
+        self.is_slow = lambda request: False
+        self._let_time_pass()
+        self.answer_slow()
+        self._let_time_pass()
+
+    def is_online(self, broker: int, name: Name) -> bool:
+        """Whether a replica lives, as far as anybody was told."""
+        return self._alive.get(broker, False) and self.fold.controller.context.is_online(
+            broker, self.partition(*name)
+        )
+
+    # What somebody does
+
+    def _change_by_hand(self, *changed: Any) -> None:
+        """A record is changed or deleted, or the entries; after a while the controller looks."""
+        match changed:
+            case (data,):
+                path = znodes.REASSIGN_PARTITIONS
+            case (name, data):
+                path = reassignment_path(*name)
+        if self.data(path) is None:
+            return
+        if data is None:
+            self.remove_quietly(path)
+        else:
+            self.put_quietly(path, data)
+        self.fire(rebalance_timer(self.fold.controller))
 
     def _seize(self, *, deletes: bool) -> None:
         """A stock broker takes the role for a while; it may delete entries with originals, which it
@@ -137,19 +245,21 @@ class Interrupted(Cluster):
         """Everybody dies whose replica is to be removed, when the target has caught up but one."""
         self.change_isr(name, set(BROKERS) - {self.partition(*name).assignment.target[-1]})
         for broker in self.partition(*name).assignment.removing:
-            if self._alive[broker]:
+            if self._alive.get(broker):
                 self._toggle(broker)
 
     def change_isr(self, name: Name, wanted: set[int]) -> None:
         """A living leader asks for an ISR of live replicas, itself among them."""
         state = self.leadership(*name)
         replicas = self.partition(*name).replicas
-        if not self._alive.get(state.leader):
+        if not self.is_online(state.leader, name):
             return
-        isr = [one for one in replicas if self._alive[one] and one in wanted]
+        isr = [one for one in replicas if self.is_online(one, name) and one in wanted]
         in_sync = (state.leader, *(one for one in isr if one != state.leader))
         if self._asks:
-            alter_partition(self, state.leader, proposal(self, *name, isr=in_sync, by_id=True))
+            asked = proposal(self, *name, isr=in_sync, by_id=True, recovery_state=0)
+            epoch = self.broker_epoch(state.leader)
+            self._call(AlterPartitionReceived, 3, state.leader, epoch, [asked])
         else:
             self.set_isr(*name, in_sync)
             self.run()
@@ -196,8 +306,8 @@ class Interrupted(Cluster):
         assert stored == partition.assignment
         assert stored.target
         assert set(state.isr) <= set(stored.replicas)
-        assert self._alive.get(state.leader) or state.leader == NO_LEADER
-        assert state.leader in state.isr or not any(self._alive[one] for one in state.isr)
+        assert self.is_online(state.leader, name) or state.leader == NO_LEADER
+        assert state.leader in state.isr or not any(self.is_online(one, name) for one in state.isr)
         assert set(partition.replica_states) == set(stored.replicas)
         under_way = record(self, name)
         if under_way is not None:
@@ -213,8 +323,27 @@ class Interrupted(Cluster):
             assert name not in reassigning(self)
             self.rested[name] = stored.replicas
 
+    def assert_waits(self, name: Name, originals: tuple[int, ...]) -> None:
+        """Its rollback cannot be done, and that was said."""
+        notices = [
+            issued.command
+            for issued in self.commands()
+            if isinstance(issued.command, Notice) and issued.command.code == "rollback_waits"
+        ]
+        assert any(f"{name[0]}-{name[1]}" in one.subject for one in notices)
+        isr = self.leadership(*name).isr
+        assert not any(one in originals and self.is_online(one, name) for one in isr)
+        assert set(isr) - set(originals)
+        lives = [one for one in isr if self.is_online(one, name)]
+        assert lives or not any(self.is_online(one, name) for one in originals)
+
     def calm_down(self) -> None:
         """Every broker comes back, and leaders take in whoever is a replica."""
+        failed = dict.fromkeys(broker for broker, _ in self._failing)
+        self._failing.clear()
+        for broker in failed:
+            if self._alive[broker]:
+                self.bounce(broker)
         for broker in BROKERS:
             if not self._alive[broker]:
                 self._toggle(broker)
@@ -223,9 +352,10 @@ class Interrupted(Cluster):
                 self.change_isr(name, set(BROKERS))
 
     def assert_no_unclean_leader(self) -> None:
-        """No topic allows one."""
-        codes = {one.code for issued in self.commands() for one in issued.reason.choices}
-        assert "unclean leader" not in codes
+        """Of topics that do not allow one."""
+        choices = [one for issued in self.commands() for one in issued.reason.choices]
+        unclean = {one.topic for one in choices if one.code == "unclean leader"}
+        assert unclean <= {UNCLEAN}
 
 
 def nth_write(number: int) -> Any:
@@ -239,8 +369,9 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
     cluster = Interrupted(protocol)
     for step in steps:
         cluster.step(step)
-        cluster.check()
-    cluster.fate = lambda issued: Fate.ANSWERED
+        if cluster.fold.is_idle:
+            cluster.check()
+    cluster.settle()
     _cancel_what_is_left(cluster)
     remove_cancel(cluster)
     cluster.calm_down()
@@ -255,12 +386,19 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
 
 
 def _cancel_what_is_left(cluster: Interrupted) -> None:
-    """Whatever is under way by entries ends in the originals, in their order."""
+    """Whatever is under way by entries ends in the originals, in their order; what cannot do so yet
+    waits until brokers come back."""
+    expected = {
+        name: cluster.rested[name]
+        for name in NAMES
+        if (one := record(cluster, name)) and one.legacy
+    }
     if not cluster.is_cancelled:
         cancel_all(cluster)
-    rolled_back = {name: one for name in NAMES if (one := record(cluster, name)) and one.legacy}
-    expected = {name: cluster.rested[name] for name in rolled_back}
     cluster.check()
+    for name, originals in expected.items():
+        if cluster.partition(*name).assignment != Assignment(originals):
+            cluster.assert_waits(name, originals)
     cluster.calm_down()
     cluster.check()
     for name, originals in expected.items():

@@ -7,7 +7,9 @@ from controller.core.commands import DrawTopicIds, ReadZnodes
 from controller.core.operations import Create, SetData
 from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
+from controller.core.values import Assignment, LeaderAndIsr
 from tests.core.cluster import DAEMON, Cluster, by_rule, topic_json, writes_state
+from tests.core.electing import configure
 
 
 def test_CI_08_a_new_topic_gets_its_leader() -> None:
@@ -293,6 +295,53 @@ def test_the_own_id_is_taken_out_of_what_a_failover_finds() -> None:
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
     assert cluster.state("t", 1) == "leader 2 e 0 isr [2,1] v 0 ce 1"
     assert_never_told_of_the_daemon(cluster)
+
+
+@pytest.mark.parametrize("name", ["adding_replicas", "removing_replicas"])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_the_own_id_is_not_among_those_to_be_added_or_removed(name: str, is_known: bool) -> None:
+    """A topic's znode that somebody wrote by hand, in front of a take-over and under control."""
+    cluster = Cluster(1, 2, 3)
+    if is_known:
+        cluster.create_topic("t", {0: [1, 2]})
+        cluster.start()
+    cluster.change_topic_quietly("t", {0: [1, 2]}, **{name: {"0": [DAEMON]}})
+    if is_known:
+        cluster.run()
+    else:
+        cluster.start()
+    assert cluster.topic("t").assignments[0] == Assignment((1, 2))
+    assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
+    assert_never_told_of_the_daemon(cluster)
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+@pytest.mark.parametrize("leader", [1, DAEMON])
+def test_the_own_id_is_taken_out_of_an_isr_that_a_failover_finds(rules: str, leader: int) -> None:
+    cluster = Cluster(1, 2, 3, rules=rules)
+    cluster.change_topic_quietly("t", {0: [1, 2]})
+    put_state_quietly(cluster, "t", LeaderAndIsr(leader, 5, (DAEMON, 1, 2), 0, 0))
+    seen = cluster.seen()
+    cluster.start()
+    assert cluster.state("t", 0) == "leader 1 e 6 isr [1,2] v 1 ce 1"
+    assert ("own_id_repaired", znodes.state_path("t", 0)) in seen.notices()
+
+
+def test_an_isr_of_the_own_id_alone_needs_an_unclean_election() -> None:
+    cluster = Cluster(1, 2)
+    cluster.change_topic_quietly("t", {0: [1, 2]})
+    put_state_quietly(cluster, "t", LeaderAndIsr(DAEMON, 5, (DAEMON,), 0, 0))
+    cluster.start()
+    assert cluster.state("t", 0) == f"leader {DAEMON} e 5 isr [{DAEMON}] v 0 ce 0"
+    configure(cluster, "topics/t", "true")
+    assert cluster.state("t", 0) == "leader 1 e 6 isr [1] v 1 ce 1 recovering"
+
+
+def put_state_quietly(cluster: Cluster, topic: str, state: LeaderAndIsr) -> None:
+    """Somebody writes the state of partition 0 by hand."""
+    for path in (znodes.partitions_path(topic), znodes.partition_path(topic, 0)):
+        cluster.put_quietly(path, b"")
+    cluster.put_quietly(znodes.state_path(topic, 0), znodes.write_state(state))
 
 
 def test_without_another_broker_the_own_id_is_left_out() -> None:

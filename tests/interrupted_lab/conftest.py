@@ -1,4 +1,4 @@
-"""Six stock brokers for reassignments that are interrupted."""
+"""Seven stock brokers for reassignments that are interrupted."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,12 +10,12 @@ from tests.interrupted_lab.moving import Moving
 from tools.lab import Lab
 from tools.lab.shared import shared_cluster
 
-BROKERS = 6
+BROKERS = 7
 
 
 @pytest.fixture(scope="package")
 def wide_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """ZooKeeper and six stock brokers."""
+    """ZooKeeper and seven stock brokers."""
     folder = tmp_path_factory.mktemp("cluster")
     with shared_cluster(
         folder, BROKERS, inter_broker_protocol=LATEST_PROTOCOL, config=BROKER_CONFIG

@@ -15,6 +15,9 @@ from controller.core.reassignment_znodes import (
     REASSIGNMENTS,
     REQUEST_PREFIX,
 )
+from controller.operator.reassignment.access import connected
+from controller.operator.reassignment.steps import Configure
+from controller.operator.reassignment.throttles import rates
 from tests.daemon.scene import timed
 from tests.default_clusters.cluster import DefaultScene
 from tools.lab import Lab
@@ -73,6 +76,12 @@ class Moving(DefaultScene):
         path = self._files / f"reassignment-{self._written}.json"
         path.write_text(entries_json(given))
         return path
+
+    async def limit(self, broker: int, bytes_a_second: int) -> None:
+        """Another throttle for a broker than those of `--throttle`."""
+        given = rates(bytes_a_second)
+        async with connected(self.connect, None, None) as cluster:
+            await cluster.access.configure(Configure(f"brokers/{broker}", given))
 
     async def fill(self, topic: str, records: int, partition: int = 0) -> None:
         """Write so many records of 50 kB, which `Traffic` does not take for its own."""

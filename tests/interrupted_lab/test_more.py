@@ -10,6 +10,7 @@ from tests.interrupted_lab.moving import NOBODY, Moving
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 BYTES_A_SECOND = 200_000
+UNLIMITED = 1_000_000_000
 RECORDS = 400
 SECONDS_MAX = 15.0
 
@@ -33,7 +34,7 @@ async def test_what_is_stuck_on_a_dead_target_holds_up_nothing_else(moving: Movi
 
 
 async def test_the_two_examples_of_the_seed(moving: Moving) -> None:
-    """Brokers 7 to 10 are dead and 8 was: foo2-1 waits for them."""
+    """There are no brokers 8 to 10: foo2-1 waits for them."""
     daemon = await moving.controlling()
     await moving.create_topic("foo1", {0: [1, 2, 3]})
     await moving.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
@@ -63,16 +64,22 @@ async def test_the_two_examples_of_the_seed(moving: Moving) -> None:
 
 
 @pytest.mark.parametrize(
-    ("original", "first", "second", "files"),
+    ("original", "first", "in_sync", "second", "files"),
     [
-        ([1, 2], [2, 3], [2, 4], [1, 2, 4]),
-        ([1, 2, 3], [4, 5, 6], [4, 5], [1, 2, 3, 4, 5]),
+        ([1, 2], [2, 3], [1, 2], [2, 4], [1, 2, 4]),
+        ([1, 2, 3], [4, 5, 6], [1, 2, 3, 4], [4, 5, 7], [1, 2, 3, 4, 5, 7]),
     ],
 )
 async def test_a_dropped_replicas_files_go_at_once(
-    moving: Moving, original: list[int], first: list[int], second: list[int], files: list[int]
+    moving: Moving,
+    original: list[int],
+    first: list[int],
+    in_sync: list[int],
+    second: list[int],
+    files: list[int],
 ) -> None:
-    """The throttle keeps the new ones out of sync."""
+    """Both examples of kip-236.md. The throttle keeps the new ones out of sync, but those that
+    shall be."""
     daemon = await moving.controlling()
     topic = f"dropped-{len(original)}"
     await moving.create_topic(topic, {0: original})
@@ -81,6 +88,10 @@ async def test_a_dropped_replicas_files_go_at_once(
     throttle = ("--throttle", str(BYTES_A_SECOND))
     await moving.reassign("--request", *throttle, given={(topic, 0): first})
     await moving.until_files(topic, sorted({*original, *first}))
+    for broker in [1, *in_sync[len(original) :]]:
+        await moving.limit(broker, UNLIMITED)
+    await moving.until_in_sync(topic, len(in_sync))
+    assert sorted((await moving.view.states(topic))[0]["isr"]) == in_sync
     await moving.reassign("--request", *throttle, given={(topic, 0): second})
     seconds = await moving.until_files(topic, files)
     replicas, under_way = await moving.replicas(topic)

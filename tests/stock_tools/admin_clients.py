@@ -1,6 +1,7 @@
 """The admin clients of aiokafka and kafka-python, asking what tools ask."""
 
 import asyncio
+import base64
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -61,6 +62,7 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
         rows.append(Row("kafka-python", asked, of_client(answer, stage)))
 
     made = {
+        "kp-by-id": {"assignments": {0: [2, 4]}},
         "kp": {"assignments": {0: [1, 2], 1: [2, 3]}, "configs": {"retention.ms": "1000"}},
         "kp-wrong": {"num_partitions": 1, "replication_factor": 9},
         "kp-config": {"num_partitions": 1, "replication_factor": 1, "configs": {"no.such": "1"}},
@@ -100,13 +102,35 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
             )
         await stage.settled()
         await ask("describe_topics", lambda: client.describe_topics(["kp"]))
-        names = ["kp", "nowhere", uuid.UUID(int=1)]
-        await ask("delete_topics", lambda: client.delete_topics(names[:2], raise_errors=False))
-        await ask(
-            "delete_topics, an unknown id",
-            lambda: client.delete_topics(names[2:], raise_errors=False),
-        )
+        for what, names in (
+            ("a known id", [uuid_of(await stage.topic_id("kp-by-id"))]),
+            ("an unknown id", [uuid.UUID(int=1)]),
+            ("by name", ["kp", "nowhere", "kp-by-id"]),
+        ):
+            await ask(
+                f"delete_topics, {what}",
+                lambda names=names: client.delete_topics(  # type: ignore[misc]
+                    names, raise_errors=False
+                ),
+            )
+            await stage.settled()
     return rows
+
+
+async def kafka_python_lists(stage: Stage) -> list[Row]:
+    """What is being reassigned meanwhile."""
+    bootstrap = stage.words()["brokers"].split(",")
+    client = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=bootstrap)
+    with closing(client):
+        listed = await _answered(asyncio.to_thread(client.list_partition_reassignments))
+    return [
+        Row("kafka-python", "list_partition_reassignments, of a move", of_client(listed, stage))
+    ]
+
+
+def uuid_of(topic_id: str) -> uuid.UUID:
+    """A topic's id as kafka-python has it."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{topic_id}=="))
 
 
 def _node_of_controller(cluster: dict[str, Any], stage: Stage) -> dict[str, Any]:

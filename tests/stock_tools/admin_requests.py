@@ -70,12 +70,13 @@ def alter_reassignments(targets: Mapping[tuple[str, int], Sequence[int]]) -> Any
     return schema.AlterPartitionReassignmentsRequest(topics=wanted, timeout=TIMEOUT)
 
 
-def metadata() -> Any:
-    """All nodes and topics."""
+def metadata(made: Sequence[str] | None = None) -> Any:
+    """All nodes and topics; or these topics, which are made where there are none."""
     schema = request_schema(METADATA, METADATA_VERSION)
+    topics = None if made is None else tuple(schema.MetadataRequestTopic(name=one) for one in made)
     return schema.MetadataRequest(
-        topics=None,
-        allow_auto_topic_creation=False,
+        topics=topics,
+        allow_auto_topic_creation=made is not None,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 
 from tests.daemon.scene import OWN_ID
 from tests.stock_tools.plain_words import without_daemon
@@ -22,7 +23,17 @@ NODE = Reason(
     "is asked, too. Without its own lines the output is the same.",
     without_daemon,
 )
-REASONS = (NODE, WORDS_OF_39)
+_LOGGERS_ALTERED = (
+    f"exit status 0\nCompleted updating config for broker-logger {STOCK}.",
+    "exit status 1\nstderr: Invalid broker logger(s): kafka.controller.KafkaController",
+)
+NO_LOGGERS = Reason(
+    "no loggers",
+    "The daemon has none of a broker's loggers: the tool, which asks for them first, finds none by "
+    "that name. A stock controller is a broker, and has them.",
+    lambda said: "(of a controller's loggers)" if said in _LOGGERS_ALTERED else said,
+)
+REASONS = (NODE, NO_LOGGERS, WORDS_OF_39)
 
 
 def topics(arguments: str, *, via: str = "brokers", alike_since: tuple[int, int] = OLDEST) -> Call:
@@ -72,10 +83,11 @@ def log_dirs(arguments: str, *, reason: Reason | None = None) -> Call:
     )
 
 
-def targets(*moves: tuple[str, int, list[int]]) -> str:
-    """The file of a reassignment: topics, partitions and their replicas."""
+def targets(*moves: tuple[str, int, list[int]], log_dirs: Sequence[str] = ()) -> str:
+    """The file of a reassignment: topics, partitions, their replicas and in which directories."""
+    where = {"log_dirs": log_dirs} if log_dirs else {}
     partitions = [
-        {"topic": topic, "partition": number, "replicas": replicas}
+        {"topic": topic, "partition": number, "replicas": replicas, **where}
         for topic, number, replicas in moves
     ]
     return json.dumps({"version": 1, "partitions": partitions})

@@ -63,7 +63,8 @@ async def play(
     async with stage(folder, versions, settings) as cluster:
         began = time.monotonic()
         for name, content in FILES.items():
-            (cluster.folder / name).write_text(content)
+            filled = content.replace("(lab)", str(cluster.lab.folder))
+            (cluster.folder / name).write_text(filled)
         for number, step in enumerate(script):
             rows += await step.play(cluster)
             if step.changes:

@@ -30,6 +30,7 @@ _TOPIC_LINE = re.compile(r"^\t?Topic: (?P<topic>\S+)\t+(Partition: (?P<number>\d
 _ELECTED = re.compile(r"(for partitions )(\S+, .*)")
 _BROKERS = re.compile(r"((?:on|from) brokers )([\d,]+)$", re.MULTILINE)
 _ISR = re.compile(r"(Isr: )([\d,]+)")
+_OF_DAEMON = re.compile(rf"\bbroker {OWN_ID}\b")
 # Which broker a client asks first, and how often it tries, is open; but no tool loses refold.
 _OF_THE_NETWORK = ("NetworkClient", "Metadata:", "could not be established", "disconnected")
 _REFOLD, _PORT_OF_REFOLD = "(refold)", "(port of refold)"
@@ -154,9 +155,12 @@ def without_daemon(text: str) -> str:
             if "brokers" in found:
                 found["brokers"] = [one for one in found["brokers"] if one["broker"] != OWN_ID]
             line = json.dumps(found)
-        line = re.sub(rf",{OWN_ID}\b|\b{OWN_ID},", "", line)
-        lines.append(line)
-    return "\n".join(line for line in lines if str(OWN_ID) not in line)
+        lines.append(_BROKERS.sub(lambda found: found[1] + _without_own(found[2]), line))
+    return "\n".join(line for line in lines if not _OF_DAEMON.search(line))
+
+
+def _without_own(numbers: str) -> str:
+    return ",".join(one for one in numbers.split(",") if one != str(OWN_ID))
 
 
 def outcome(text: str) -> str:

@@ -10,7 +10,6 @@ from tests.stock_tools import admin_clients
 from tests.stock_tools.calls import (
     NODE,
     configs,
-    controller_by_name,
     elect,
     kill,
     log_dirs,
@@ -20,6 +19,7 @@ from tests.stock_tools.calls import (
     targets,
     topics,
 )
+from tests.stock_tools.configuration import CONFIGURATION
 from tests.stock_tools.credentials import CREDENTIALS
 from tests.stock_tools.plain_words import DICED, proposal
 from tests.stock_tools.stage import HEAVY
@@ -43,11 +43,13 @@ FILES = {
     "no-broker.json": targets(("moved", 0, [1, 77])),
     "twice.json": targets(("moved", 0, [1, 1])),
     "none.json": targets(),
+    "log-dirs.json": targets(("assigned", 1, [2, 4]), log_dirs=["(lab)/broker-2/data", "any"]),
     "to-elect.json": json.dumps(
         {"partitions": [{"topic": "moved", "partition": one} for one in (0, 1)]}
     ),
+    "to-elect-unclean.json": json.dumps({"partitions": [{"topic": "unclean-too", "partition": 0}]}),
 }
-"""What tools read, by name."""
+"""What tools read, by name; (lab) stands for the folder of all brokers."""
 
 CREATION: tuple[Step, ...] = (
     Reads(
@@ -83,6 +85,7 @@ CREATION: tuple[Step, ...] = (
     Change(topics("--create --topic moved --replica-assignment 1:2,2:3", via="controller")),
     Change(topics("--create --topic doomed --replica-assignment 2:4")),
     Change(topics("--create --topic unclean --replica-assignment 3:4")),
+    Change(topics("--create --topic unclean-too --replica-assignment 3:4")),
     Change(topics(f"--create --topic {HEAVY} --replica-assignment 1:2")),
     Change(topics(f"--create --topic {HEAVY}-too --replica-assignment 1:2")),
     Reads(
@@ -201,87 +204,6 @@ ALTERATION: tuple[Step, ...] = (
     ),
 )
 
-CONFIGURATION: tuple[Step, ...] = (
-    Change(
-        configs(
-            "--alter --entity-type topics --entity-name assigned "
-            "--add-config retention.bytes=1000000,max.message.bytes=50000 "
-            "--delete-config cleanup.policy"
-        )
-    ),
-    Change(
-        configs(
-            "--alter --entity-type brokers --entity-name 2 --add-config max.connections.per.ip=900"
-        )
-    ),
-    Change(
-        configs("--alter --entity-type brokers --entity-default --add-config max.connections=900")
-    ),
-    Change(
-        configs(
-            "--alter --entity-type users --entity-name ann --add-config producer_byte_rate=9000000"
-        )
-    ),
-    Change(
-        configs("--alter --entity-type clients --entity-default --add-config request_percentage=99")
-    ),
-    Change(
-        Call(
-            "kafka-configs",
-            "--bootstrap-server {controller} --alter --entity-type topics --entity-name strict "
-            "--add-config segment.bytes=2000000",
-        )
-    ),
-    Reads(
-        (
-            configs("--describe --entity-type topics"),
-            configs("--describe --entity-type topics --entity-name assigned --all"),
-            configs("--describe --entity-type brokers --entity-name 2"),
-            configs("--describe --entity-type brokers", reason=NODE),
-            configs("--describe --entity-type brokers --entity-default"),
-            configs(
-                "--describe --entity-type brokers --entity-name {controller_id}",
-                shape=controller_by_name,
-            ),
-            configs("--describe --entity-type users"),
-            configs("--describe --entity-type clients"),
-            configs(
-                "--alter --entity-type topics --entity-name assigned --add-config retention.ms=soon"
-            ),
-            configs(
-                "--alter --entity-type topics --entity-name nowhere --add-config retention.ms=1"
-            ),
-            configs("--alter --entity-type topics --entity-name assigned --add-config no.such=1"),
-        )
-    ),
-    Change(
-        configs("--alter --entity-type brokers --entity-default --delete-config max.connections")
-    ),
-    Reads(
-        (
-            log_dirs("--topic-list assigned,moved,strict", reason=NODE),
-            log_dirs("--broker-list 1,2 --topic-list assigned,moved"),
-            Call("kafka-features", "--bootstrap-server {brokers} describe", since=(3, 3)),
-            Call("kafka-features", "--bootstrap-server {controller} describe", since=(3, 3)),
-            Call(
-                "kafka-features",
-                "--bootstrap-server {brokers} upgrade --feature no.such=1",
-                since=(3, 3),
-            ),
-            Call(
-                "kafka-features",
-                "--bootstrap-server {brokers} upgrade --feature metadata.version=7",
-                since=(3, 3),
-            ),
-            Call(
-                "kafka-features",
-                "--bootstrap-server {brokers} disable --feature no.such",
-                since=(3, 3),
-            ),
-        )
-    ),
-)
-
 REASSIGNMENT: tuple[Step, ...] = (
     Reads(
         (
@@ -309,6 +231,14 @@ REASSIGNMENT: tuple[Step, ...] = (
     Change(reassign("--verify --reassignment-json-file {folder}/first.json", reason=NODE)),
     Change(
         reassign(
+            "--execute --reassignment-json-file {folder}/log-dirs.json --throttle 10000000 "
+            "--replica-alter-log-dirs-throttle 20000000"
+        ),
+    ),
+    Reads((configs("--describe --entity-type brokers --entity-name 2"),)),
+    Change(reassign("--verify --reassignment-json-file {folder}/log-dirs.json", reason=NODE)),
+    Change(
+        reassign(
             f"--execute --reassignment-json-file {{folder}}/{HEAVY}.json --throttle {THROTTLE}"
         ),
     ),
@@ -322,6 +252,7 @@ REASSIGNMENT: tuple[Step, ...] = (
             reassign("--execute --reassignment-json-file {folder}/first.json"),
         )
     ),
+    Deed("kafka-python lists what is under way", admin_clients.kafka_python_lists, changes=False),
     Change(
         reassign(
             f"--execute --additional --reassignment-json-file {{folder}}/{HEAVY}-too.json "
@@ -405,6 +336,7 @@ ELECTION: tuple[Step, ...] = (
         )
     ),
     Change(elect("--election-type unclean --topic unclean --partition 0")),
+    Change(elect("--election-type unclean --path-to-json-file {folder}/to-elect-unclean.json")),
     start(3),
     Change(elect("--election-type unclean --all-topic-partitions")),
     Change(elect("--election-type preferred --all-topic-partitions")),
@@ -417,7 +349,7 @@ CLIENTS: tuple[Step, ...] = (
 )
 
 END: tuple[Step, ...] = (
-    Change(topics("--delete --topic assigned,moved,strict,unclean,unknown-broker")),
+    Change(topics("--delete --topic assigned,moved,strict,unclean,unclean-too,unknown-broker")),
     Reads((topics("--list"), topics("--describe"))),
 )
 

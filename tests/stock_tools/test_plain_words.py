@@ -85,9 +85,27 @@ def test_the_daemons_lines_are_left_out_and_no_other() -> None:
     assert without_daemon(said) == 'from brokers 1,2\n{"brokers": []}\nx'
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "retention.ms=1000",
+        "max.message.bytes=10000,retention.bytes=1000",
+        "t-0: replicas 1,1000",
+        "configs for broker 10000 are:",
+        "from brokers 1,10000,21000",
+    ],
+)
+def test_other_numbers_are_not_the_daemon(line: str) -> None:
+    assert without_daemon(line) == line
+
+
 def test_what_differs_is_told_and_what_has_a_reason_is_not() -> None:
-    stock = Played([Row("tool", "list", "1,2"), Row("tool", "brokers", "1,2", NODE)], {})
-    refold = Played([Row("tool", "list", "1,3"), Row("tool", "brokers", "1,2,1000", NODE)], {})
+    stock = Played(
+        [Row("tool", "list", "1,2"), Row("tool", "brokers", "from brokers 1,2", NODE)], {}
+    )
+    refold = Played(
+        [Row("tool", "list", "1,3"), Row("tool", "brokers", "from brokers 1,2,1000", NODE)], {}
+    )
     told = unexplained(stock, refold)
     assert "tool list" in told
     assert "brokers" not in told
@@ -98,13 +116,13 @@ def test_what_differs_is_told_and_what_has_a_reason_is_not() -> None:
 
 
 def test_a_reason_explains_no_more_than_it_says() -> None:
-    stock = Played([Row("tool", "brokers", "1,2", NODE)], {})
-    refold = Played([Row("tool", "brokers", "1,3,1000", NODE)], {})
-    assert "+1,3" in unexplained(stock, refold)
+    stock = Played([Row("tool", "brokers", "from brokers 1,2", NODE)], {})
+    refold = Played([Row("tool", "brokers", "from brokers 1,3,1000", NODE)], {})
+    assert "+from brokers 1,3" in unexplained(stock, refold)
 
 
 def test_a_reason_that_explains_nothing_is_told() -> None:
-    rows = [Row("tool", "brokers", "1,2", NODE)]
+    rows = [Row("tool", "brokers", "from brokers 1,2", NODE)]
     assert "brokers" in unexplained(Played(rows, {}), Played(rows, {}))
 
 

@@ -2,17 +2,19 @@
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from aiokafka import AIOKafkaProducer
+import pytest_asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kio.schema.errors import ErrorCode
 
 from tests.api.client import METADATA, Client
 from tests.daemon.scene import OWN_ID, timed
 from tests.default_clusters.cluster import DefaultScene
+from tests.default_clusters.conftest import staged
 from tests.incidents_lab.zookeeper_tree import Tree, ZooKeeperTree
 from tests.stock_tools.admin_requests import (
     ALTER_REASSIGNMENTS,
@@ -27,11 +29,15 @@ from tests.stock_tools.admin_requests import (
     create_topics,
     metadata,
 )
+from tools.lab import Lab
 from tools.lab.kafka_tools import KafkaTools
+from tools.lab.refold import run
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
 
 EMPTY_BROKER = OWN_ID
+KNOWN = "known"
+INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
 class Mix(NamedTuple):
@@ -59,17 +65,30 @@ class Mix(NamedTuple):
         return str(path)
 
 
-@pytest.fixture
-async def mix(scene: DefaultScene, tmp_path: Path) -> AsyncIterator[Mix]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def controlled(
+    shared_lab: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[DefaultScene]:
     """refold is controller, and brokers and clients see its node."""
-    daemon = await scene.controlling()
-    await scene.create_topic(f"known-{tmp_path.name}", {0: [1, 2, 3]})
+    async with staged(shared_lab, tmp_path_factory.mktemp("scene")) as scene:
+        await scene.controlling()
+        await scene.create_topic(KNOWN, {0: [1, 2, 3]})
+        yield scene
+        daemon = scene.daemons[-1]
+        assert await daemon.stop() == 0, daemon.last_words()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def mix(controlled: DefaultScene, tmp_path: Path) -> AsyncIterator[Mix]:
     async with (
-        ZooKeeperTree(scene.connect) as tree,
-        Client(int(scene.own_address.partition(":")[2])) as client,
+        ZooKeeperTree(controlled.connect) as tree,
+        Client(_port(controlled.own_address)) as client,
     ):
-        yield Mix(scene, tree, client, tmp_path)
-    assert await daemon.stop() == 0, daemon.last_words()
+        yield Mix(controlled, tree, client, tmp_path)
+
+
+def _port(address: str) -> int:
+    return int(address.partition(":")[2])
 
 
 Route = Callable[[Mix], Awaitable[None]]
@@ -127,10 +146,43 @@ async def a_reassignment_in_zookeeper(mix: Mix) -> None:
     move = {"topic": "asked-by-znode", "partition": 0, "replicas": [EMPTY_BROKER, 2, 3]}
     await mix.tree.create("/admin/reassign_partitions", {"version": 1, "partitions": [move]})
 
-    async def looked_at() -> bool:
-        return await mix.tree.read("/admin/reassign_partitions") is None
+    await until_gone(mix, "/admin/reassign_partitions")
 
-    await timed(looked_at, "the request is taken")
+
+async def more_reassignments_in_zookeeper(mix: Mix) -> None:
+    await mix.create("asked-later")
+    moves = [
+        {"topic": "asked-later", "partition": number, "replicas": replicas}
+        for number, replicas in enumerate(([EMPTY_BROKER, 2, 3], [EMPTY_BROKER]))
+    ]
+    extra = "/admin/reassign_partitions_extra"
+    await mix.tree.create(extra, {"version": 1, "partitions": moves})
+    await until_gone(mix, extra)
+    await until_gone(mix, "/admin/reassign_partitions")
+
+
+async def a_request_in_zookeeper(mix: Mix) -> None:
+    await mix.create("requested")
+    wanted = {"requested": {"0": [EMPTY_BROKER, 2, 3], "1": [EMPTY_BROKER]}}
+    request = "/admin/reassignment_requests/request_0000000100"
+    await mix.tree.create(request, {"version": 1, "assignments": wanted})
+    await until_gone(mix, request)
+
+
+async def refold_reassign(mix: Mix) -> None:
+    await mix.create("by-refold")
+    move = {"topic": "by-refold", "partition": 0, "replicas": [1, 2, EMPTY_BROKER]}
+    file = mix.file({"version": 1, "partitions": [move]})
+    by_zookeeper = ("--zookeeper", mix.scene.connect)
+    for action, by in (
+        ("--execute", by_zookeeper),
+        ("--execute-extra", by_zookeeper),
+        ("--request", by_zookeeper),
+        ("--execute", ("--bootstrap-server", mix.scene.own_address)),
+    ):
+        status, said = await run("reassign", action, *by, "--reassignment-json-file", file)
+        assert status == 1, said
+        assert f"broker {OWN_ID} " in said.lower()
 
 
 async def a_topic_znode_by_hand(mix: Mix) -> None:
@@ -145,6 +197,30 @@ async def a_partition_added_by_hand(mix: Mix) -> None:
     await mix.tree.set(
         "/brokers/topics/added-by-hand", {**znode.content, "partitions": partitions}, znode.version
     )
+
+
+async def replicas_to_be_added_by_hand(mix: Mix) -> None:
+    await mix.create("adding-by-hand")
+    path = "/brokers/topics/adding-by-hand"
+    znode = await mix.tree.read(path)
+    assert znode is not None
+    partitions = znode.content["partitions"] | {"0": [1, 2, 3, EMPTY_BROKER]}
+    adding = {"0": [EMPTY_BROKER], "1": [EMPTY_BROKER]}
+    content = {**znode.content, "partitions": partitions, "adding_replicas": adding}
+    await mix.tree.set(path, content, znode.version)
+
+
+async def internal_topics(mix: Mix) -> None:
+    """A broker makes them when the first client asks for a coordinator."""
+    address = mix.scene.own_address
+    async with AIOKafkaConsumer(KNOWN, bootstrap_servers=address, group_id="first"):
+        pass
+    async with (
+        AIOKafkaProducer(bootstrap_servers=address, transactional_id="first") as producer,
+        producer.transaction(),
+    ):
+        await producer.send_and_wait(KNOWN, b"first")
+    await timed(lambda: named(mix, INTERNAL), "brokers chose the daemon for all of them")
 
 
 async def a_topic_that_clients_make(mix: Mix) -> None:
@@ -188,8 +264,13 @@ ROUTES: tuple[Route, ...] = (
     an_assignment_for_an_added_partition,
     a_reassignment,
     a_reassignment_in_zookeeper,
+    more_reassignments_in_zookeeper,
+    a_request_in_zookeeper,
+    refold_reassign,
     a_topic_znode_by_hand,
     a_partition_added_by_hand,
+    replicas_to_be_added_by_hand,
+    internal_topics,
     a_topic_that_clients_make,
     a_tool_that_creates,
     a_tool_that_proposes_it,
@@ -215,6 +296,34 @@ async def test_a_planner_fills_the_other_brokers(mix: Mix) -> None:
     await until_it_has_none(mix)
 
 
+async def test_what_comes_about_after_its_death_is_repaired(mix: Mix) -> None:
+    """Brokers take it for alive until the next controller tells them who is; of a state that was
+    written by hand no controller is told."""
+    broker = mix.scene.lab.brokers[0]
+    names = [f"orphan-{number}" for number in range(20)]
+    mix.scene.daemons[-1].kill()
+    async with Client(_port(broker.connect)) as client:
+        await client.ask(METADATA, METADATA_VERSION, metadata(names))
+    tree = await mix.tree.whole()
+    on_it = [name for name in names if names_it(f"/brokers/topics/{name}", tree)]
+    assert on_it
+    await mix.scene.until_stock_controller()
+    await until_all_are_led(mix)
+    await an_isr_by_hand(mix)
+    await mix.scene.controlling()
+    await until_it_has_none(mix)
+    for topic in (on_it[0], KNOWN):
+        await mix.scene.until_in_sync(topic, 3)
+
+
+async def an_isr_by_hand(mix: Mix) -> None:
+    path = f"/brokers/topics/{KNOWN}/partitions/0/state"
+    znode = await mix.tree.read(path)
+    assert znode is not None
+    in_sync = [*znode.content["isr"], EMPTY_BROKER]
+    await mix.tree.set(path, {**znode.content, "isr": in_sync}, znode.version)
+
+
 async def plan_and_ask(mix: Mix, without: tuple[int, ...]) -> dict[tuple[str, int], ErrorCode]:
     """Two replicas of each partition for the emptiest nodes; what each move is answered."""
     seen = await mix.client.ask(METADATA, METADATA_VERSION, metadata())
@@ -237,6 +346,31 @@ async def plan_and_ask(mix: Mix, without: tuple[int, ...]) -> dict[tuple[str, in
         for topic in answer.responses
         for one in topic.partitions
     }
+
+
+async def named(mix: Mix, topics: Sequence[str]) -> bool:
+    """Whether the daemon found itself among the replicas of each topic."""
+    messages = mix.scene.daemons[-1].messages()
+    found = {one["subject"] for one in messages if one.get("code") == "own_id_repaired"}
+    return found.issuperset(f"/brokers/topics/{topic}" for topic in topics)
+
+
+async def until_gone(mix: Mix, path: str) -> None:
+    """refold has taken a request from ZooKeeper."""
+
+    async def gone() -> bool:
+        return await mix.tree.read(path) is None
+
+    await timed(gone, f"{path} is gone")
+
+
+async def until_all_are_led(mix: Mix) -> None:
+    """Every partition has a leader."""
+
+    async def led() -> bool:
+        return not leaderless(await mix.tree.whole())
+
+    await timed(led, "all partitions are led")
 
 
 async def until_it_has_none(mix: Mix) -> None:

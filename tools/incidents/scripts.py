@@ -65,6 +65,19 @@ async def reassignment(stage: Stage) -> None:
     await stage.until_in_sync(TOPIC)
 
 
+async def reassignment_end(stage: Stage) -> None:
+    """Two partitions move to a broker that has nothing of them, and end there: one loses its leader
+    to that, the other a follower."""
+    plan: dict[TopicPartition, Any] = {
+        TopicPartition("moved", 0): [3, 2],
+        TopicPartition("moved", 1): [1, 3],
+    }
+    await stage.ask(lambda admin: admin.alter_partition_reassignments(plan))
+    await stage.until_assigned("moved", 0, [3, 2])
+    await stage.until_assigned("moved", 1, [1, 3])
+    await stage.until_in_sync("moved")
+
+
 async def topic_deletion(stage: Stage) -> None:
     """A topic is deleted while one of its brokers is down, and goes when that is back."""
     stage.broker(2).kill()
@@ -123,6 +136,7 @@ SCRIPTS: Final[Mapping[str, tuple[Script, str]]] = {
     "controlled-shutdown": (controlled_shutdown, "3.9"),
     "unclean-election": (unclean_election, "3.9"),
     "reassignment": (reassignment, "3.9"),
+    "reassignment-end": (reassignment_end, "3.9"),
     "topic-deletion": (topic_deletion, "3.9"),
     "failover": (failover, "3.9"),
     "session-expiry": (session_expiry, "2.8"),

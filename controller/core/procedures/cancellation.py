@@ -13,6 +13,7 @@ from controller.core.procedures.reassignment_queue import (
     list_requests,
     read_requests,
 )
+from controller.core.procedures.reassignment_records import mend_records
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.rollback import roll_back
 from controller.core.reassignment_znodes import REASSIGN_CANCEL, Name
@@ -34,6 +35,7 @@ async def process_cancel(controller: Controller) -> None:
         return
     before, context.cancel = context.cancel, await read_cancel(controller)
     if context.cancel and context.cancel != before:
+        await mend_records(controller)
         await cancel_entries(controller, await read_legacy(controller))
     elif context.cancel:
         await retry_rollbacks(controller)

@@ -23,6 +23,7 @@ from controller.core.procedures.log_dirs import (
 )
 from controller.core.procedures.partition_changes import retry_offline_partitions
 from controller.core.procedures.reassignment_queue import process_requests
+from controller.core.procedures.reassignment_records import mend_records
 from controller.core.procedures.reassignment_requests import (
     process_reassignment_znode,
     process_state_change,
@@ -130,6 +131,8 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await process_election_znode(controller)
         case AutoPreferredReplicaLeaderElection():
             await process_rebalance(controller)
+            # What comes round by itself finds what nobody else would look at for a long time.
+            await mend_records(controller)
         case ConfigChange():
             await process_config_changes(controller)
         case UncleanLeaderElectionEnable():

@@ -14,6 +14,7 @@ from controller.core.procedures.notifications import (
     delete_notifications,
     list_notifications,
 )
+from controller.core.procedures.own_id import is_own_id_in_sync
 from controller.core.procedures.partition_changes import start_partition_states
 from controller.core.procedures.reassignment_requests import resume_reassignments
 from controller.core.procedures.rebalance import FIRST_MS, schedule_rebalance
@@ -63,7 +64,7 @@ async def fail_over(controller: Controller) -> None:
 async def load_context(controller: Controller) -> list[Partition]:
     """Brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
 
-    Gives the partitions whose assignment named the daemon.
+    Gives the partitions whose assignment or ISR named the daemon.
     """
     context = controller.context
     for broker in await read_brokers(controller, _RULE):
@@ -73,13 +74,17 @@ async def load_context(controller: Controller) -> list[Partition]:
     for partition in topics.partitions:
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None
-    await _load_leaders(controller)
+    to_repair = await _load_leaders(controller)
     open_channels(controller, context.brokers.values(), _RULE)
-    return topics.repaired
+    return topics.repaired + to_repair
 
 
-async def _load_leaders(controller: Controller) -> None:
-    """Every state znode; a missing or unreadable one leaves its partition without leadership."""
+async def _load_leaders(controller: Controller) -> list[Partition]:
+    """Every state znode; a missing or unreadable one leaves its partition without leadership.
+
+    Gives the partitions whose ISR names the daemon.
+    """
+    to_repair = []
     partitions = sorted_partitions(controller.context.partitions())
     paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
     found = await read_znodes(controller, paths, _RULE)
@@ -91,5 +96,8 @@ async def _load_leaders(controller: Controller) -> None:
                 )
             except ZnodeError as error:
                 controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
+        if is_own_id_in_sync(controller, partition):
+            to_repair.append(partition)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
+    return to_repair

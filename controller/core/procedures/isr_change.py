@@ -1,5 +1,7 @@
 """ISR changes that leaders wrote themselves, below IBP 2.7-IV2 (KB 3.12)."""
 
+from collections.abc import Iterable
+
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
@@ -20,14 +22,17 @@ _RULE = "ISR change notification"
 async def process_isr_changes(controller: Controller) -> None:
     """Take the new states of the announced partitions and tell every broker.
 
-    The notifications are deleted in the end, also those that cannot be read.
+    Brokers are told of the live brokers even if no announced partition is there any more
+    (KafkaController.processIsrChangeNotification). The notifications are deleted in the end, also
+    those that cannot be read.
     """
     context = controller.context
     paths = await list_notifications(controller, znodes.ISR_CHANGES, _RULE)
     if not paths:
         return
-    partitions = await _announced(controller, paths)
-    if partitions:
+    announced = await _announced(controller, paths)
+    if announced:
+        partitions = _known(controller, announced)
         failures = Failures(controller, "isr_change_not_read")
         for partition, state in await read_states(controller, partitions, _RULE, failures):
             partition.leadership = state
@@ -40,19 +45,20 @@ async def process_isr_changes(controller: Controller) -> None:
     await delete_notifications(controller, paths, "delete ISR change notifications")
 
 
-async def _announced(controller: Controller, paths: list[str]) -> list[Partition]:
+async def _announced(controller: Controller, paths: list[str]) -> list[tuple[str, int]]:
+    """Topic and number, as the notifications have them."""
     found = await read_znodes(controller, paths, _RULE)
-    announced: dict[Partition, None] = {}
+    announced: list[tuple[str, int]] = []
     for path, error, data in zip(paths, found.errors, found.data, strict=True):
         if error != OK:
             continue
         try:
-            names = znodes.read_isr_change(path, data)
+            announced += znodes.read_isr_change(path, data)
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-            continue
-        for topic, number in names:
-            partition = controller.context.find(topic, number)
-            if partition is not None and partition.assignment.replicas:
-                announced[partition] = None
-    return sorted_partitions(announced)
+    return announced
+
+
+def _known(controller: Controller, names: Iterable[tuple[str, int]]) -> list[Partition]:
+    found = {controller.context.find(*name) for name in names}
+    return sorted_partitions(one for one in found if one is not None and one.assignment.replicas)

@@ -13,6 +13,7 @@ from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import (
     BAD_VERSION,
     NO_NODE,
+    NODE_EXISTS,
     OK,
     Create,
     CreateSequential,
@@ -20,8 +21,9 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
+from controller.core.procedures.failures import some
 from controller.core.procedures.reassignment_cancel import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment_records import make_parents, shown
+from controller.core.procedures.reassignment_records import make_parents, mend_records, shown
 from controller.core.procedures.reassignment_submission import held_text, holder, problem_with
 from controller.core.reassignment_znodes import (
     REQUEST_PREFIX,
@@ -72,8 +74,7 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
     try:
         read = read_entries(_PATH, data)
     except ZnodeError as unreadable:
-        await _replace_unreadable(controller, str(unreadable), data, version)
-        return LegacyZnode({})
+        return await _replace_unreadable(controller, str(unreadable), data, version)
     for name in read.repeated:
         tell_repeated(controller, _PATH, name)
     return LegacyZnode(read.entries, version, found.mzxids[0])
@@ -87,12 +88,13 @@ def tell_repeated(controller: Controller, path: str, name: Name) -> None:
 
 async def _replace_unreadable(
     controller: Controller, unreadable: str, data: bytes | None, version: int
-) -> None:
+) -> LegacyZnode:
     under_way = entries_under_way(controller)
     what = "the entries under way take its place" if under_way else "it is removed"
     text = f"{unreadable}; {what}, it held {shown(data)}"
     controller.notice("error", "unreadable_znode", _PATH, text)
-    await put_entries(controller, under_way, version)
+    error = await put_entries(controller, under_way, version)
+    return LegacyZnode(under_way, version + 1) if under_way and error == OK else LegacyZnode({})
 
 
 def entries_under_way(controller: Controller) -> Entries:
@@ -116,7 +118,7 @@ async def put_entries(controller: Controller, entries: Mapping[Name, Entry], ver
     else:
         operation = SetData(_PATH, fitting(entries), version)
     [error] = (await write(controller, [operation], reason)).errors
-    if error not in (OK, BAD_VERSION, NO_NODE):
+    if error not in (OK, BAD_VERSION, NO_NODE, NODE_EXISTS):
         text = f"it cannot be written (ZooKeeper code {error})"
         controller.notice("error", "entries_not_written", _PATH, text)
     if not entries:
@@ -137,10 +139,12 @@ def fitting(entries: Mapping[Name, Entry]) -> bytes:
 async def process_legacy(controller: Controller) -> None:
     """Make a request of the entries that are not under way, and add their originals (KB 14.5.1).
 
-    Those that cannot be done are told and taken out.
+    Those that cannot be done are told and taken out; those that somebody else took out while they
+    are under way come back, and nobody knows then what else was done by hand.
     """
     legacy = await read_legacy(controller)
-    if not legacy.exists:
+    missing = _missing(controller, legacy.entries)
+    if not legacy.exists and not missing:
         return
     if await is_cancelled(controller):
         if any(_is_new(controller, name, one) for name, one in legacy.entries.items()):
@@ -150,13 +154,31 @@ async def process_legacy(controller: Controller) -> None:
         name: one for name, one in legacy.entries.items() if _is_possible(controller, name, one)
     }
     new = {name: one.replicas for name, one in kept.items() if _is_new(controller, name, one)}
-    completed = with_originals(controller, kept)
+    if missing:
+        _tell_missing(controller, missing)
+        await mend_records(controller)
+    completed = with_originals(controller, kept | missing)
     if new:
         await _make_request(controller, write_request(new, legacy=True))
     if not completed or fitting(completed) != write_entries(legacy.entries):
         error = await put_entries(controller, completed, legacy.version)
         if error == BAD_VERSION:
             controller.enqueue(ZkPartitionReassignment())
+
+
+def _missing(controller: Controller, entries: Entries) -> Entries:
+    """What is under way by this route and has no entry, as long as all fits into the znode: the
+    records are enough to go on with."""
+    under_way = entries_under_way(controller)
+    missing = {name: one for name, one in under_way.items() if name not in entries}
+    is_too_much = missing and len(fitting(entries | missing)) > DATA_BYTES_MAX
+    return {} if is_too_much else missing
+
+
+def _tell_missing(controller: Controller, missing: Entries) -> None:
+    names = [one for name in missing if (one := controller.context.find(*name)) is not None]
+    text = f"somebody else took out {some(names)}, under way: written again; to end it, cancel it"
+    controller.notice("warning", "entries_mended", _PATH, text)
 
 
 async def _make_request(controller: Controller, data: bytes) -> None:

@@ -2,7 +2,8 @@
 
 Any broker that creates a topic for a client chooses among the live brokers of its metadata, and
 the daemon is one of them (facts.md). Such an assignment is rewritten before its partitions get
-their states. Deviation `own-id-repaired`, under any rules.
+their states. A state that has the daemon in sync was written by hand: a failover elects anew.
+Deviation `own-id-repaired`, under any rules.
 """
 
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from zlib import crc32
 
 from controller.core import znodes
 from controller.core.controller import Controller
+from controller.core.state import Partition
 from controller.core.values import Assignment, Broker
 
 _HOLDS_NO_REPLICAS = "Broker {} is the controller, which holds no replicas."
@@ -32,7 +34,8 @@ def repair_assignments(
     lives stays as it is: it has to wait.
     """
     own = controller.configuration.id_without_replicas
-    if not any(own in one.replicas for one in assignments.values()):
+    named = [number for number, one in assignments.items() if names_broker(one, own)]
+    if not named:
         return assignments
     live = controller.context.sorted_live_brokers()
     first = crc32(topic.encode())
@@ -40,7 +43,6 @@ def repair_assignments(
         number: _repair(assignment, own, live, first + number)
         for number, assignment in assignments.items()
     }
-    named = [number for number, one in assignments.items() if own in one.replicas]
     controller.notice(
         "warning",
         "own_id_repaired",
@@ -51,15 +53,35 @@ def repair_assignments(
     return repaired
 
 
+def is_own_id_in_sync(controller: Controller, partition: Partition) -> bool:
+    """Whether a partition's ISR names the daemon; the operator is told.
+
+    An election leaves it out.
+    """
+    own = controller.configuration.id_without_replicas
+    if partition.leadership is None or own not in partition.leadership.isr:
+        return False
+    path = znodes.state_path(partition.topic.name, partition.number)
+    text = f"its ISR named the daemon's own id {own}; a leader is elected without it"
+    controller.notice("warning", "own_id_repaired", path, text)
+    return True
+
+
+def names_broker(assignment: Assignment, broker: int) -> bool:
+    """Whether it is a replica, or one that is to be added or removed."""
+    return broker in (*assignment.replicas, *assignment.adding, *assignment.removing)
+
+
 def _repair(assignment: Assignment, own: int, live: list[Broker], turn: int) -> Assignment:
-    if own not in assignment.replicas:
+    if not names_broker(assignment, own):
         return assignment
     free = [one for one in live if one.id not in assignment.replicas]
     if not free and all(one == own for one in assignment.replicas):
         return assignment
     racks = [one.rack for one in live if one.id in assignment.replicas]
     fitting = [one for one in free if one.rack not in racks] or free
-    replacement = (fitting[turn % len(fitting)].id,) if fitting else ()
+    is_replica = own in assignment.replicas
+    replacement = (fitting[turn % len(fitting)].id,) if fitting and is_replica else ()
     return Assignment(
         _replace(assignment.replicas, own, replacement),
         _replace(assignment.adding, own, replacement),

@@ -93,7 +93,7 @@ async def start_partition_states(
 ) -> None:
     """The states at failover, then elections for those without a leader (KB 4.2.1).
 
-    A leader takes a repaired assignment in with a new leader epoch only: elected anew, too.
+    A leader takes a repaired assignment or ISR in with a new leader epoch only: elected anew, too.
     """
     context = controller.context
     changed = dict.fromkeys(repaired)

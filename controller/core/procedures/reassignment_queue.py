@@ -7,7 +7,7 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.procedures.reassignment_cancel import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment_records import make_parents, shown
+from controller.core.procedures.reassignment_records import make_parents, mend_records, shown
 from controller.core.procedures.reassignment_submission import Submission, Verdict, submit
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.reassignment_znodes import (
@@ -41,6 +41,7 @@ async def process_requests(controller: Controller) -> None:
     if await is_cancelled(controller):
         tell_waiting(controller, REASSIGNMENT_REQUESTS)
         return
+    await mend_records(controller)
     for queued in await read_requests(controller, children):
         if not await _process(controller, queued):
             tell_waiting(controller, request_path(queued.child))

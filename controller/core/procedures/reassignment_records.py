@@ -11,6 +11,7 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import (
+    BAD_VERSION,
     NO_NODE,
     NODE_EXISTS,
     NOT_EMPTY,
@@ -103,6 +104,52 @@ async def _delete(controller: Controller, names: list[reassignment_znodes.Name])
         if error not in (OK, NO_NODE, NOT_EMPTY):
             text = f"it cannot be deleted (ZooKeeper code {error})"
             controller.notice("warning", "record_not_removed", path, text)
+
+
+async def mend_records(controller: Controller) -> None:
+    """Write again what somebody else changed or deleted of what is under way.
+
+    What is known counts. Nobody watches the records, whose number has no bound: this looks at all
+    of them in one read. What is written in between is left to the next look.
+    """
+    known = controller.context.reassignments
+    paths = [reassignment_znodes.reassignment_path(*one.key) for one in known]
+    found = await read_znodes(controller, paths, _RULE)
+    operations: list[WriteOperation] = []
+    parents: dict[str, None] = {}
+    for place, (partition, record) in enumerate(known.items()):
+        path, error, data = paths[place], found.errors[place], found.data[place]
+        wanted = reassignment_znodes.write_reassignment(record)
+        if error == NO_NODE:
+            operations.append(Create(path, wanted))
+            parents[reassignment_znodes.reassignments_path(partition.topic.name)] = None
+            how = "it was deleted by somebody else; it is created again, its czxid is another one"
+        elif error == OK and not _says(path, data, record):
+            operations.append(SetData(path, wanted, found.versions[place]))
+            how = f"it was changed by somebody else; it is written again, it held {shown(data)}"
+        else:
+            continue
+        controller.notice("warning", "record_mended", path, how)
+    if parents:
+        await _make(controller, [REASSIGNMENTS, *parents])
+    await _write_again(controller, operations)
+
+
+def _says(path: str, data: bytes | None, record: Reassignment) -> bool:
+    try:
+        return reassignment_znodes.read_reassignment(path, data) == record
+    except ZnodeError:
+        return False
+
+
+async def _write_again(controller: Controller, operations: list[WriteOperation]) -> None:
+    if not operations:
+        return
+    writes = await write(controller, operations, Reason("reassignment: mend the record"))
+    for operation, error in zip(operations, writes.errors, strict=True):
+        if error not in (OK, BAD_VERSION, NO_NODE, NODE_EXISTS):
+            text = f"it cannot be written (ZooKeeper code {error})"
+            controller.notice("error", "record_not_mended", operation.path, text)
 
 
 async def load_records(controller: Controller) -> list[Partition]:

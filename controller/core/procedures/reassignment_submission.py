@@ -18,7 +18,7 @@ from controller.core.procedures.reassignment_cancel import is_cancelled
 from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Name, Reassignment
 from controller.core.settle import read_znodes
 from controller.core.state import Partition
-from controller.core.topic_configs import default_of
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import NO_LEADER, Assignment
 
 LEGACY: Final = znodes.REASSIGN_PARTITIONS
@@ -26,8 +26,6 @@ REQUESTS: Final = REASSIGNMENT_REQUESTS
 ADMIN_TOOLS: Final = "the AlterPartitionReassignments API"
 
 _RULE = "reassignment: begin"
-_MIN_ISR: Final = "min.insync.replicas"
-_INT_MAX: Final = 2**31 - 1
 
 
 class Verdict(Enum):
@@ -103,8 +101,8 @@ async def submit(controller: Controller, submission: Submission) -> Verdict:
         least = await _min_insync_replicas(controller, partition.topic.name)
         if len(originals) < least:
             text = (
-                f"It has {len(originals)} replicas, less than {_MIN_ISR}={least} of its topic. "
-                f"Lower that, or use kip-236.enable=false, which does not look at it."
+                f"It has {len(originals)} replicas, less than {MIN_INSYNC_REPLICAS}={least} of its "
+                "topic. Lower that, or use kip-236.enable=false, which does not look at it."
             )
             return _refuse(controller, submission, text)
         record = Reassignment(target, len(originals), legacy, originals)
@@ -167,15 +165,8 @@ async def _min_insync_replicas(controller: Controller, topic: str) -> int:
     settings: list[str | None] = []
     for path, data in zip(paths, found.data, strict=True):
         try:
-            settings.append(znodes.read_config(path, data).get(_MIN_ISR))
+            settings.append(znodes.read_config(path, data).get(MIN_INSYNC_REPLICAS))
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-    settings += [controller.configuration.broker_settings.get(_MIN_ISR), default_of(_MIN_ISR)]
-    return next((number for text in settings if (number := _number(text)) is not None), 1)
-
-
-def _number(text: str | None) -> int | None:
-    """A setting's number; one that Kafka could not read says nothing."""
-    text = text.strip() if text is not None else ""
-    is_number = text.isascii() and text.isdigit()
-    return int(text) if is_number and int(text) <= _INT_MAX else None
+    settings.append(controller.configuration.broker_settings.get(MIN_INSYNC_REPLICAS))
+    return least_in_sync(settings)

@@ -10,7 +10,7 @@ from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.leadership import OFFLINE
-from controller.core.procedures.own_id import repair_assignments
+from controller.core.procedures.own_id import names_broker, repair_assignments
 from controller.core.procedures.partition_changes import change_partitions
 from controller.core.procedures.replica_changes import Replicas, change_replicas
 from controller.core.replica_states import ReplicaState
@@ -86,7 +86,7 @@ def _restored(
     restored = {
         number: known.assignment
         for number, assignment in found.items()
-        if own in assignment.replicas and (known := topic.partition(number)).replicas
+        if names_broker(assignment, own) and (known := topic.partition(number)).replicas
     }
     if restored:
         text = f"partitions {list(restored)} named the daemon's own id {own}; they are put back"

@@ -5,6 +5,7 @@ from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete
 from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL, Entries
 from controller.core.values import ANY_VERSION
 from controller.operator.reassignment.access import Cluster
+from controller.operator.reassignment.by_hand import unreadable_entries, warn_of_unusable
 from controller.operator.reassignment.documents import Targets, spelt, spelt_all
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import Report
@@ -17,7 +18,7 @@ from controller.operator.reassignment.view import Role
 
 _STANDS = (
     f"{REASSIGN_CANCEL} stands until it is removed with --remove-cancel; no reassignment starts "
-    "until then"
+    "until then, nor does one of another route end"
 )
 
 
@@ -26,8 +27,9 @@ async def cancel_all(cluster: Cluster, report: Report, *, dry_run: bool) -> None
     nothing is created. Raises Refused."""
     view = await cluster.access.look(())
     check_is_refold(view, REASSIGN_CANCEL)
-    if view.znodes.unreadable:
-        raise Refused("\n".join(view.znodes.unreadable))
+    if unreadable := unreadable_entries(view):
+        raise Refused("\n".join(unreadable))
+    warn_of_unusable(report, view)
     entries = view.znodes.cancellable
     report.data["rolled_back"] = pending_list(view, entries)
     if not entries:
@@ -55,6 +57,9 @@ async def cancel_all(cluster: Cluster, report: Report, *, dry_run: bool) -> None
     if view.controller.role is Role.NOBODY:
         report.warn("nobody has the controller's role: refold rolls back when it takes it")
     report.warn(_STANDS)
+    others = [one for one in view.moving if one not in entries and view.route(one)]
+    if others:
+        report.warn(f"by other routes, which go no further until then: {spelt_all(others)}")
 
 
 def _tell_that_it_stands(report: Report, entries: Entries) -> None:

@@ -17,6 +17,7 @@ from controller.core.operations import (
 from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
 from controller.core.znodes import DATA_BYTES_MAX
 from controller.operator.reassignment.access import TRIES_MAX, Cluster
+from controller.operator.reassignment.by_hand import unreadable_entries, warn_of_unusable
 from controller.operator.reassignment.documents import (
     Targets,
     as_document,
@@ -57,6 +58,7 @@ async def execute(
     """Start reassignments by /admin/reassign_partitions, or by Kafka's API where there is no
     ZooKeeper to write to. Raises Refused."""
     view = await cluster.access.look(_topics(targets))
+    warn_of_unusable(report, view)
     limits: list[Configure] = []
     if throttle is not None:
         known = {one: replicas for one, replicas in targets.items() if one in view.assignments}
@@ -95,6 +97,7 @@ async def execute_extra(
             version = view.znodes.extra.version
             write = SetData(REASSIGN_PARTITIONS_EXTRA, content, version)
         if not tried:
+            warn_of_unusable(report, view)
             _say_current(report, view, targets)
             _say_rolled_back_first(report, view, targets)
             if throttle is not None:
@@ -119,13 +122,16 @@ def _runs_already(view: View, targets: Targets) -> bool:
     entries = pending.entries
     if pending.version is None:
         return False
-    if view.znodes.unreadable:
-        raise Refused("\n".join(view.znodes.unreadable))
+    if unreadable := unreadable_entries(view):
+        raise Refused("\n".join(unreadable))
     if all(name in entries and entries[name].replicas == targets[name] for name in targets):
         return True
+    how = "add more with --execute-extra or --request, or end it with --cancel"
+    if not view.is_interruptible and view.controller.role is not Role.NOBODY:
+        how = "or use --bootstrap-server without --zookeeper, which can add more and end it"
     raise Refused(
         f"There is an existing assignment running: {_PATH} has {len(entries)} partitions. Wait for "
-        "it, add more with --execute-extra or --request, or end it with --cancel"
+        f"it, {how}"
     )
 
 

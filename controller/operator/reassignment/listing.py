@@ -2,6 +2,7 @@
 
 from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.access import Cluster
+from controller.operator.reassignment.by_hand import warn_of_unusable
 from controller.operator.reassignment.documents import Partition, listed, spelt
 from controller.operator.reassignment.progress import Progress, progress_of
 from controller.operator.reassignment.report import Report
@@ -26,10 +27,14 @@ async def list_reassignments(cluster: Cluster, report: Report) -> None:
     for one in progress:
         report.say(_line(view, one))
         report.say(f"  {one.line}")
-    for text in view.znodes.unreadable:
+    for text in view.znodes.unreadable.values():
         report.warn(text)
+    warn_of_unusable(report, view)
     if view.znodes.cancel_stands:
-        report.warn(f"{REASSIGN_CANCEL} stands: no reassignment starts until --remove-cancel")
+        report.warn(
+            f"{REASSIGN_CANCEL} stands: until --remove-cancel no reassignment starts, and what is "
+            "not cancelled does not end"
+        )
 
 
 def _line(view: View, one: Progress) -> str:

@@ -18,6 +18,7 @@ from controller.core.reassignment_znodes import (
 )
 from controller.core.znodes import DATA_BYTES_MAX
 from controller.operator.reassignment.access import Cluster
+from controller.operator.reassignment.by_hand import warn_of_unusable
 from controller.operator.reassignment.documents import (
     Partition,
     Targets,
@@ -61,6 +62,7 @@ async def request(
     view = await cluster.access.look({topic for topic, _ in targets})
     check_is_refold(view, REASSIGNMENT_REQUESTS)
     check_submission(view, targets, (REASSIGNMENTS, REASSIGNMENT_REQUESTS))
+    warn_of_unusable(report, view)
     current = view.origins(targets)
     report.data |= {"route": REASSIGNMENT_REQUESTS, "rollback": as_document(current)}
     report.say(

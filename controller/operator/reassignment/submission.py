@@ -4,16 +4,25 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.reassignment_znodes import (
+    REASSIGN_CANCEL,
+    REASSIGNMENT_REQUESTS,
+    REASSIGNMENTS,
+)
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.operator.reassignment.by_hand import unreadable_entries
 from controller.operator.reassignment.documents import Partition, Targets, listed, spelt, spelt_all
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.view import KAFKA_API, Role, View
 
+_BY_API: Final = "wait for it, or end it with --cancel and a file over --bootstrap-server"
 _HOW_TO_END: Final = {
     znodes.REASSIGN_PARTITIONS: "wait for it, end it with --cancel, or use --execute-extra",
-    KAFKA_API: "wait for it, or end it with --cancel and a file over --bootstrap-server",
+    KAFKA_API: _BY_API,
 }
 _CHANGE_IT: Final = "wait for it, or change it by the same route"
+_CHANGED_ONLY: Final = (REASSIGNMENTS, REASSIGNMENT_REQUESTS)
+"""Routes by which what is under way gets another target, and is not begun."""
 
 
 def check_submission(view: View, targets: Targets, may_change: tuple[str, ...]) -> None:
@@ -23,6 +32,7 @@ def check_submission(view: View, targets: Targets, may_change: tuple[str, ...]) 
     """
     problems = [*_cluster_problems(view), *_target_problems(view, targets)]
     problems += _route_problems(view, targets, may_change)
+    problems += _in_sync_problems(view, targets)
     if problems:
         raise Refused("\n".join(problems))
 
@@ -49,7 +59,7 @@ def _cluster_problems(view: View) -> Iterator[str]:
             f"{REASSIGN_CANCEL} stands: no reassignment can be submitted until it is removed with "
             "--remove-cancel"
         )
-    yield from view.znodes.unreadable
+    yield from unreadable_entries(view)
 
 
 def _target_problems(view: View, targets: Targets) -> Iterator[str]:
@@ -75,13 +85,29 @@ def _target_problems(view: View, targets: Targets) -> Iterator[str]:
         yield f"The proposed assignment contains non-existent brokerIDs: {listed(unknown)}"
 
 
+def _in_sync_problems(view: View, targets: Targets) -> Iterator[str]:
+    """What refold would ignore where it begins (KB 14.5.2)."""
+    if not view.is_interruptible:
+        return
+    for partition in sorted(targets):
+        least = view.least_in_sync.get(partition[0], 1)
+        replicas = len(view.origin(partition))
+        if 0 < replicas < least and view.route(partition) not in _CHANGED_ONLY:
+            yield (
+                f"{spelt(partition)} has fewer replicas ({replicas}) than "
+                f"{MIN_INSYNC_REPLICAS}={least} of its topic: lower that first, or use "
+                "--bootstrap-server without --zookeeper"
+            )
+
+
 def _route_problems(view: View, targets: Targets, may_change: tuple[str, ...]) -> Iterator[str]:
     held: dict[str, list[Partition]] = {}
     for partition in targets:
         route = view.route(partition)
         if route and route not in may_change:
             held.setdefault(route, []).append(partition)
+    is_stock = view.controller.role is Role.STOCK
     for route, partitions in held.items():
         names = ", ".join(map(spelt, sorted(partitions)))
-        advice = _HOW_TO_END.get(route, _CHANGE_IT)
+        advice = _BY_API if is_stock else _HOW_TO_END.get(route, _CHANGE_IT)
         yield f"{names}: being reassigned by {route} already: {advice}"

@@ -8,6 +8,7 @@ import anyio
 
 from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.access import Cluster
+from controller.operator.reassignment.by_hand import warn_of_unusable
 from controller.operator.reassignment.documents import Partition, Targets, listed, spelt
 from controller.operator.reassignment.progress import Progress, lines_of, progress_of
 from controller.operator.reassignment.report import Report
@@ -79,13 +80,19 @@ async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) ->
             named.append(name)
             target = listed(record.reassignment.replicas)
             report.say(f"Reassignment {czxid:#x} of {spelt(name)} is {state}, to {target}.")
-        if not records:
+        by_hand = [name for name, one in view.znodes.unusable.items() if one.czxid == czxid]
+        for name in sorted(by_hand):
+            answers.append({"id": f"{czxid:#x}", "state": "changed", "partition": name})
+            named.append(name)
+            report.say(f"Reassignment {czxid:#x} of {spelt(name)} is changed, by hand.")
+        if not records and not by_hand:
             answers.append({"id": f"{czxid:#x}", "state": "done"})
             report.say(f"Reassignment {czxid:#x} is done.")
     progress = await _progress(cluster, view, named)
     for one in progress:
         report.say(f"  {one.line}")
     report.data |= {"reassignments": answers, "progress": progress}
+    warn_of_unusable(report, view)
     states = [one["state"] for one in answers]
     if "changed" in states:
         report.status = OTHERWISE

@@ -55,6 +55,14 @@ class Record(Struct, frozen=True):
     mzxid: int
 
 
+class Unusable(Struct, frozen=True):
+    """A child of /admin/reassignments that cannot be read, or does not fit the topic's znode: what
+    is wrong with it. It identifies its reassignment all the same."""
+
+    why: str
+    czxid: int
+
+
 class Submitted(Struct, frozen=True):
     """/admin/reassign_partitions, or the extra one; `version` is None where it does not exist."""
 
@@ -64,15 +72,16 @@ class Submitted(Struct, frozen=True):
 
 class KipZnodes(Struct, frozen=True):
     """The znodes of the znode routes (kip-236.md). `requests` are those not taken up yet, by path;
-    `unreadable` says of others why they cannot be read. `are_served`: the parent of requests
-    stands, which refold makes when it takes the role."""
+    `unreadable` says of other znodes why they cannot be read, by path, `unusable` of records.
+    `are_served`: the parent of requests stands, which refold makes when it takes the role."""
 
     pending: Submitted = Submitted()
     extra: Submitted = Submitted()
     cancel_stands: bool = False
     records: dict[Partition, Record] = {}
     requests: dict[str, Request] = {}
-    unreadable: tuple[str, ...] = ()
+    unreadable: dict[str, str] = {}
+    unusable: dict[Partition, Unusable] = {}
     are_served: bool = True
 
     @property
@@ -92,7 +101,8 @@ class View(Struct, frozen=True):
 
     `brokers` are those that live and hold replicas. `assignments` are those of the topics that were
     asked for and of every partition that is on its way. `versions` has the version of each topic
-    znode, `deleted` the topics that are about to go. Without ZooKeeper `kip` is None.
+    znode, `deleted` the topics that are about to go, `least_in_sync` min.insync.replicas of the
+    topics that were asked for. Without ZooKeeper `kip` is None.
     """
 
     controller: Controller
@@ -102,6 +112,12 @@ class View(Struct, frozen=True):
     versions: dict[str, int] = {}
     deleted: frozenset[str] = frozenset()
     kip: KipZnodes | None = None
+    least_in_sync: dict[str, int] = {}
+
+    @property
+    def is_interruptible(self) -> bool:
+        """Whether a refold has the role that acts on the znodes of KIP-236."""
+        return self.controller.role is Role.REFOLD and self.znodes.are_served
 
     @property
     def znodes(self) -> KipZnodes:
@@ -142,6 +158,9 @@ class View(Struct, frozen=True):
         assignment = self.assignments.get(partition)
         if assignment is None or not assignment.is_being_reassigned:
             return ""
+        if partition in kip.unusable:
+            # Entries that are under way stand in their znode as long.
+            return REASSIGNMENTS
         return KAFKA_API if self.kip is not None else UNKNOWN_ROUTE
 
     def is_cancelled(self, partition: Partition) -> bool:

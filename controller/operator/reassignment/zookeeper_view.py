@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.reassignment_znodes import (
@@ -19,6 +21,7 @@ from controller.core.reassignment_znodes import (
     request_number,
     request_path,
 )
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import Refused
@@ -30,6 +33,7 @@ from controller.operator.reassignment.view import (
     Record,
     Role,
     Submitted,
+    Unusable,
     View,
 )
 from controller.operator.reassignment.zookeeper_store import Znode, ZooKeeperStore
@@ -58,22 +62,24 @@ async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
     # In the order in which a reassignment goes through them: one that is taken up, or completed,
     # meanwhile is still seen at its next place.
     controller, extra, pending, cancel, parent = await store.read(_SINGLE)
-    unreadable: list[str] = []
+    unreadable: dict[str, str] = {}
     requests = await _requests(store, unreadable)
-    records = await _records(store, unreadable)
+    records, unusable = await _records(store)
     kip = KipZnodes(
         _submitted(znodes.REASSIGN_PARTITIONS, pending, unreadable),
         _submitted(REASSIGN_PARTITIONS_EXTRA, extra, unreadable),
         cancel is not None,
         records,
         requests,
-        tuple(unreadable),
+        unreadable,
+        unusable,
         parent is not None,
     )
     moving = View(NOBODY, {}, {}, kip=kip).moving
-    wanted = {topic for topic, _ in moving}
+    wanted = {topic for topic, _ in (*moving, *unusable)}
     wanted.update(await store.children(znodes.TOPICS) if topics is None else topics)
     assignments, versions = await _topics(store, sorted(wanted))
+    kip = _without_unfitting(kip, assignments)
     view = View(
         _controller(controller, brokers),
         brokers,
@@ -81,21 +87,34 @@ async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
         versions=versions,
         deleted=frozenset(await store.children(znodes.DELETE_TOPICS)),
         kip=kip,
+        least_in_sync=await _least_in_sync(store, sorted(topics or ())),
     )
     leaderships = await _leaderships(store, [one for one in view.moving if one in assignments])
-    return View(
-        view.controller,
-        brokers,
-        assignments,
-        leaderships,
-        versions,
-        view.deleted,
-        kip,
-    )
+    return msgspec.structs.replace(view, leaderships=leaderships)
 
 
-async def _records(store: ZooKeeperStore, unreadable: list[str]) -> dict[Partition, Record]:
-    """Every child of /admin/reassignments; of one that cannot be read, why is added."""
+async def _least_in_sync(store: ZooKeeperStore, topics: list[str]) -> dict[str, int]:
+    """min.insync.replicas of these topics, as far as ZooKeeper has it; what cannot be read says
+    nothing."""
+    paths = (znodes.broker_config_path(None), *map(znodes.topic_config_path, topics))
+    settings: list[str | None] = []
+    for path, znode in zip(paths, await store.read(paths), strict=True):
+        try:
+            config = znodes.read_config(path, znode.data if znode else None)
+        except ZnodeError:
+            config = {}
+        settings.append(config.get(MIN_INSYNC_REPLICAS))
+    of_cluster, *of_topics = settings
+    return {
+        topic: least_in_sync((one, of_cluster))
+        for topic, one in zip(topics, of_topics, strict=True)
+    }
+
+
+async def _records(
+    store: ZooKeeperStore,
+) -> tuple[dict[Partition, Record], dict[Partition, Unusable]]:
+    """Every child of /admin/reassignments, and those that cannot be read."""
     partitions = [
         (topic, number)
         for topic in await store.children(REASSIGNMENTS)
@@ -104,19 +123,40 @@ async def _records(store: ZooKeeperStore, unreadable: list[str]) -> dict[Partiti
     ]
     paths = tuple(reassignment_path(*one) for one in partitions)
     found: dict[Partition, Record] = {}
+    unusable: dict[Partition, Unusable] = {}
     for partition, path, znode in zip(partitions, paths, await store.read(paths), strict=True):
         if znode is None:
             continue
         try:
             content = read_reassignment(path, znode.data)
         except ZnodeError as error:
-            unreadable.append(str(error))
+            unusable[partition] = Unusable(str(error), znode.czxid)
             continue
         found[partition] = Record(content, znode.czxid, znode.mzxid)
-    return found
+    return found, unusable
 
 
-async def _requests(store: ZooKeeperStore, unreadable: list[str]) -> dict[str, Request]:
+def _without_unfitting(kip: KipZnodes, assignments: dict[Partition, Assignment]) -> KipZnodes:
+    """Records are written together with the topic's znode: where the two differ while a partition
+    moves, the topic's is right."""
+    unfitting: dict[Partition, Unusable] = {}
+    for name, record in kip.records.items():
+        one, assignment = record.reassignment, assignments.get(name)
+        if assignment is None or not assignment.is_being_reassigned:
+            continue
+        is_target = one.replicas == assignment.target
+        if not is_target or not set(one.original_replicas) <= set(assignment.replicas):
+            why = (
+                f"{reassignment_path(*name)} says from {list(one.original_replicas)} to "
+                f"{list(one.replicas)}, {znodes.topic_path(name[0])} from "
+                f"{list(assignment.origin)} to {list(assignment.target)}, which counts"
+            )
+            unfitting[name] = Unusable(why, record.czxid)
+    records = {name: one for name, one in kip.records.items() if name not in unfitting}
+    return msgspec.structs.replace(kip, records=records, unusable=kip.unusable | unfitting)
+
+
+async def _requests(store: ZooKeeperStore, unreadable: dict[str, str]) -> dict[str, Request]:
     names = await store.children(REASSIGNMENT_REQUESTS)
     numbered = [name for name in names if request_number(name) is not None]
     paths = tuple(request_path(one) for one in numbered)
@@ -127,17 +167,17 @@ async def _requests(store: ZooKeeperStore, unreadable: list[str]) -> dict[str, R
         try:
             found[path] = read_request(path, znode.data)
         except ZnodeError as error:
-            unreadable.append(str(error))
+            unreadable[path] = str(error)
     return found
 
 
-def _submitted(path: str, znode: Znode | None, unreadable: list[str]) -> Submitted:
+def _submitted(path: str, znode: Znode | None, unreadable: dict[str, str]) -> Submitted:
     if znode is None:
         return Submitted()
     try:
         return Submitted(read_entries(path, znode.data).entries, znode.version)
     except ZnodeError as error:
-        unreadable.append(str(error))
+        unreadable[path] = str(error)
         return Submitted({}, znode.version)
 
 

@@ -6,6 +6,7 @@ epoch) the beginning of the queue, for what was still queued when the broker wen
 and a request that was sent again over a new connection may be there twice (KB 12.1.3, 12.1.4).
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -20,6 +21,8 @@ from replay.agreement.broker_requests.told import KINDS, UPDATE_METADATA, Told, 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
 
+ALWAYS: Final = sys.maxsize
+NEVER: Final = 0
 DIFFERS: Final = "differs"
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
@@ -122,10 +125,10 @@ def compare_term(
     served: Mapping[int, Sequence[Told]] | None,
     *,
     is_cut: bool = False,
-    are_calls_known: bool = True,
+    calls_known_until: int = ALWAYS,
 ) -> TermRequests:
     """Compare one term of one controller; `is_cut`: it may have died before it sent the last ones,
-    `are_calls_known`: what it was asked for is in a log.
+    `calls_known_until`: the record up to which what it was asked for is in a log.
 
     `fold` and `logged` are in the order of sending, `logged` None without state-change.log;
     `served` has those brokers that have a request log, each in the order of that log.
@@ -140,7 +143,7 @@ def compare_term(
             queue.find_logged(sent.get(broker, []))
         if broker in logs:
             queue.find_served(logs[broker])
-        queue.judge(result, are_calls_known)
+        queue.judge(result, calls_known_until)
     return result
 
 
@@ -234,20 +237,20 @@ class _Queue:
         missing, self._missing = self._missing, []
         return missing
 
-    def judge(self, result: TermRequests, are_calls_known: bool) -> None:
+    def judge(self, result: TermRequests, calls_known_until: int) -> None:
         """Count each request once. What answers calls that nobody knows of cannot be judged: an
         AlterPartition that changes nothing, or not all, makes the controller send UpdateMetadata,
         too."""
         sent = [place for place, one in enumerate(self._found) if one.logged or one.served]
         end = max(sent, default=-1) if self._is_cut else len(self._found)
         for place, found in enumerate(self._found):
-            is_more = not are_calls_known and _is_told_more(found)
+            is_more = found.ours.seq >= calls_known_until and _is_told_more(found)
             if place > end or is_more:
                 result.by_kind[found.ours.kind].unjudged += 1
             else:
                 self._judge(found, result)
         for told in self._missing:
-            if told.kind == UPDATE_METADATA and not are_calls_known:
+            if told.kind == UPDATE_METADATA and told.seq >= calls_known_until:
                 result.by_kind[told.kind].unjudged += 1
                 continue
             result.by_kind[told.kind].missing += 1

@@ -61,7 +61,8 @@ class Told(Struct, frozen=True):
     of KINDS; `size` the number of its partitions, `leading` of those that the broker shall lead
     (None but for LeaderAndIsr). `live_brokers` are those that UpdateMetadata names, the live
     leaders for LeaderAndIsr, sorted. `connection` is the one that it came by. `lines` is how many
-    lines state-change.log has of its partitions, where these are not all.
+    lines state-change.log has of its partitions, where these are not all. `cause` is what the fold
+    was at, since record `since`, when it sent this, or the log came to it.
     """
 
     seq: int
@@ -77,6 +78,8 @@ class Told(Struct, frozen=True):
     live_brokers: tuple[int, ...] | None = None
     connection: str | None = None
     lines: int | None = None
+    cause: str = ""
+    since: int = 0
 
 
 def in_order(partitions: Iterable[ToldPartition]) -> tuple[ToldPartition, ...]:

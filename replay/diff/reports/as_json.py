@@ -57,5 +57,5 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "first": instance.root.first,
         "followers": instance.root.followers,
         "partitions": instance.root.partitions,
-        "consequences": instance.consequences,
+        "consequences": None if instance.is_beside else instance.consequences,
     }

@@ -64,12 +64,14 @@ def followers(instance: Instance) -> str:
 
 
 def outcome(instance: Instance) -> list[str]:
-    """What came of it."""
-    if instance.consequences:
-        return instance.consequences
-    if instance.root.partitions:
+    """What came of it. What brokers do with requests in another order is not simulated."""
+    if not instance.root.may_matter:
+        return []
+    if instance.is_beside:
+        return ["what comes of it is not known: in this log the stock controller's decisions count"]
+    if instance.root.partitions and not instance.consequences:
         return ["no consequence seen: its partitions are led by the same and as long"]
-    return []
+    return instance.consequences
 
 
 def elsewhere(group: Group) -> str:

@@ -20,3 +20,6 @@ CUT: Final = "what was under way at the end of the log was answered as if it wen
 UNKNOWN: Final = "a znode that the log never saw was taken as not there"
 EARLY: Final = "a znode that the log saw only later was taken to have been as it was then"
 BODIES: Final = "of a large command the log has a digest only: what it was about is not known"
+BESIDE: Final = (
+    "beside a stock controller, what that wrote counts after a divergence, and nothing follows"
+)

@@ -15,6 +15,7 @@ from replay.agreement.comparison import agreeing_on, told
 from replay.agreement.fold_beside import FoldBeside
 from replay.agreement.stock_controller import StockController
 from replay.diff.messages import Folded
+from replay.diff.version import assumptions
 from replay.diff.version.wanted import Progress, Wanted
 from replay.world_log.encoding import UPCASTERS
 from replay.world_log.reading import open_world
@@ -71,4 +72,4 @@ def fold_imported(
             turn = issued.id.cause
             wanted.deciding.take([issued], seq, turn, time_ns, "", {issued.id: cause})
             end_ns = max(end_ns, time_ns)
-    return Folded(last, end_ns)
+    return Folded(last, end_ns, assumptions={assumptions.BESIDE: 1}, is_beside=True)

@@ -183,29 +183,43 @@ class OwnWay:
                     self._own.answer_by_world(waiting.issued)
 
     def _written(self, seq: int, outcome: ZnodesWritten) -> None:
-        """What the log did and the version did not, is different from now on."""
-        world = self._own.world
         one = self._log.of.get(outcome.command)
-        command = one.command if one is not None else None
+        if one is None:
+            self._move_on(seq)
+        elif one.taken_by is not None:
+            self._written_by_both(seq, one.taken_by, outcome)
+        else:
+            self._written_by_log(seq, one, outcome)
+
+    def _written_by_both(self, seq: int, taken: Issued, outcome: ZnodesWritten) -> None:
+        """The same command. Where anything of it differs, the version does it in its own world, in
+        which what the log's did is not done before."""
+        world, command = self._own.world, taken.command
         operations = command.operations if isinstance(command, WRITES) else ()
-        taken = one.taken_by if one is not None else None
         is_own = (
-            taken is not None
-            and isinstance(taken.command, WRITES)
-            and world.has_own_among(taken.command)
-            and not _is_lost(outcome)
+            isinstance(command, WRITES) and world.has_own_among(command) and not _is_lost(outcome)
         )
+        if is_own:
+            for operation in operations:
+                world.keep(operation.path)
+        self._move_on(seq)
+        if is_own:
+            self._own.answer_by_world(taken)
+        else:
+            self._pass_on(outcome, _ZOOKEEPER)
+        for operation in operations:
+            world.settle(operation.path)
+
+    def _written_by_log(self, seq: int, one: LogCommand, outcome: ZnodesWritten) -> None:
+        """What of it the version does not do, is different from now on."""
+        world, command = self._own.world, one.command
+        operations = command.operations if isinstance(command, WRITES) else ()
         places = [place for place in _places(outcome) if place < len(operations)]
         for place in places:
-            if taken is None and one is not None and place not in one.items:
+            if place not in one.items:
                 world.keep(operations[place].path)
         self._move_on(seq)
-        if is_own and taken is not None:
-            self._own.answer_by_world(taken)
-        elif taken is not None:
-            self._pass_on(outcome, _ZOOKEEPER)
-        elif one is not None:
-            self._written_items(one, outcome)
+        self._written_items(one, outcome)
         for place in places:
             world.settle(operations[place].path)
 
@@ -238,6 +252,8 @@ class OwnWay:
         if taken is not None:
             self._own.waiting.pop(taken.id, None)
             self._own.happen(structs.replace(outcome, command=taken.id), channel)
+        elif one is not None and isinstance(outcome, TopicIdsDrawn | NumbersDrawn):
+            self._own.drawn[one.digest].append(outcome)
 
     def _end(self, event: Recorded) -> None:
         """Nobody can take a command whose last outcome has come."""

@@ -28,6 +28,8 @@ def about_reassignment(history: History) -> Reply:
     if view is None:
         return _of_nothing(history)
     facts = led_here(history, view)
+    if view.rollback_waits:
+        return Reply(_waiting(history, view), facts)
     if view.is_being_reassigned:
         return Reply(_under_way(history, view), facts)
     end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
@@ -68,6 +70,17 @@ def refusal_since(history: History, written: AssignmentWritten | None) -> str:
     if refused is not None and refused.seq > since:
         return ended(f"at {at(refused)} {REFUSALS[refused.code]}: {refused.text}")
     return ""
+
+
+def _waiting(history: History, view: PartitionView) -> str:
+    """Its targets hold nothing up any more: what does is told when the rollback begins to wait."""
+    told = last((one for one in history.facts if isinstance(one, LeftAsItIs)), LeftAsItIs)
+    since = f" since {at(told)}" if told is not None else ""
+    origin = listed(_origin(history, view.origin))
+    return (
+        f"The reassignment of {view.name} to {listed(view.target)} is cancelled, and waits{since} "
+        f"to go back to {origin}: {ended(view.rollback_waits)}"
+    )
 
 
 def _under_way(history: History, view: PartitionView) -> str:

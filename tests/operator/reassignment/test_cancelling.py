@@ -19,6 +19,7 @@ from controller.operator.reassignment.statuses import NOT_DONE_YET
 from tests.core.interrupting import (
     cancel_all,
     entries,
+    request,
     request_quietly,
     submit,
     submit_extra,
@@ -82,6 +83,21 @@ async def test_what_other_routes_have_is_named() -> None:
     request_quietly(stage.world, {T0: (4,)})
     await run_cancel(stage)
     assert stage.warnings == ["Warning: by other routes, which --cancel does not end: t-0"]
+
+
+async def test_what_other_routes_have_goes_no_further_and_that_is_told() -> None:
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    submit(stage.world, {T0: (4, 5, 6)})
+    request(stage.world, {("u", 0): (3, 4)})
+    await run_cancel(stage)
+    assert stage.warnings[-1] == ("Warning: by other routes, which go no further until then: u-0")
+    catch_up(stage.world, 3, 4, name=("u", 0))
+    await list_reassignments(stage.cluster, stage.report())
+    assert "  u-0: 2 of 2 replicas caught up (/admin/reassignments)" in stage.lines
+    assert stage.warnings[-1].endswith("what is not cancelled does not end")
+    await run_remove(stage)
+    assert stage.world.topic("u").assignments[0].replicas == (3, 4)
 
 
 async def test_a_dry_run_only_tells() -> None:

@@ -142,6 +142,17 @@ async def test_routes_and_cancellation_stand_against_it() -> None:
     assert stage.store.writes == 0
 
 
+async def test_a_target_is_changed_whatever_the_minimum_is_now() -> None:
+    stage = Stage(6, 1)
+    await run_request(stage, targets(t0=(4, 5)))
+    stage.world.put(
+        znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
+    )
+    status, _ = await run_request(stage, targets(t0=(5, 6)))
+    assert status == DONE
+    assert stage.lines[-1].startswith("t-0: changed")
+
+
 async def test_large_requests_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {("t", number): (1, 2, 3) for number in range(100)}
     parts = split(wanted, 200)

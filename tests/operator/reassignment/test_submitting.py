@@ -165,6 +165,61 @@ async def test_a_partition_of_another_route_is_refused_with_its_name() -> None:
     assert "t-0: being reassigned by /admin/reassignment_requests already" in text
 
 
+def with_least_in_sync(least: bytes, path: str = znodes.topic_config_path("t")) -> Stage:
+    """t-0 on one broker of six, and what min.insync.replicas is of its topic or of all."""
+    stage = Stage(6, 1)
+    config = b'{"version":1,"config":{"min.insync.replicas":"%s"}}' % least
+    stage.world.put(path, config)
+    return stage
+
+
+@pytest.mark.parametrize("path", [znodes.topic_config_path("t"), znodes.broker_config_path(None)])
+async def test_what_the_controller_would_ignore_is_refused(path: str) -> None:
+    stage = with_least_in_sync(b"2", path)
+    text = await refused(stage, targets(t0=(4, 5)))
+    assert text == (
+        "t-0 has fewer replicas (1) than min.insync.replicas=2 of its topic: lower that first, or "
+        "use --bootstrap-server without --zookeeper"
+    )
+    for dry_run in (False, True):
+        with pytest.raises(Refused, match=r"min\.insync\.replicas=2"):
+            await run_extra(stage, targets(t0=(4, 5)), dry_run=dry_run)
+
+
+async def test_the_topics_own_minimum_counts_and_what_is_no_number_says_nothing() -> None:
+    stage = with_least_in_sync(b"1")
+    stage.world.put(
+        znodes.broker_config_path(None), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
+    )
+    await run_execute(stage, targets(t0=(4, 5)))
+    assert record(stage.world) is not None
+    await run_execute(with_least_in_sync(b"many"), targets(t0=(4, 5)))
+
+
+async def test_a_stock_controller_does_not_look_at_the_minimum() -> None:
+    stage = with_least_in_sync(b"2")
+    stage.hand_over(2)
+    await run_execute(stage, targets(t0=(4, 5)))
+    assert entries(stage.world) == {T0: Entry((4, 5))}
+
+
+async def test_under_a_stock_controller_nothing_is_advised_that_needs_refold() -> None:
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    await run_execute(stage, targets(t0=(4, 5, 6)))
+    stage.hand_over(2)
+    text = await refused(stage, targets(u0=(3, 4)))
+    assert text.endswith(
+        "Wait for it, or use --bootstrap-server without --zookeeper, which can add more and end it"
+    )
+    stage.world.remove_quietly(znodes.REASSIGN_PARTITIONS)
+    text = await refused(stage, targets(t0=(3, 4)))
+    assert text == (
+        "t-0: being reassigned by /admin/reassign_partitions already: wait for it, or end it with "
+        "--cancel and a file over --bootstrap-server"
+    )
+
+
 async def test_what_is_submitted_twice_is_refused_but_for_its_throttle() -> None:
     stage = Stage()
     await run_execute(stage, targets(t0=(4, 5, 6)))

@@ -202,6 +202,19 @@ def test_topic_ids_are_there_from_2_8_on() -> None:
     assert log.index().protocol_version(7) == "3.1"
 
 
+def test_partition_of_a_topic_without_an_id_is_created_by_a_process_that_draws_none() -> None:
+    """Whatever other processes do."""
+    log = Log()
+    log.register(5, session=7)
+    log.register(5, session=8)
+    log.decide(SetData(TOPIC, with_id(FIRST), 1), session=8)
+    log.write(create("/brokers/topics/other", with_id(None)), session=9)
+    state = state_json(1, 0, 1)
+    log.decide(create("/brokers/topics/other/partitions/0/state", state), session=7)
+    index = log.index()
+    assert [index.protocol_version(one) for one in (7, 8)] == ["2.7", "3.1"]
+
+
 def test_content_that_cannot_be_read_tells_nothing() -> None:
     log = Log()
     log.register(5)

@@ -68,6 +68,20 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         *((one, kind) for one in COUNTS for kind in LEFT_OUT if kind != "all"),
         # An event that was begun turns out not to have been taken yet.
         ("controller-znode-delete-2", "no controller.log"),
+        # An ISR notification about a topic that is deleted.
+        ("topics-70705", "all"),
+        # A controller that is deposed hears of nothing that came behind that.
+        ("controller-70701", "all"),
+        # A broker's answer comes later than supposed; a request is not carried out to its end.
+        ("chaos-70702", "all"),
+        # A broker registers while the first failover goes on.
+        ("registrations-70703", "all"),
+        # A controller that ends does not answer all that it was asked for.
+        ("chaos-80101", "all"),
+        # A leader writes its ISR while a failover looks at it.
+        ("zookeeper-80105", "all"),
+        # A process of 2.7 beside others; the end of a topic's deletion shows by its writes.
+        ("registrations-70703", "level INFO, no request log"),
     ],
 )
 def test_fewer_logs_are_enough(kind: str, recording: str, folder_of: Get, tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
 """Two versions on real logs: what is found, and what is not."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
-from replay.diff.comparing import Comparison, compare
+from replay.diff.comparing import Comparison, Group, Instance, compare
+from replay.diff.grouping import Divergence, Root
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
 from replay.diff.reports import told
+from replay.diff.reports.as_json import as_json
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, RECORDED, ROOT, Edit, changed
 
@@ -78,6 +82,51 @@ def test_consequence_is_how_much_longer_it_is_offline(tmp_path: Path) -> None:
     assert told.supposed(found)
 
 
+def test_what_the_log_wrote_is_not_there_before_the_versions_own_write(tmp_path: Path) -> None:
+    log = INCIDENTS / "controlled-shutdown"
+    found = diff(tmp_path, (versions.LAST_AT_SHUTDOWN,), log)
+    # What both elect later is the same, though a partition of it has been led by another.
+    assert [told.title(one) for one in found.groups] == [
+        "controlled shutdown leader election: set decided otherwise (leader)"
+    ]
+    [said] = told.outcome(found.groups[0].first)
+    assert re.fullmatch(r"orders-0: led by 3 instead of 2 for 1\d\.\d s, then as before", said)
+
+
+def test_consequence_on_a_partition_that_only_requests_name(tmp_path: Path) -> None:
+    log = INCIDENTS / "reassignment-end"
+    found = diff(tmp_path, (versions.NEVER_STORED,), log)
+    [group] = found.groups
+    assert group.first.root.first.target == "/brokers/topics/moved"
+    assert group.partitions == [(str(log), "moved-0"), (str(log), "moved-1")]
+    assert "moved-0: its reassignment does not end with head" in group.first.consequences
+
+
+def test_requests_in_another_order_tell_their_partitions(tmp_path: Path) -> None:
+    log = INCIDENTS / "unclean-election"
+    found = diff(tmp_path, (versions.METADATA_FIRST,), log)
+    [group] = [one for one in found.groups if "by request" in told.title(one)]
+    assert told.title(group).endswith("leader_and_isr in another order")
+    assert group.partitions == [(str(log), "orders-3")]
+    assert told.outcome(group.first) == []
+
+
+def test_reassignment_that_never_ends_is_a_consequence(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.NEVER_COMPLETE,), INCIDENTS)
+    assert {one for group in found.groups for one in group.logs} == {
+        str(INCIDENTS / "reassignment-end")
+    }
+    said = [text for group in found.groups for one in group.instances for text in one.consequences]
+    assert "moved-0: its reassignment does not end with head" in said
+    assert "moved-1: its reassignment does not end with head" in said
+
+
+def test_partition_counts_once_in_a_log() -> None:
+    root = Root(Divergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",)))
+    instances = [Instance(log, root, []) for log in ("a", "a", "b")]
+    assert Group("12345678", (), instances).partitions == [("a", "t-0"), ("b", "t-0")]
+
+
 def test_request_that_is_not_sent_any_more_is_missing(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NO_WORD_TO_OTHERS,), versions.CRASH)
     [group] = found.groups
@@ -93,7 +142,12 @@ def test_changed_rule_is_found_beside_a_stock_controller(tmp_path: Path) -> None
     log = RECORDINGS / "broker-crash-2.tar.xz"
     found = diff(tmp_path, (versions.LAST_OF_ISR,), log)
     assert not found.errors
-    assert any("election" in told.title(one) for one in found.groups)
+    group = next(one for one in found.groups if "election" in told.title(one))
+    # There the stock controller's decision counts: nobody knows what this one would have led to.
+    assert "is not known" in told.outcome(group.first)[0]
+    assert any("beside a stock controller" in one for one in told.supposed(found))
+    [[first, *_], *_] = [one["instances"] for one in json.loads(as_json(found, []))["groups"]]
+    assert first["consequences"] is None
 
 
 def test_changed_rule_is_found_in_an_incident_under_a_stock_controller(tmp_path: Path) -> None:

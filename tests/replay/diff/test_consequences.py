@@ -43,6 +43,31 @@ def test_how_it_ends() -> None:
     ]
 
 
+def test_who_led_for_a_while() -> None:
+    base = folded(led(0), led(2 * S, 2), led(9 * S, 1))
+    assert consequences(base, folded(led(0), led(2 * S, 3), led(9 * S, 1))) == [
+        "t-0: led by 3 instead of 2 for 7.0 s, then as before"
+    ]
+    assert consequences(base, folded(led(0), led(4 * S, 3), led(9 * S, 1))) == [
+        "t-0: led by 1 instead of 2 for 2.0 s and by 3 instead of 2 for 5.0 s, then as before"
+    ]
+
+
+def test_who_led_before_it_ends_otherwise() -> None:
+    base, head = folded(led(0)), folded(led(0), led(2 * S, 3), led(6 * S, 2))
+    assert consequences(base, head) == [
+        "t-0: led by 3 instead of 1 for 4.0 s",
+        "t-0: ends with leader 2 instead of leader 1",
+    ]
+
+
+def test_nobody_leads_instead_while_it_is_offline_or_for_a_moment() -> None:
+    base = folded(led(0), led(2 * S, -1), led(3 * S, 2))
+    assert consequences(base, folded(led(0), led(2 * S, -1), led(3 * S + 40_000_000, 2))) == []
+    [offline] = consequences(base, folded(led(0), led(2 * S, -1), led(4 * S, 2)))
+    assert "longer" in offline
+
+
 def test_order_of_the_isr_is_none() -> None:
     assert consequences(folded(led(0, 1, (1, 2))), folded(led(0, 1, (2, 1)))) == []
 

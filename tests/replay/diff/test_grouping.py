@@ -1,6 +1,8 @@
 """Decisions compared by what they say, put together by the rule that differs."""
 
-from replay.diff.grouping import divergences, id_of, roots, signature
+from msgspec import structs
+
+from replay.diff.grouping import alike, divergences, id_of, roots, signature
 from tests.replay.diff.samples import decision, request
 
 
@@ -109,6 +111,39 @@ def test_first_cause_has_what_follows_on_its_partitions_and_in_its_event() -> No
     assert [one.kind for one in first.followers] == ["leader_and_isr"]
     assert first.partitions == ["t-0"]
     assert second.partitions == ["u-0"]
+
+
+def test_nothing_follows_on_a_partition_from_another_order() -> None:
+    told, early = request(1, ("t", 0, 1), seq=1), request(1, ("t", 0, 2), seq=1)
+    base = [told, early, decision({"leader": 1}, seq=5)]
+    head = [early, told, decision({"leader": 2}, seq=5)]
+    moved, changed = roots(divergences(base, head))
+    assert (moved.first.what, moved.partitions, moved.may_matter) == ("reordered", ["t-0"], False)
+    assert (changed.first.what, changed.may_matter) == ("changed", True)
+
+
+def test_partitions_of_an_answer_by_topic_id_are_left_out() -> None:
+    content = {"partitions": [{"topic": "", "partition": 3, "error": 0}]}
+    [found] = divergences([], [decision(content, kind="answer_alter_partition", target="7")])
+    assert found.partitions == ()
+
+
+def test_write_of_assignments_is_about_the_partitions_that_were_chosen_for() -> None:
+    content = {"data": {"partitions": {"0": [1], "1": [2]}}}
+    write = decision(content, target="/brokers/topics/t")
+    choices = [{"topic": name, "partition": 1, "chosen": 2} for name in ("t", "u")]
+    [found] = divergences([], [structs.replace(write, choices=choices)])
+    assert found.partitions == ("t-1",)
+
+
+def test_content_is_needed_of_all_but_what_is_alike() -> None:
+    same, again, late = decision(1), decision(2), decision(3, time_ns=0)
+    first, second = decision(4, channel="broker 1"), decision(5, channel="broker 1")
+    base = [same, again, late, first, second]
+    head = [same, again, again, decision(3, time_ns=5_000_000_000), second, first]
+    assert same.key in alike(base, head)
+    assert not alike(base, head) & {again.key, late.key}
+    assert len(alike(base, head) & {first.key, second.key}) == 1
 
 
 def test_one_group_for_the_same_rule_and_parts_whatever_the_partition() -> None:

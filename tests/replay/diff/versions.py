@@ -44,6 +44,47 @@ LAST_OF_ISR: Final = Edit(
 )
 """An election takes the last replica that fits instead of the first."""
 
+_SHUTDOWN: Final = """    for replica in replicas:
+        if not is_online_or_shutting_down(replica):"""
+LAST_AT_SHUTDOWN: Final = Edit(
+    "controller/core/election.py",
+    _SHUTDOWN,
+    _SHUTDOWN.replace("in replicas:", "in replicas[::-1]:"),
+)
+"""The same where a broker shuts down in order."""
+
+_CAUGHT_UP: Final = "    if partition in controller.context.reassigning and await is_complete"
+NEVER_COMPLETE: Final = Edit(
+    "controller/core/procedures/reassignment.py",
+    _CAUGHT_UP,
+    _CAUGHT_UP.replace("if partition in", "if not partition and partition in"),
+)
+"""A reassignment does not end by its replicas catching up."""
+
+_REMOVED: Final = "    await _remove_replicas(controller, partition, before.removing)\n"
+NEVER_STORED: Final = Edit(
+    "controller/core/procedures/reassignment.py",
+    _REMOVED,
+    f"""{_REMOVED}    if before.adding:
+        partition.assignment = before
+        return
+""",
+)
+"""A reassignment ends but for its record: no partition's state is written otherwise."""
+
+METADATA_FIRST: Final = Edit(
+    "controller/core/batch.py",
+    "        for broker in sorted(self._leader_and_isr):\n"
+    "            if broker in self._context.brokers:\n"
+    "                yield self._leader_and_isr_request(broker)\n"
+    "        yield from self._update_metadata_requests()\n",
+    "        yield from self._update_metadata_requests()\n"
+    "        for broker in sorted(self._leader_and_isr):\n"
+    "            if broker in self._context.brokers:\n"
+    "                yield self._leader_and_isr_request(broker)\n",
+)
+"""UpdateMetadata goes out before LeaderAndIsr."""
+
 NEVER_UNCLEAN: Final = Edit(
     "controller/core/election.py", "    if allow_unclean:\n", "    if not replicas:\n"
 )

@@ -258,3 +258,13 @@ def test_kinds_are_counted_apart() -> None:
     assert result.by_kind[LEADER_AND_ISR].agreed == 1
     assert result.by_kind[STOP_REPLICA].extra == 1
     assert result.by_kind[UPDATE_METADATA].missing == 1
+
+
+def test_only_what_comes_behind_a_request_that_no_log_has_is_unjudged() -> None:
+    """An AlterPartition that changes nothing is answered with UpdateMetadata, too."""
+    kafka = [known(5), known(9)]
+    found = compare_term([], [*map(in_log, kafka)], None, calls_known_until=8)
+    assert [one.told.seq for one in found.differences] == [5]
+    assert (found.total.missing, found.total.unjudged) == (1, 1)
+    led_too = compare_term([], [in_log(led(9))], None, calls_known_until=8)
+    assert led_too.total.missing == 1

@@ -1,4 +1,4 @@
-"""Answers about reassignments, out of a log of the daemon, against what was done."""
+"""Answers about reassignments, out of a log of the daemon."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from replay.errors import ReplayError
 from tests.core.cluster import Cluster
+from tests.core.interrupting import cancel_all, remove_cancel
 from tests.core.reassigning import ask as ask_for
 from tests.core.reassigning import (
     cancel,
@@ -13,6 +14,7 @@ from tests.core.reassigning import (
     put_request,
     reassign,
 )
+from tests.core.test_rollback_waiting import only_the_target_in_sync
 from tests.replay.why.asked import first, plain, why
 
 T0 = {"topic": "t", "partition": 0}
@@ -52,6 +54,19 @@ def test_reassignment_that_was_cancelled(cluster: Cluster, tmp_path: Path) -> No
         "t-0 is not being reassigned: its move to 4,2 was rolled back at event N: somebody asked "
         "to cancel it (AlterPartitionReassignments, event N)."
     )
+
+
+def test_rollback_that_waits(tmp_path: Path) -> None:
+    """Not the targets that are not in sync: a dead broker 4 could come back, and nothing ended."""
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        "The reassignment of t-0 to 3,4 is cancelled, and waits since event N to go back to 1,2: "
+        "none of its original replicas [1, 2] is live and in sync: its rollback waits until one "
+        "is, its leader stays."
+    )
+    remove_cancel(cluster)
+    assert "broker 4 blocks it" in first(cluster, tmp_path, **T0, is_reassignment=True)
 
 
 def test_reassignment_that_ended(cluster: Cluster, tmp_path: Path) -> None:

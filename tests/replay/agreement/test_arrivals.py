@@ -1,0 +1,49 @@
+"""Which events are there, and in which order they are taken where lines tell of some."""
+
+from controller.core.commands import CommandId
+from controller.core.configuration import Configuration
+from controller.core.events import BrokerAnswered
+from controller.core.triggers import (
+    BrokerChange,
+    ControllerChange,
+    LeaderAndIsrResponseReceived,
+    Trigger,
+    ZkPartitionReassignment,
+)
+from controller.core.turns import Turns
+from replay.agreement.arrivals import Arrivals
+from replay.agreement.held_fold import HeldFold
+from replay.agreement.index import Index, LoggedOpening
+from replay.agreement.marks import Opening
+from tests.replay.agreement.view import Tree
+
+REASSIGNMENT = ZkPartitionReassignment(created=True)
+ANSWER = LeaderAndIsrResponseReceived(BrokerAnswered(CommandId(1, 1), 2, 5, 0, []), [("t", 0)])
+LINE = BrokerChange()
+
+
+def before(line: Trigger, *came: Trigger, is_deposed: bool) -> list[Trigger]:
+    """What is taken before the event that a line is about, of what came before it."""
+    index = Index(iter(()), "", Tree().view)
+    index.has_debug.add(1)
+    index.openings[1].append(LoggedOpening(1, 1000, Opening("BrokerChange", "")))
+    fold = HeldFold(Configuration(broker_id=1, rules="kafka"), Turns())
+    arrivals = Arrivals(1, fold.controller, index)
+    for one in (*came, line):
+        arrivals.add(one, 1000)
+    return arrivals.unlogged_before(line, is_deposed=is_deposed)
+
+
+def test_what_leaves_no_line_is_taken_before_the_line_of_what_came_later() -> None:
+    assert before(LINE, REASSIGNMENT, ANSWER, is_deposed=False) == [REASSIGNMENT, ANSWER]
+
+
+def test_who_is_deposed_hears_only_what_comes_by_no_watch() -> None:
+    """Watches come in the order of zxids, and the one of /controller was not heard yet."""
+    came = (REASSIGNMENT, ControllerChange(), ZkPartitionReassignment(created=False), ANSWER)
+    assert before(LINE, *came, is_deposed=True) == [REASSIGNMENT, ANSWER]
+
+
+def test_who_is_not_deposed_hears_of_what_came_behind_its_election() -> None:
+    came = (ControllerChange(), REASSIGNMENT)
+    assert before(LINE, *came, is_deposed=False) == [REASSIGNMENT]
