@@ -1,4 +1,4 @@
-"""The recordings in tests/recordings, imported."""
+"""A simulated cluster, and the recordings in tests/recordings, imported."""
 
 import tarfile
 from collections.abc import Callable
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from replay.imports.importing import Selection, import_source
+from tests.core.cluster import Cluster
+from tests.core.reassigning import cluster_of
 
 _RECORDINGS = Path("tests/recordings").absolute()
 
@@ -25,3 +27,9 @@ def log_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return log
 
     return make
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """t-0 on brokers 1, 2 and 3, led by 1."""
+    return cluster_of(3, 1, 2, 3)
