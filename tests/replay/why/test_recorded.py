@@ -14,7 +14,6 @@ from tests.core.cluster import Cluster
 from tests.core.deleting import mark
 from tests.core.electing import elect
 from tests.core.endpoint import controlled_shutdown, next_request
-from tests.core.interrupting import cancel_all, remove_cancel
 from tests.core.reassigning import (
     ask_for_isr,
     cancel,
@@ -24,7 +23,6 @@ from tests.core.reassigning import (
     put_request,
     reassign,
 )
-from tests.core.test_rollback_waiting import only_the_target_in_sync
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, first, plain, why
 
@@ -280,19 +278,6 @@ def test_reassignment_that_was_cancelled(cluster: Cluster, tmp_path: Path) -> No
         "t-0 is not being reassigned: its move to 4,2 was rolled back at event N: somebody asked "
         "to cancel it (AlterPartitionReassignments, event N)."
     )
-
-
-def test_rollback_that_waits(tmp_path: Path) -> None:
-    """Not the targets that are not in sync: a dead broker 4 could come back, and nothing ended."""
-    cluster = only_the_target_in_sync()
-    cancel_all(cluster)
-    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
-        "The reassignment of t-0 to 3,4 is cancelled, and waits since event N to go back to 1,2: "
-        "none of its original replicas [1, 2] is live and in sync: its rollback waits until one "
-        "is, its leader stays."
-    )
-    remove_cancel(cluster)
-    assert "broker 4 blocks it" in first(cluster, tmp_path, **T0, is_reassignment=True)
 
 
 def test_reassignment_that_ended(cluster: Cluster, tmp_path: Path) -> None:
