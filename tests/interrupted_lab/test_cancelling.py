@@ -36,6 +36,12 @@ async def half_way(moving: Moving, topic: str) -> None:
     assert all(moving.bytes_on(one, topic) < RECORDS * 50_000 / 2 for one in (4, 5, 6))
 
 
+async def execute(moving: Moving, topic: str, target: list[int]) -> None:
+    """Start it at a throttle under which it takes some 40 s."""
+    given = {(topic, 0): target}
+    await moving.reassign("--execute", "--throttle", str(COMPARED_BYTES_A_SECOND), given=given)
+
+
 async def test_a_throttled_reassignment_is_cancelled_half_way(
     moving: Moving, record_property: Record
 ) -> None:
@@ -103,12 +109,6 @@ async def test_reversing_by_a_second_reassignment_takes_much_longer(
     record_property("seconds", seconds)
     assert seconds["cancelled"] * MUCH_FASTER < seconds["reversed"]
     assert await daemon.stop() == 0
-
-
-async def execute(moving: Moving, topic: str, target: list[int]) -> None:
-    """Start it at a throttle under which it takes some 40 s."""
-    given = {(topic, 0): target}
-    await moving.reassign("--execute", "--throttle", str(COMPARED_BYTES_A_SECOND), given=given)
 
 
 async def test_with_the_leader_moved_a_target_and_an_original_dead(moving: Moving) -> None:

@@ -3,7 +3,7 @@
 Kafka's own way without it is in reassignment_requests.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from controller.core import znodes
@@ -97,10 +97,10 @@ async def _replace_unreadable(
     return LegacyZnode(under_way, version + 1) if under_way and error == OK else LegacyZnode({})
 
 
-def entries_under_way(controller: Controller) -> Entries:
-    """The entries of what is reassigned by this route."""
+def entries_under_way(controller: Controller, besides: Collection[Name] = ()) -> Entries:
+    """The entries of what is reassigned by this route, but for those named."""
     records = controller.context.reassignments
-    of_route = [one for one, record in records.items() if record.legacy]
+    of_route = [one for one, record in records.items() if record.legacy and one.key not in besides]
     return {
         one.key: Entry(records[one].replicas, records[one].original_replicas)
         for one in controller.turns.partitions(of_route)
@@ -169,8 +169,7 @@ async def process_legacy(controller: Controller) -> None:
 def _missing(controller: Controller, entries: Entries) -> Entries:
     """What is under way by this route and has no entry, as long as all fits into the znode: the
     records are enough to go on with."""
-    under_way = entries_under_way(controller)
-    missing = {name: one for name, one in under_way.items() if name not in entries}
+    missing = entries_under_way(controller, entries)
     is_too_much = missing and len(fitting(entries | missing)) > DATA_BYTES_MAX
     return {} if is_too_much else missing
 

@@ -107,6 +107,18 @@ async def test_what_is_rolled_back_is_what_is_on_its_way(data: bytes) -> None:
     assert record(stage.world, U0) == Reassignment((3, 4), 2, False, (1, 2))
 
 
+async def test_what_was_deleted_with_its_entry_is_on_its_way_all_the_same() -> None:
+    stage = on_the_way()
+    stage.world.remove_quietly("/admin/reassignments")
+    stage.world.remove(znodes.REASSIGN_PARTITIONS)
+    await list_reassignments(stage.cluster, stage.report())
+    assert "(/admin/reassign_partitions)" in stage.said
+    assert "(/admin/reassignments)" in stage.said
+    assert not stage.warnings
+    await cancel_all(stage.cluster, stage.report(), dry_run=False)
+    assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+
+
 async def test_the_list_has_the_route_and_says_what_the_record_says() -> None:
     stage = on_the_way()
     change(stage, OTHER, T0)
