@@ -30,6 +30,7 @@ from replay.agreement.held_fold import HeldFold
 from replay.agreement.index import Index
 from replay.agreement.logged_turns import LoggedTurns
 from replay.agreement.znode_view import READS, Overlay, Read, Watches, ZnodeView
+from replay.world.tree import Znode
 
 _NO_TOPIC_ID: Final = bytes(16)
 _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
@@ -50,6 +51,7 @@ class FoldBeside:
         self, session: int, configuration: Configuration, view: ZnodeView, index: Index
     ) -> None:
         self._session = session
+        self._broker = configuration.broker_id
         self._view = view
         self._index = index
         self._fold = HeldFold(configuration, LoggedTurns(self._next_writes))
@@ -135,7 +137,8 @@ class FoldBeside:
             listed = self.listed[1]
         if isinstance(command, ReadZnodes):
             self._note_lacking(command)
-        outcome = self._view.answer(issued, command, self.overlay, listed)
+        overlay = {**self.overlay, **self._as_told(command)}
+        outcome = self._view.answer(issued, command, overlay, listed)
         self.watches.arm(command, self._view)
         self._take(self._fold.tell(outcome, self.now_ms))
 
@@ -194,6 +197,16 @@ class FoldBeside:
             elif isinstance(command, DrawTopicIds):
                 drawn = TopicIdsDrawn(one.id, self._drawn(command.count))
                 self._take(self._fold.tell(drawn, self.now_ms))
+
+    def _as_told(self, command: Read) -> Overlay:
+        """States that were older when they were read, as lines tell."""
+        older: dict[str, Znode | None] = {}
+        for path in command.paths if isinstance(command, ReadZnodes) else ():
+            now = self._view.find(path) if znodes.state_of(path) is not None else None
+            told = self._index.states_read.version(self._broker, self.epoch, path, self.seq)
+            if now is not None and told is not None and told < now.version:
+                older[path] = self._view.find_earlier(path, told) or now
+        return older
 
     def _note_lacking(self, command: ReadZnodes) -> None:
         """Topics that are read and have no id, in the order in which ids are drawn for them."""

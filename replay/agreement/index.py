@@ -21,6 +21,7 @@ from replay.agreement.asked_requests import asked_request
 from replay.agreement.hash_order import in_table_order
 from replay.agreement.marks import IS_DEBUG, Opening, opening
 from replay.agreement.protocol_evidence import ProtocolEvidence
+from replay.agreement.states_read import StatesRead
 from replay.agreement.znode_view import ZnodeView
 from replay.world_log.events import (
     ControllerLogged,
@@ -112,6 +113,7 @@ class Index:
         """What the import told of the source."""
         self._topic_ids: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self._evidence = ProtocolEvidence()
+        self.states_read = StatesRead()
         self._epochs: dict[int, list[int]] = defaultdict(list)
         self._consumed: set[int] = set()
         self._turns: dict[int, list[tuple[int, tuple[str, int]]]] = defaultdict(list)
@@ -405,6 +407,7 @@ class Index:
                     self.openings[broker].append(LoggedOpening(record.seq, time_ms, found))
             case StateChangeLogged(broker=broker, epoch=epoch, what=what):
                 self.state_changes_of.add((broker, epoch))
+                self.states_read.take(record.seq, event)
                 if what == "response":
                     self.answers_of.add((broker, epoch))
             case RequestServed(broker=broker, api=api, version=version):

@@ -3,12 +3,14 @@
 Paths are Kafka's here, without the chroot that the log has.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from controller.core.commands import Issued, ReadChildren, ReadStats, ReadZnodes, SyncZnodes
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
+from controller.core.znodes import state_of
 from replay.imports.terms import find
 from replay.world.paths import name_of, parent_of
 from replay.world.tree import Tree, Znode
@@ -30,6 +32,8 @@ READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes)
 Change = tuple[str, str]
 """A path and what became of it: "created", "deleted", "data" or, of a parent, "children"."""
 
+_EARLIER_MAX: Final = 4
+
 Overlay = Mapping[str, Znode | None]
 """Znodes that were otherwise when they were read; None: not there."""
 
@@ -40,10 +44,15 @@ class ZnodeView:
     def __init__(self, tree: Tree, chroot: str) -> None:
         self._tree = tree
         self._chroot = chroot
+        self._earlier: dict[str, deque[Znode]] = defaultdict(lambda: deque(maxlen=_EARLIER_MAX))
 
     def find(self, path: str) -> Znode | None:
         """A znode, None if there is none."""
         return find(self._tree, self._chroot + path)
+
+    def find_earlier(self, path: str, version: int) -> Znode | None:
+        """What a partition's state was at a version; None where that is too long ago."""
+        return next((one for one in self._earlier.get(path, ()) if one.version == version), None)
 
     def children(self, path: str) -> tuple[str, ...]:
         """The names below a znode, sorted; none if it is not there."""
@@ -116,6 +125,9 @@ class ZnodeView:
         known = self.in_kafka(path)
         if known is None:
             return []
+        before = self.find(known) if state_of(known) is not None else None
+        if before is not None:
+            self._earlier[known].append(before)
         of_parent = [] if what == "data" else [(parent_of(known), "children")]
         return [(known, what), *of_parent]
 

@@ -80,6 +80,8 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         ("chaos-80101", "all"),
         # A leader writes its ISR while a failover looks at it.
         ("zookeeper-80105", "all"),
+        # A leader writes its ISR between two reads of a failover.
+        ("restarts-80110", "all"),
         # A process of 2.7 beside others; the end of a topic's deletion shows by its writes.
         ("registrations-70703", "level INFO, no request log"),
     ],
