@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA
+from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, reassignment_path
 from tests.daemon.scene import timed
 from tests.interrupted_lab.moving import NOBODY, Moving
 
@@ -120,5 +120,34 @@ async def test_the_three_cases_with_nobody_in_control(moving: Moving) -> None:
     assert (await moving.replicas("case-3"))[1]
     await moving.reassign("--request", given={("case-3", 0): [3, 4]})
     await moving.until_assigned("case-3", [3, 4])
+    await moving.until_nothing_is_left()
+    assert await daemon.stop() == 0
+
+
+async def test_what_is_changed_by_hand_meanwhile_is_put_right(moving: Moving) -> None:
+    daemon = await moving.controlling()
+    for topic in ("entry", "asked-by-hand", "more"):
+        await moving.create_topic(topic, {0: [1, 2]})
+    await moving.submit({("entry", 0): [3, NOBODY]})
+    await moving.request({"asked-by-hand": {0: [3, NOBODY]}})
+    await moving.until_adding("entry")
+    await moving.until_adding("asked-by-hand")
+    path = reassignment_path("asked-by-hand", 0)
+    before = await moving.view.content(path)
+    await moving.view.overwrite(path, "garbage")
+    await moving.view.delete(reassignment_path("entry", 0))
+    assert await moving.view.exists(znodes.REASSIGN_PARTITIONS)
+    await moving.view.delete(znodes.REASSIGN_PARTITIONS)
+    await moving.until_told(daemon, "entries_mended")
+    await moving.until_told(daemon, "record_mended")
+    assert await moving.view.content(path) == before
+    await moving.view.overwrite(path, "{}")
+    await moving.reassign("--request", given={("more", 0): [3, 4]})
+    assert await moving.view.content(path) == before
+    await moving.until_assigned("more", [3, 4])
+    await moving.reassign("--cancel")
+    await moving.until_assigned("entry", [1, 2])
+    await moving.reassign("--remove-cancel")
+    await moving.reassign("--request", given={("asked-by-hand", 0): [1, 2]})
     await moving.until_nothing_is_left()
     assert await daemon.stop() == 0
