@@ -1,27 +1,24 @@
 """`refold agree`: whether a stock cluster's controller decided as the fold does."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from controller.cli.import_source import selection_of
+from controller.cli.import_source import UTC, Chroot, From, To, Zone, selection_of
 from controller.cli.output import OutputFault
+from controller.cli.progress import progress
 from eventstore.errors import LogError
 from eventstore.folders import segments_in
-from replay.agreement.comparison import Advance, Rules, agree, imported
+from replay.agreement.comparison import Rules, agree, imported
 from replay.agreement.results import AgreementResult, Divergence, Side, kinds_in_order
 from replay.errors import ReplayError
 
 _AGREES, _DIVERGES, _UNUSABLE = 0, 1, 2
 _SHOWN: Final = 50
-_STEP: Final = 1000
-_UTC: Final = "UTC"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -47,17 +44,10 @@ def agree_command(
             " unclean.leader.election.enable=true. May be given several times.",
         ),
     ] = None,
-    chroot: Annotated[
-        str | None, typer.Option(help="Of the Kafka cluster, if the ZooKeeper has several.")
-    ] = None,
-    first: Annotated[
-        str | None,
-        typer.Option("--from", help="Time as 2026-11-21T03:59:01Z, or ms since 1970."),
-    ] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Time, as --from.")] = None,
-    zone: Annotated[
-        str, typer.Option(help="The time zone of the brokers' logs, as Europe/Paris.")
-    ] = _UTC,
+    chroot: Chroot = None,
+    first: From = None,
+    last: To = None,
+    zone: Zone = UTC,
 ) -> None:
     """Derive the decisions of a stock cluster's controllers from what ZooKeeper and the brokers
     kept, and compare them with what was decided.
@@ -68,13 +58,13 @@ def agree_command(
     selection = selection_of(chroot, first, last, zone)
     settings = dict(map(_setting, broker_config or ()))
     is_log = source.is_dir() and bool(segments_in(source))
-    if is_log and (chroot or first or last or zone != _UTC):
+    if is_log and (chroot or first or last or zone != UTC):
         raise typer.BadParameter(
             f"{source} is a log: what of a source is imported was chosen when it was made",
             param_hint="--chroot, --from, --to, --zone",
         )
     try:
-        with _progress() as advance:
+        with progress() as advance:
             opened = nullcontext(source) if is_log else imported(source, selection, advance)
             with opened as log:
                 result = agree(log, rules, settings, advance)
@@ -95,22 +85,6 @@ def _setting(text: str) -> tuple[str, str]:
     if not is_pair or not key:
         raise typer.BadParameter(f"{text} is not KEY=VALUE", param_hint="--broker-config")
     return key.strip(), value.strip()
-
-
-@contextmanager
-def _progress() -> Iterator[Advance]:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task: TaskID = progress.add_task("opening", total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            if done % _STEP == 0 or done == total:
-                progress.update(task, description=what, completed=done, total=total)
-
-        yield tell
 
 
 def _print(result: AgreementResult) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Annotated, Final
 
-import msgspec
 import typer
 
 from controller.cli.listing import (
@@ -91,17 +90,13 @@ def decisions(
         is_step = one.kind in _STEPS and not every and one.kind not in wanted.kinds
         return not is_step and (rule is None or rule.lower() in one.rule.lower())
 
-    show("decisions", log, wanted, _source, _as_json if as_json else _lines, fits)
+    show("decisions", log, wanted, _source, _lines, as_json=as_json, fits=fits)
 
 
 def _source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[Decision]:
     if isinstance(log, RecordedLog):
         return (one for _, decided in recorded.listed(log, first, last, advance) for one in decided)
     return observed.decisions(log, first, last, advance)
-
-
-def _as_json(one: Decision) -> str:
-    return msgspec.json.encode(one).decode()
 
 
 def _lines(one: Decision) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn
 
 from controller.cli.output import OutputFault
+from controller.cli.progress import bar
 from eventstore.errors import LogError
 from replay.diff.accepted import accept, read_accepted
 from replay.diff.comparing import Comparison, Group, Tell, compare
@@ -159,12 +159,8 @@ def _write(report: str, out: Path | None) -> None:
 
 @contextmanager
 def _progress(logs: int) -> Iterator[Tell]:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(f"{logs} logs", total=None)
+    columns = (TextColumn("{task.description}"), BarColumn())
+    with bar(*columns, what=f"{logs} logs") as show:
         done_by: dict[tuple[str, str], int] = {}
         totals: dict[tuple[str, str], int] = {}
 
@@ -172,11 +168,7 @@ def _progress(logs: int) -> Iterator[Tell]:
             if done % _STEP == 0:
                 done_by[log, side], totals[log, side] = done, total
                 started = len({name for name, _ in totals})
-                progress.update(
-                    task,
-                    description=f"log {started} of {logs}: {log}",
-                    completed=sum(done_by.values()),
-                    total=sum(totals.values()),
-                )
+                now = f"log {started} of {logs}: {log}"
+                show(now, sum(done_by.values()), sum(totals.values()))
 
         yield tell

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-import msgspec
 import typer
 
 from controller.cli.listing import (
@@ -58,17 +57,13 @@ def events(
         term=term,
         limit=limit,
     )
-    show("events", log, wanted, _source, _as_json if as_json else _line)
+    show("events", log, wanted, _source, _line, as_json=as_json)
 
 
 def _source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:
     if isinstance(log, RecordedLog):
         return (event for event, _ in recorded.listed(log, first, last, advance))
     return observed.events(log, first, last, advance)
-
-
-def _as_json(one: ListedEvent) -> str:
-    return msgspec.json.encode(one).decode()
 
 
 def _line(one: ListedEvent) -> str:

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from controller.cli.output import OutputFault
+from controller.cli.progress import bar
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
@@ -130,23 +131,13 @@ def fleet_errors(command: str) -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns,
-        TextColumn("tasks"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as shown:
-        task = shown.add_task("", total=None)
+    with bar(*columns, TextColumn("tasks"), what="") as show:
 
         def tell(what: str, done: int, total: int) -> None:
-            shown.update(task, description=what, completed=done, total=total or None)
+            show(what, done, total or None)
 
         yield tell
 

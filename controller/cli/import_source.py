@@ -1,7 +1,6 @@
 """`refold import`: a log of what a stock cluster's ZooKeeper and brokers left behind."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Annotated, Final
@@ -9,20 +8,30 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn
 
 from controller.cli.output import OutputFault
+from controller.cli.progress import bar
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.imports.counting import ImportResult
 from replay.imports.importing import Selection, import_source
 from replay.times import iso_time
-from replay.zookeeper_log.source import Progress as OnProgress
 
 _UNUSABLE: Final = 2
 _NS: Final = 1_000_000
 _MS_MAX: Final = 2**62
+
+UTC: Final = "UTC"
+Chroot = Annotated[
+    str | None, typer.Option(help="Of the Kafka cluster, if the ZooKeeper has several.")
+]
+From = Annotated[
+    str | None,
+    typer.Option("--from", help="Time as 2026-11-21T03:59:01Z, or ms since 1970."),
+]
+To = Annotated[str | None, typer.Option("--to", help="Time, as --from.")]
+Zone = Annotated[str, typer.Option(help="The time zone of the brokers' logs, as Europe/Paris.")]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -37,17 +46,10 @@ def import_command(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="LOG", help="The folder of the new log.")],
-    chroot: Annotated[
-        str | None, typer.Option(help="Of the Kafka cluster, if the ZooKeeper has several.")
-    ] = None,
-    first: Annotated[
-        str | None,
-        typer.Option("--from", help="Time as 2026-11-21T03:59:01Z, or ms since 1970."),
-    ] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Time, as --from.")] = None,
-    zone: Annotated[
-        str, typer.Option(help="The time zone of the brokers' logs, as Europe/Paris.")
-    ] = "UTC",
+    chroot: Chroot = None,
+    first: From = None,
+    last: To = None,
+    zone: Zone = UTC,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Make a world-backed log of SOURCE, for refold agree and what else reads logs.
@@ -59,8 +61,8 @@ def import_command(
     """
     selection = selection_of(chroot, first, last, zone)
     try:
-        with _progress() as on_progress:
-            result = import_source(source, out, selection, on_progress)
+        with bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as tell:
+            result = import_source(source, out, selection, tell)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold import: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
@@ -69,25 +71,6 @@ def import_command(
             typer.echo(msgspec.json.encode(result).decode())
         else:
             _print(result, source)
-
-
-@contextmanager
-def _progress() -> Iterator[OnProgress]:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(
-        *columns,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        task = progress.add_task("opening", total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            progress.update(task, description=what, completed=done, total=total)
-
-        yield tell
 
 
 def _print(result: ImportResult, source: Path) -> None:

@@ -109,9 +109,12 @@ def show(
     wanted: Wanted,
     source: Source[Item],
     line: Callable[[Item], str],
+    *,
+    as_json: bool,
     fits: Callable[[Item], bool] = lambda _: True,
 ) -> None:
     """Write what is wanted of a log, a line each; an exit code in the place of a traceback."""
+    text = _in_json if as_json else line
     try:
         with open_log(log) as opened:
             with progress() as advance:
@@ -123,9 +126,13 @@ def show(
                 typer.echo(f"refold {command}: {log}: nothing matches", err=True)
                 return
             for one in islice(chain([first], fitting), wanted.limit):
-                sys.stdout.write(f"{line(one)}\n")
+                sys.stdout.write(f"{text(one)}\n")
     except (LogError, ReplayError) as error:
         typer.echo(f"refold {command}: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
     except KeyboardInterrupt:
         raise typer.Exit() from None
+
+
+def _in_json(one: Listed) -> str:
+    return msgspec.json.encode(one).decode()

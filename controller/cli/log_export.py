@@ -10,10 +10,10 @@ from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from controller.cli.log_folder import local_log, log_errors
+from controller.cli.progress import bar
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
 
@@ -134,23 +134,15 @@ def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
 @contextmanager
 def _progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal; called with numbers of events, it counts the calls."""
-    console = Console(stderr=True)
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("events"))
-    with Progress(
-        *columns,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        task = progress.add_task(what, total=total)
+    with bar(*columns, what=what, total=total) as show:
         done = 0
 
         def advance(seq: int) -> None:
             nonlocal done
             done += 1
             if done % _STEP == 0:
-                progress.update(task, completed=done)
+                show(what, done, total)
 
         yield advance
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn
 
 from controller.cli.output import OutputFault
+from controller.cli.progress import bar
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
@@ -49,20 +49,12 @@ def replay(
 
 
 def _verify_with_progress(reader: LogReader) -> Verification:
-    console = Console(stderr=True)
     columns = (TextColumn("folding"), BarColumn(), TextColumn("{task.completed} events"))
-    with Progress(
-        *columns,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        task = progress.add_task("folding", total=reader.last_seq)
+    with bar(*columns, total=reader.last_seq) as tell:
 
         def advance(events: int) -> None:
             if events % _STEP == 0:
-                progress.update(task, completed=events)
+                tell("folding", events, reader.last_seq)
 
         return verify_decisions(reader, advance)
 
