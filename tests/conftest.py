@@ -1,12 +1,19 @@
-"""Real servers for tests marked `lab`."""
+"""Real servers for tests marked `lab`; what holds for all property tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+import hypothesis
 import pytest
 
 from tools.lab import Lab, ZooKeeperServer
+
+# A busy machine makes a test slow, not wrong.
+hypothesis.settings.register_profile(
+    "refold", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("refold")
 
 
 @pytest.fixture(scope="module")

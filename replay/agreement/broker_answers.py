@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from replay.agreement.asked_requests import topic_id_bytes
+from replay.world_log.asked_requests import topic_id_bytes
 from replay.world_log.events import RequestServed, StateChangeLogged
 
 _LINE: Final = re.compile(

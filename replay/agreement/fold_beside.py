@@ -202,8 +202,8 @@ class FoldBeside:
         """States that were older when they were read, as lines tell."""
         older: dict[str, Znode | None] = {}
         for path in command.paths if isinstance(command, ReadZnodes) else ():
-            now = self._view.find(path) if znodes.state_of(path) is not None else None
             told = self._index.states_read.version(self._broker, self.epoch, path, self.seq)
+            now = None if told is None else self._view.find(path)
             if now is not None and told is not None and told < now.version:
                 older[path] = self._view.find_earlier(path, told) or now
         return older

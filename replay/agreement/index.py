@@ -7,6 +7,7 @@ id behind the moment when it was drawn. Both are looked up here by their time.
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import takewhile
 from typing import Final
 
@@ -17,12 +18,12 @@ from controller.core.errors import ZnodeError
 from controller.core.events import ApiRequest
 from controller.core.values import Assignment
 from eventstore.records import EventRecord
-from replay.agreement.asked_requests import asked_request
 from replay.agreement.hash_order import in_table_order
 from replay.agreement.marks import IS_DEBUG, Opening, opening
 from replay.agreement.protocol_evidence import ProtocolEvidence
 from replay.agreement.states_read import StatesRead
 from replay.agreement.znode_view import ZnodeView
+from replay.world_log.asked_requests import UnreadableRequestError, asked_request
 from replay.world_log.events import (
     ControllerLogged,
     ImportEnded,
@@ -414,16 +415,21 @@ class Index:
                 self.request_logs_of.add(broker)
                 if api == "LEADER_AND_ISR":
                     self._evidence.take_leader_and_isr(event.request, version)
-                request = asked_request(event, record.seq)
-                if request is not None:
-                    self.asked[broker].append(Asked(event.received_ms, record.seq, request))
-                    self._answered[record.seq] = (record.wall_ns // _NS, event.received_ms)
+                with suppress(UnreadableRequestError):
+                    self._take_request(record, event)
             case TransactionsMissing(after=after, before=before):
                 self.notes.append(str(Gap(after, before)))
             case ImportEnded(damages=damages, notes=notes):
                 self.notes += [*map(str, damages), *notes]
             case _:
                 pass
+
+    def _take_request(self, record: EventRecord, served: RequestServed) -> None:
+        request = asked_request(served, record.seq)
+        if request is not None:
+            asked = Asked(served.received_ms, record.seq, request)
+            self.asked[served.broker].append(asked)
+            self._answered[record.seq] = (record.wall_ns // _NS, served.received_ms)
 
 
 def _operations(transaction: Transaction) -> Iterator[Operation]:

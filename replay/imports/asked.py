@@ -9,10 +9,16 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
-from controller.core.events import ProposedState, ReassignmentTarget
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReceived,
+    ProposedState,
+    ReassignmentTarget,
+)
+from replay.world_log.asked_requests import UnreadableRequestError, asked_request
 from replay.world_log.events import STARTED, ControllerLogged, LoggedEvent, RequestServed
 
 _ELECTED: Final = re.compile(r"elected as the controller\. Epoch incremented to (\d+)")
@@ -24,51 +30,8 @@ LOGS: Final = ("control-requests.log", "kafka-request.log", "controller.log")
 """The kinds of brokers' logs that tell of requests, and of the starts of brokers."""
 
 _IsrKey = tuple[int, ProposedState]
-"""The broker that was asked, and a state whose topic is as the request names it: name or id."""
+"""The broker that was asked, and a state whose topic is named, or has its id in hex."""
 _TargetKey = tuple[int, ReassignmentTarget]
-
-
-class _WithEpoch(Struct):
-    brokerId: int
-
-
-class _Partition(Struct):
-    partitionIndex: int
-    leaderEpoch: int
-    partitionEpoch: int | None = None
-    currentIsrVersion: int = -1
-    newIsr: list[int] = []
-    newIsrWithEpochs: list[_WithEpoch] = []
-    leaderRecoveryState: int = 0
-
-
-class _Topic(Struct):
-    partitions: list[_Partition]
-    topicId: str = ""
-    topicName: str = ""
-    name: str = ""
-
-
-class _AlterPartition(Struct):
-    topics: list[_Topic]
-
-
-class _Target(Struct):
-    partitionIndex: int
-    replicas: tuple[int, ...] | None = None
-
-
-class _TargetTopic(Struct):
-    name: str
-    partitions: list[_Target]
-
-
-class _Reassignments(Struct):
-    topics: list[_TargetTopic]
-
-
-_alter_decoder: Final = msgspec.json.Decoder(_AlterPartition)
-_reassign_decoder: Final = msgspec.json.Decoder(_Reassignments)
 
 
 class Asked:
@@ -127,36 +90,21 @@ class Asked:
 
     def _add(self, time_ms: int, served: RequestServed) -> None:
         try:
-            if served.api in ("ALTER_PARTITION", "ALTER_ISR"):
-                self._add_isrs(served.broker, _alter_decoder.decode(served.request))
-            elif served.api == "ALLOCATE_PRODUCER_IDS":
-                self.allocates_producer_ids = True
-            elif served.api == "ALTER_PARTITION_REASSIGNMENTS":
-                when = (served.received_ms, time_ms)
-                self._add_targets(served.broker, when, _reassign_decoder.decode(served.request))
-        except msgspec.DecodeError:
+            request = asked_request(served, 0)
+        except UnreadableRequestError:
             self._unreadable += 1
-
-    def _add_isrs(self, broker: int, asked: _AlterPartition) -> None:
-        for topic in asked.topics:
-            for one in topic.partitions:
-                isr = one.newIsr or [member.brokerId for member in one.newIsrWithEpochs]
-                epoch = one.partitionEpoch
-                state = ProposedState(
-                    topic.topicId or topic.topicName or topic.name,
-                    one.partitionIndex,
-                    one.leaderEpoch,
-                    tuple(isr),
-                    one.leaderRecoveryState,
-                    one.currentIsrVersion if epoch is None else epoch,
-                )
-                self._isrs.add((broker, state))
-
-    def _add_targets(self, broker: int, when: tuple[int, int], asked: _Reassignments) -> None:
-        for topic in asked.topics:
-            for one in topic.partitions:
-                target = ReassignmentTarget(topic.name, one.partitionIndex, one.replicas)
-                self._targets.setdefault((broker, target), []).append(when)
+            return
+        match request:
+            case AlterPartitionReceived(partitions=states):
+                self._isrs.update((served.broker, one) for one in states)
+            case AllocateProducerIdsReceived():
+                self.allocates_producer_ids = True
+            case AlterPartitionReassignmentsReceived(partitions=targets):
+                when = (served.received_ms, time_ms)
+                for one in targets:
+                    self._targets.setdefault((served.broker, one), []).append(when)
+            case _:
+                pass
 
 
 def _next(times: list[int], time_ms: int) -> int | None:

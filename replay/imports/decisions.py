@@ -67,10 +67,6 @@ _SINGLE: Final[Mapping[str, str]] = {
 }
 
 
-class _TopicId(Struct):
-    topic_id: str = ""
-
-
 class _ReassignedPartition(Struct):
     topic: str
     partition: int
@@ -81,7 +77,6 @@ class _Reassigned(Struct):
     partitions: list[_ReassignedPartition]
 
 
-_topic_id_decoder: Final = msgspec.json.Decoder(_TopicId)
 _reassigned_decoder: Final = msgspec.json.Decoder(_Reassigned)
 
 _Asked = ProposedState | ReassignmentTarget
@@ -237,7 +232,9 @@ class Decisions:
         if self._asked.covers(broker, time_ms):
             return True
         topic = find(self._tree, f"{self._chroot}{znodes.topic_path(state.topic)}")
-        return self._asked.has_isr(broker, _topic_id(topic.data if topic else b""), state)
+        return self._asked.has_isr(
+            broker, _topic_id(state.topic, topic.data if topic else b""), state
+        )
 
     def _is_logged_target(self, broker: int, target: ReassignmentTarget, time_ms: int) -> bool:
         asked = self._asked
@@ -320,11 +317,13 @@ def _topic_of(path: str) -> str | None:
     return name if name != path and "/" not in name else None
 
 
-def _topic_id(data: bytes) -> str:
+def _topic_id(name: str, data: bytes) -> str:
+    """In hex, "" without one."""
     try:
-        return _topic_id_decoder.decode(data).topic_id
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        topic_id = znodes.read_topic(name, data).topic_id
+    except ZnodeError:
         return ""
+    return "" if topic_id is None else topic_id.hex()
 
 
 def _block_of(data: bytes | None) -> int:

@@ -1,12 +1,12 @@
 """Whatever happens meanwhile: what is marked is deleted in the end, and nothing else is."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.eventful import Eventful, Step, steps
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(protocol=st.sampled_from(("2.5", "3.9")), steps=steps)
 def test_what_is_marked_is_deleted_in_the_end_and_nothing_else(
     protocol: str, steps: list[Step]

@@ -1,6 +1,6 @@
 """A fold goes on from a snapshot that was taken while topics are being deleted."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.core.cluster import Cluster
@@ -31,7 +31,7 @@ def test_what_brokers_were_asked_to_delete_is_in_the_snapshot() -> None:
     assert left_of(cluster, "t") + left_of(cluster, "u") == []
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(steps=steps)
 def test_a_snapshot_after_every_step_changes_no_command(steps: list[Step]) -> None:
     whole, broken_off = Eventful(), Eventful()

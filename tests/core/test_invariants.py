@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core import znodes
@@ -185,7 +185,7 @@ def spelt(issued: Issued) -> tuple[object, ...]:
     return issued.id, issued.term, body, reason
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(steps=steps)
 def test_invariants_hold_and_history_folds_again(steps: list[Step]) -> None:
     cluster = Watched()

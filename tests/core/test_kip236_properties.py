@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core import znodes
@@ -407,14 +407,14 @@ def _cancel_what_is_left(cluster: Interrupted) -> None:
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(steps=steps)
 def test_cancelling_ends_in_the_originals(steps: list[Step]) -> None:
     play("3.9", steps)
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(steps=steps)
 def test_the_same_where_leaders_write_their_isr_themselves(steps: list[Step]) -> None:
     play("2.7-IV1", steps)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.events import ApiRequest, TimerFired
@@ -102,7 +102,7 @@ def go_on_from_a_snapshot(cluster: Cluster) -> None:
     assert take_snapshot(cluster.fold) == data
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(happening=happening)
 def test_every_request_gets_one_answer(happening: list[Any]) -> None:
     whole, broken_off = Asked(), Asked()

@@ -55,7 +55,7 @@ from controller.wire.primitives import unsigned_varint
 from controller.wire.scram import credential_of
 from tests.wire.kio_entities import CLIENT_ID, NO_TAGS, entities, frame_of, tagged_fields
 
-FEWER = settings(max_examples=25, deadline=None)
+FEWER = settings(max_examples=25)
 HEADS = [
     RequestHead(key, version, 5)
     for key, (first, last) in SPOKEN_WITH_TOOLS.items()

@@ -35,7 +35,7 @@ from controller.wire.controller_requests import (
 )
 from controller.wire.primitives import unsigned_varint
 
-FEWER = settings(max_examples=40, deadline=None)
+FEWER = settings(max_examples=40)
 VERSIONS = pytest.mark.parametrize("version", range(4))
 CLIENT_ID = "client"
 NO_TAGS = b"\0"

@@ -241,7 +241,6 @@ def compare_operations(port: int, examples: int, steps: int) -> int:
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
         ),

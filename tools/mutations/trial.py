@@ -78,11 +78,12 @@ def run_trial(
         derandomize=True,
         database=None,
         deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
-    hypothesis.settings.load_profile("mutations")
     watcher = _Watcher(names)
     seconds_max = _FIRST_TEST_SECONDS_MAX if is_first else _TEST_SECONDS_MAX
     options = ["-q", "-p", "no:cacheprovider", "--timeout", str(seconds_max)]
+    options += ["--hypothesis-profile", "mutations"]
     # Packages are imported before pytest could rewrite their assertions: none of ours.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     status = pytest.main([*options, *names], plugins=[watcher])

@@ -139,7 +139,7 @@ def test_producer_ids_that_a_controller_gives_out_are_decisions() -> None:
 
 
 def test_request_for_producer_ids_says_that_controllers_give_them_out() -> None:
-    cluster = led(1, served(10, "ALLOCATE_PRODUCER_IDS", {}))
+    cluster = led(1, served(10, "ALLOCATE_PRODUCER_IDS", {"brokerId": 2, "brokerEpoch": 5}))
     assert kind(cluster.does(1, SetData(PRODUCER_IDS, block(1), 1))) == "producer_ids"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from zlib import crc32
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from replay.world.tree import Tree, Znode
@@ -37,7 +37,7 @@ from tools.zookeeper_log.writing import write_log
 RECORDING = Path(__file__).parents[2] / "recordings" / "chaos-5.tar.xz"
 """A stock cluster's incident: two logs, a snapshot between them."""
 
-patient = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(max_examples=40)
 """For properties: what takes long on a busy machine is no failure."""
 
 INTS = st.integers(-(2**31), 2**31 - 1)

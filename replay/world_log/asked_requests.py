@@ -19,6 +19,7 @@ from controller.core.events import (
 )
 from controller.core.topic_requests import FeatureUpdate, UpdateFeaturesReceived
 from controller.core.values import RECOVERED, UNKNOWN_BROKER_EPOCH
+from replay.errors import ReplayError
 from replay.world_log.events import RequestServed
 
 
@@ -110,9 +111,16 @@ _SAFE_DOWNGRADE: Final = 2
 _NOT_CONTROLLER: Final = 41
 
 
+class UnreadableRequestError(ReplayError):
+    """A request log's line has unknown fields."""
+
+
 def asked_request(served: RequestServed, number: int) -> ApiRequest | None:
-    """The request as the fold takes it; None for one that no controller event handles, that the
-    broker refused because it was not controller, or that cannot be read."""
+    """The request as the fold takes it, a topic by its name or its id in hex; None for one that no
+    controller event handles, or that the broker refused because it was not controller.
+
+    Raises UnreadableRequestError.
+    """
     decoder = _decoders.get(served.api)
     if decoder is None:
         return None
@@ -120,8 +128,8 @@ def asked_request(served: RequestServed, number: int) -> ApiRequest | None:
         if _answer_decoder.decode(served.response or b"{}").errorCode == _NOT_CONTROLLER:
             return None
         return _request(decoder.decode(served.request), served, number)
-    except (msgspec.DecodeError, binascii.Error):
-        return None
+    except (msgspec.DecodeError, binascii.Error) as error:
+        raise UnreadableRequestError(f"{served.api} of broker {served.broker}: {error}") from None
 
 
 def _request(asked: object, served: RequestServed, number: int) -> ApiRequest | None:
