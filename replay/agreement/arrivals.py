@@ -161,6 +161,10 @@ class Arrivals:
             None,
         )
 
+    def first(self) -> Trigger | None:
+        """The first one that need not wait, whether it leaves a line or not."""
+        return next((one for one in self._pending if not self._is_held(one)), None)
+
     def arrived_ms(self, trigger: Trigger) -> int:
         """When an event came that waits."""
         return self._arrived_ms.get(id(trigger), 0)

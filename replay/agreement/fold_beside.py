@@ -87,6 +87,11 @@ class FoldBeside:
         return self._fold.is_running
 
     @property
+    def is_failing_over(self) -> bool:
+        """Whether it is at what a new controller does first."""
+        return self.is_running and self.cause in ("Startup", "Reelect")
+
+    @property
     def is_active(self) -> bool:
         """Whether it holds the role."""
         return self.controller.is_active
@@ -132,9 +137,7 @@ class FoldBeside:
         assert self.read is not None, "nothing is read"
         issued, command = self.read
         self.read = None
-        listed = None
-        if isinstance(command, ReadChildren) and self.listed and self.listed[0] == command.path:
-            listed = self.listed[1]
+        listed = self._listed(command.path) if isinstance(command, ReadChildren) else None
         if isinstance(command, ReadZnodes):
             self._note_lacking(command)
         overlay = {**self.overlay, **self._as_told(command)}
@@ -197,6 +200,14 @@ class FoldBeside:
             elif isinstance(command, DrawTopicIds):
                 drawn = TopicIdsDrawn(one.id, self._drawn(command.count))
                 self._take(self._fold.tell(drawn, self.now_ms))
+
+    def _listed(self, path: str) -> tuple[str, ...] | None:
+        """The children that were read, where a line tells."""
+        if self.listed is not None and self.listed[0] == path:
+            return self.listed[1]
+        if path == znodes.TOPICS and self.is_failing_over:
+            return self._index.topics_read.told(self._broker, self.seq)
+        return None
 
     def _as_told(self, command: Read) -> Overlay:
         """States that were older when they were read, as lines tell."""

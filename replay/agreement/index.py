@@ -22,6 +22,7 @@ from replay.agreement.hash_order import in_table_order
 from replay.agreement.marks import IS_DEBUG, Opening, opening
 from replay.agreement.protocol_evidence import ProtocolEvidence
 from replay.agreement.states_read import StatesRead
+from replay.agreement.topics_read import TopicsRead
 from replay.agreement.znode_view import ZnodeView
 from replay.world_log.asked_requests import UnreadableRequestError, asked_request
 from replay.world_log.events import (
@@ -105,6 +106,7 @@ class Index:
         self.starts: set[int] = set()
         """Sessions that begin with a broker's process."""
         self._closings: list[tuple[int, int, int]] = []
+        self._ends: dict[int, int] = {}
         self._sent: dict[int, list[tuple[int, int, tuple[str, int]]]] = defaultdict(list)
         self._timeouts: dict[int, int] = {}
         self._silences: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -115,6 +117,7 @@ class Index:
         self._topic_ids: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self._evidence = ProtocolEvidence()
         self.states_read = StatesRead()
+        self.topics_read = TopicsRead()
         self._epochs: dict[int, list[int]] = defaultdict(list)
         self._consumed: set[int] = set()
         self._turns: dict[int, list[tuple[int, tuple[str, int]]]] = defaultdict(list)
@@ -159,6 +162,12 @@ class Index:
         while place < len(openings) and openings[place].seq in self._consumed:
             place += 1
         return openings[place] if place < len(openings) else None
+
+    def has_openings(self, broker: int, session: int, seq: int) -> bool:
+        """Whether a broker's log has openings behind a record, before a session of it ends."""
+        following = self.next_opening(broker, seq)
+        end = self._ends.get(session)
+        return following is not None and (end is None or following.seq < end)
 
     def consume(self, one: LoggedOpening) -> None:
         """An opening was taken before its record was come to."""
@@ -284,6 +293,7 @@ class Index:
 
     def _take_session(self, seq: int, transaction: Transaction) -> None:
         if isinstance(transaction.content, CloseSession):
+            self._ends[transaction.session] = seq
             broker = self._sessions.pop(transaction.session, None)
             # A session that expires is closed with cxid 0.
             if broker is not None and transaction.cxid:
@@ -401,6 +411,7 @@ class Index:
         match event:
             case ControllerLogged(broker=broker):
                 found = opening(event)
+                self.topics_read.take(record.seq, event)
                 if IS_DEBUG.search(event.text):
                     self.has_debug.add(broker)
                 if found is not None:
