@@ -103,7 +103,7 @@ class Suppositions:
         return answer is not None
 
     def _causes(self, decision: Decision) -> Iterator[Trigger]:
-        if self._broker not in self._index.request_logs_of:
+        if not self._index.requests.covers(self._broker, self._fold.now_ms):
             yield from self._block_asked_for(decision)
             yield from self._reassignment_asked_for(decision)
         if self._index.openings.get(self._broker):
@@ -138,7 +138,8 @@ class Suppositions:
                 yield from self._cancellation(operation)
 
     def _cancellation(self, operation: Operation) -> Iterator[Trigger]:
-        """Of what is being reassigned, and a write takes out of /admin/reassign_partitions."""
+        """Of what is being reassigned, and a write takes out of /admin/reassign_partitions; what
+        does not stand there leaves it as it is, but written again."""
         try:
             listed = read_reassignments(self._fold.content(znodes.REASSIGN_PARTITIONS))
             left = read_reassignments(operation.data) if isinstance(operation, SetData) else {}
@@ -146,7 +147,7 @@ class Suppositions:
             return
         reassigning = {one.key for one in self._fold.controller.context.reassigning}
         gone = [name for name in listed if name not in left and name in reassigning]
-        if gone:
+        if gone or left == listed:
             asked = [ReassignmentTarget(*name, None) for name in gone]
             yield ApiCall(AlterPartitionReassignmentsReceived(0, _FIRST_VERSION, asked))
 

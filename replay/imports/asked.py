@@ -19,12 +19,21 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from replay.world_log.asked_requests import UnreadableRequestError, asked_request
-from replay.world_log.events import STARTED, ControllerLogged, LoggedEvent, RequestServed
+from replay.world_log.events import (
+    STARTED,
+    ControllerLogged,
+    LoggedEvent,
+    RequestServed,
+    WorldEvent,
+)
 
 _ELECTED: Final = re.compile(r"elected as the controller\. Epoch incremented to (\d+)")
 
 SLACK_MS: Final = 5_000
 """How far the clocks of ZooKeeper and a broker may differ where a request is known by its time."""
+
+_DONE_MS: Final = 2_000
+"""How long after it writes for a request a controller may be at it."""
 
 LOGS: Final = ("control-requests.log", "kafka-request.log", "controller.log")
 """The kinds of brokers' logs that tell of requests, and of the starts of brokers."""
@@ -49,14 +58,18 @@ class Asked:
         self._served_ms: dict[int, list[int]] = {}
         self._started_ms: dict[int, list[int]] = {}
         for time_ms, _, event in logged:
-            if isinstance(event, RequestServed):
-                self._served_ms.setdefault(event.broker, []).append(time_ms)
-                self._add(time_ms, event)
-            elif isinstance(event, ControllerLogged):
-                if event.event == STARTED:
-                    self._started_ms.setdefault(event.broker, []).append(time_ms)
-                elif (elected := _ELECTED.search(event.text)) is not None:
-                    self.elected_ms[int(elected[1])] = time_ms
+            self.take(time_ms, event)
+
+    def take(self, time_ms: int, event: WorldEvent) -> None:
+        """A line of a log, in order."""
+        if isinstance(event, RequestServed):
+            self._served_ms.setdefault(event.broker, []).append(time_ms)
+            self._add(time_ms, event)
+        elif isinstance(event, ControllerLogged):
+            if event.event == STARTED:
+                self._started_ms.setdefault(event.broker, []).append(time_ms)
+            elif (elected := _ELECTED.search(event.text)) is not None:
+                self.elected_ms[int(elected[1])] = time_ms
 
     @property
     def notes(self) -> list[str]:
@@ -82,9 +95,9 @@ class Asked:
         )
 
     def covers(self, broker: int, time_ms: int) -> bool:
-        """Whether a request that the broker was at then must be in its log: it has logged a later
-        one before its process was started anew."""
-        served = _next(self._served_ms.get(broker, []), time_ms)
+        """Whether a request that the broker was at then must be in its log: it has logged one that
+        was done well behind it, before its process was started anew."""
+        served = _next(self._served_ms.get(broker, []), time_ms + _DONE_MS)
         started = _next(self._started_ms.get(broker, []), time_ms)
         return served is not None and (started is None or served < started)
 

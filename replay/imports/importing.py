@@ -24,7 +24,7 @@ from replay.imports.asked import LOGS, Asked
 from replay.imports.clocks import clock_notes
 from replay.imports.counting import Counts, ImportResult
 from replay.imports.decisions import Decisions
-from replay.imports.kafka_root import KafkaRoot, check_only, find_kafka
+from replay.imports.kafka_root import KafkaRoot, NoClusterError, check_only, find_kafka
 from replay.imports.records import Records, new_log
 from replay.imports.terms import Terms
 from replay.world_log.events import (
@@ -37,7 +37,7 @@ from replay.world_log.events import (
 from replay.world_log.restored import restored_events
 from replay.zookeeper_log.merging import MergedLogs
 from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.source import Progress, open_source
+from replay.zookeeper_log.source import Progress, Source, open_source
 from replay.zookeeper_log.transactions import Create, Transaction
 
 _OWN_CHANNEL = "import"
@@ -62,8 +62,7 @@ def import_source(
     was written of it is removed then.
     """
     with open_source(path, progress) as source:
-        state = source.first_state()
-        root = find_kafka(state.tree, source.transactions(state.zxid), selection.chroot)
+        state, root = _first_with_kafka(source, selection.chroot)
         logs = source.transactions(state.zxid)
         counts = Counts()
         transactions = _behind_first_state(state, iter(logs), selection, counts)
@@ -88,15 +87,40 @@ def import_source(
     return counts.result(str(log), begun, root.cluster_id, logs, notes)
 
 
+def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot]:
+    """The first state that the cluster is in, or comes into. Of logs that are damaged or not all
+    there a later one may be of use.
+
+    Raises NoClusterError, which tells of the damage, and SeveralClustersError.
+    """
+    why = ""
+    for state, note in source.first_states():
+        logs = source.transactions(state.zxid)
+        try:
+            root = find_kafka(state.tree, logs, chroot)
+        except NoClusterError as error:
+            broken = [*map(str, logs.damages), *map(str, logs.gaps)]
+            why = why or "; ".join((*broken, str(error)))
+            if not broken:
+                break
+            source.notes += [f"{one}: nothing of a Kafka cluster is before" for one in broken]
+        else:
+            source.notes.append(note)
+            return state, root
+    raise NoClusterError(why)
+
+
 def _behind_first_state(
     state: State, logs: Iterator[Transaction], selection: Selection, counts: Counts
 ) -> Iterator[Transaction]:
     """Apply what belongs to the first state; the transactions that follow it up to the end that
-    is wanted. Raises ReplayError if all are before the time that is wanted."""
+    is wanted. Raises ReplayError if all are before or behind the time that is wanted."""
     from_ms, to_ms = selection.from_ms, selection.to_ms
     for transaction in logs:
         is_early = from_ms is not None and transaction.time_ms < from_ms
         if transaction.zxid > state.exact_from and not is_early:
+            if _is_late(transaction, to_ms):
+                raise ReplayError("no transaction is as early as --to: name a later time")
             counts.from_ms = transaction.time_ms
             return _until(to_ms, chain((transaction,), logs))
         state.apply(transaction)
@@ -108,9 +132,13 @@ def _behind_first_state(
 
 def _until(to_ms: int | None, transactions: Iterator[Transaction]) -> Iterator[Transaction]:
     for transaction in transactions:
-        if to_ms is not None and transaction.time_ms > to_ms:
+        if _is_late(transaction, to_ms):
             return
         yield transaction
+
+
+def _is_late(transaction: Transaction, to_ms: int | None) -> bool:
+    return to_ms is not None and transaction.time_ms > to_ms
 
 
 def _between(

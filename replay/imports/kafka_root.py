@@ -25,6 +25,10 @@ class KafkaRoot(Struct, frozen=True):
     is_only: bool
 
 
+class NoClusterError(ReplayError):
+    """No Kafka cluster is there, or none under the chroot that was named."""
+
+
 class SeveralClustersError(ReplayError):
     """More than one Kafka cluster in one ZooKeeper, and none was named."""
 
@@ -40,7 +44,7 @@ def _chroot_of_sign(path: str) -> str | None:
 def find_kafka(tree: Tree, following: Iterable[Transaction], wanted: str | None) -> KafkaRoot:
     """The cluster in a tree, or, if it has none, the first one that the transactions make.
 
-    `wanted` is a chroot that was named. Raises ReplayError if that is not there, or nothing is,
+    `wanted` is a chroot that was named. Raises NoClusterError if that is not there, or nothing is,
     SeveralClustersError if there are more and none was named.
     """
     roots = _roots(tree)
@@ -97,8 +101,8 @@ def _first_made(
         return KafkaRoot(found, "", wanted is None)
     if wanted is not None:
         there = f"there is {_shown(others)}" if others else "and none elsewhere"
-        raise ReplayError(f"no Kafka cluster is under {wanted or '/'}, {there}")
-    raise ReplayError(
+        raise NoClusterError(f"no Kafka cluster is under {wanted or '/'}, {there}")
+    raise NoClusterError(
         f"no Kafka cluster is in this ZooKeeper: no znode ends in {' or in '.join(_SIGNS)}"
     )
 

@@ -81,31 +81,40 @@ class Source:
             raise ReplayError(f"{snapshot.name} cannot be read: {error.strerror}") from None
 
     def first_state(self) -> State:
-        """The earliest state from which every later transaction is there.
+        """The first of `first_states`, which a note names. Raises ReplayError."""
+        state, note = next(self.first_states())
+        self.notes.append(note)
+        return state
 
-        That of the earliest snapshot that can be read and that the logs go on from; else of the
-        latest before them, which leaves a gap; else of an empty ZooKeeper where the logs begin
-        with its first transaction. Raises ReplayError where there is none of these.
+    def first_states(self) -> Iterator[tuple[State, str]]:
+        """The states that one can start from, and what to tell of each; the earlier, the more there
+        is behind it, if the logs are whole.
+
+        First those of snapshots that the logs go on from, then of those before them, the latest
+        first, which leaves a gap; else that of an empty ZooKeeper where the logs begin with its
+        first transaction. Raises ReplayError where there is none of these.
         """
         begin = self.server.logs[0].zxid
         snapshots = self.server.snapshots
         covered = [one for one in snapshots if one.zxid >= begin or follows(begin, one.zxid)]
         uncovered = [one for one in snapshots if one not in covered]
+        found = False
         for snapshot in (*covered, *reversed(uncovered)):
             try:
                 state = self.load(snapshot)
             except ReplayError as error:
                 self.notes.append(str(error))
             else:
-                self.notes.append(f"starts from {snapshot.name}")
-                return state
-        if follows(begin, 0):
-            self.notes.append("starts from an empty ZooKeeper: there is no snapshot to use")
-            return State()
-        raise ReplayError(
-            f"{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot before can be"
-            " used; add the snapshot.* files of the same server"
-        )
+                found = True
+                yield state, f"starts from {snapshot.name}"
+        if found:
+            return
+        if not follows(begin, 0):
+            raise ReplayError(
+                f"{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot before can"
+                " be used; add the snapshot.* files of the same server"
+            )
+        yield State(), "starts from an empty ZooKeeper: there is no snapshot to use"
 
 
 @contextmanager

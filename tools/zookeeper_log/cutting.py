@@ -95,6 +95,16 @@ def cuts(source: Path, target: Path, seed: int) -> list[Cut]:
     return made
 
 
+def ended_at(zxid: int, source: Path, folder: Path) -> Cut:
+    """An incident's folder with all that ends behind a transaction, the brokers' logs, too."""
+    with open_source(source) as opened:
+        places = _places(opened)
+        copy_all_but_logs(source, folder)
+        left = _end(opened, folder, zxid)
+    times_ms = [places.times_ms[one] for one in places.zxids if left.has(one)]
+    return _with_logs_cut(Cut("ended", folder, zxid, times_ms[0], times_ms[-1]))
+
+
 def _places(source: Source) -> _Places:
     incident = Incident(source)
     times_ms: dict[int, int] = {}
@@ -162,7 +172,11 @@ def _torn(source: Source, folder: Path, places: _Places, random: Random) -> _Lef
 
 
 def _ended(source: Source, folder: Path, places: _Places, random: Random) -> _Left:
-    left = _Left(up_to=random.choice(places.behind_first_controller))
+    return _end(source, folder, random.choice(places.behind_first_controller))
+
+
+def _end(source: Source, folder: Path, zxid: int) -> _Left:
+    left = _Left(up_to=zxid)
     _drop_snapshots(folder, left)
     _put_logs(source, folder, left)
     return left

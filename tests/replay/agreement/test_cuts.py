@@ -8,7 +8,7 @@ import pytest
 from replay.agreement.comparison import agree
 from replay.agreement.results import AgreementResult
 from replay.imports.importing import Selection, import_source
-from tools.zookeeper_log.cutting import HOWS, Cut, cuts
+from tools.zookeeper_log.cutting import HOWS, Cut, cuts, ended_at
 
 Get = Callable[[str], Path]
 
@@ -64,3 +64,22 @@ def test_first_reassignment_behind_a_cut_has_its_order(folder_of: Get, tmp_path:
     ]
     result = result_of(cut, tmp_path / "log")
     assert [one for one in told(result) if one[1] != ("/feature",)] == []
+
+
+@pytest.mark.parametrize("zxid", [0xA6, 0xC8, 0x10C, 0x111])
+def test_request_that_a_controller_is_at_when_its_log_ends_is_inferred(
+    zxid: int, folder_of: Get, tmp_path: Path
+) -> None:
+    """Other requests that were served meanwhile do not show that all are in the log."""
+    cut = ended_at(zxid, folder_of("reassign-cancel-6"), tmp_path / "cut")
+    result = result_of(cut, tmp_path / "log")
+    assert told(result) == []
+    assert result.inputs > 0
+
+
+@pytest.mark.parametrize("zxid", [0x145, 0x215, 0x21A, 0x27E, 0x297])
+def test_so_is_one_that_has_only_written_what_stands_in_the_znode(
+    zxid: int, folder_of: Get, tmp_path: Path
+) -> None:
+    cut = ended_at(zxid, folder_of("chaos-5"), tmp_path / "cut")
+    assert told(result_of(cut, tmp_path / "log")) == []

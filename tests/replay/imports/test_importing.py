@@ -194,6 +194,12 @@ def test_time_behind_the_end_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
 
 
+def test_time_before_the_beginning_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match="no transaction is as early as --to"):
+        import_source(RECORDING, tmp_path / "log", Selection(to_ms=1000))
+    assert not (tmp_path / "log").exists()
+
+
 def test_import_begins_with_any_snapshot(tmp_path: Path, unpacked: Callable[[Path], Path]) -> None:
     source = zookeeper_only(unpacked(RECORDING), tmp_path / "zookeeper")
     for name in ("log.1", "snapshot.0"):
@@ -224,6 +230,24 @@ def test_good_part_of_a_damaged_file_is_imported(
     assert result.transactions == missing[0].after + 0x2D1 - 0x13B
     [ended] = [one for one in events(tmp_path / "log") if isinstance(one, ImportEnded)]
     assert [str(one) for one in ended.damages] == result.damages
+
+
+@pytest.mark.parametrize("place", [0, 200], ids=["header", "third transaction"])
+def test_first_file_that_is_damaged_at_once_leaves_what_a_later_snapshot_has(
+    place: int, tmp_path: Path, unpacked: Callable[[Path], Path]
+) -> None:
+    source = zookeeper_only(unpacked(RECORDING), tmp_path / "source")
+    first = source / "version-2" / "log.1"
+    content = bytearray(first.read_bytes())
+    content[place : place + 4] = b"XXXX"
+    first.write_bytes(content)
+    result = import_source(source, tmp_path / "log", Selection())
+    assert result.transactions == 406
+    assert result.notes[0].startswith("version-2/log.1 ends at offset ")
+    assert result.notes[-1] == "starts from version-2/snapshot.13b"
+    (source / "version-2" / "snapshot.13b").unlink()
+    with pytest.raises(ReplayError, match=r"log\.1 ends at offset .* no Kafka cluster"):
+        import_source(source, tmp_path / "other", Selection())
 
 
 def test_failed_import_leaves_no_log(tmp_path: Path) -> None:
