@@ -477,6 +477,25 @@ def test_a_topic_that_is_changed_while_it_is_mended_is_looked_at_again() -> None
     assert_no_failures(cluster)
 
 
+def test_a_topic_that_nobody_could_read_at_failover_goes_on_when_it_is_mended() -> None:
+    """What it goes back to stands in the log: the record has no partition that it is of."""
+    cluster = two_partitions()
+    request(cluster, {T0: [3]})
+    before = cluster.data(znodes.topic_path("t"))
+    seen = cluster.seen()
+    cluster.put_quietly(znodes.topic_path("t"), b"garbage")
+    cluster.expire()
+    assert len(seen.told("unreadable_znode")) == 1
+    [text] = seen.told("record_removed")
+    assert text.startswith('there is no partition t-0; removed, it held \'{"version":1,')
+    assert text.endswith('"original_replicas":[1]}\'')
+    cluster.put(znodes.topic_path("t"), before or b"")
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert_nothing_is_left(cluster)
+
+
 def test_without_kip_236_a_topic_changed_by_hand_is_left_alone() -> None:
     cluster = Cluster(1, 2, 3, 4).start()
     cluster.create_topic("t", {0: [1]})

@@ -168,6 +168,9 @@ async def load_records(controller: Controller) -> list[Partition]:
             unusable.append(name)
             continue
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
+            if partition is None or not controller.context.is_queued(partition):
+                text = f"there is no partition {name[0]}-{name[1]}; removed, it held {shown(data)}"
+                controller.notice("warning", "record_removed", path, text)
             unusable.append(name)
             continue
         controller.context.reassignments[partition] = record

@@ -3,6 +3,7 @@
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.procedures.deletion import forget_topic
+from controller.core.procedures.reassignment import complete_if_caught_up
 from controller.core.procedures.topics import (
     create_partitions,
     read_added_partitions,
@@ -10,6 +11,7 @@ from controller.core.procedures.topics import (
     refuse_added_partitions,
 )
 from controller.core.settle import read_children
+from controller.core.state import Partition
 
 _RULE = "topic change"
 
@@ -40,3 +42,13 @@ async def process_partition_modifications(controller: Controller, name: str) -> 
         return
     added = await read_added_partitions(controller, name, "partition modifications")
     await create_partitions(controller, added)
+    if controller.configuration.has_kip_236:
+        await _go_on_moving(controller, added)
+
+
+async def _go_on_moving(controller: Controller, added: list[Partition]) -> None:
+    """Nobody could read the topic when the term began: a reassignment of then goes on now."""
+    for partition in added:
+        if partition.assignment.is_being_reassigned:
+            controller.context.reassigning[partition] = None
+            await complete_if_caught_up(controller, partition)

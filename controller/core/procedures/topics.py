@@ -70,11 +70,14 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
 
     Whatever else changed is ignored: so the controller ignores its own writes. But a known
     partition that now names the daemon is written back as it is known, and so is what somebody
-    else changed while partitions of the topic move. The topic keeps the id that is known, whatever
+    else changed while partitions of the topic move. The topic keeps an id that is known, whatever
     the znode says.
     """
     read = await _read_contents(controller, [name], rule)
     topic = controller.context.topic(name)
+    if topic.id is None and topic.is_known:
+        # Nobody could read the znode when the topic was found.
+        controller.context.know_topic(name, read.contents[name].topic_id)
     found = read.contents[name].assignments
     added = {
         number: assignment
