@@ -171,6 +171,8 @@ class Interrupted(Cluster):
             case ("by hand", *changed) if self.fold.is_idle:
                 self._change_by_hand(*changed)
             case ("topic by hand", name, data) if self.fold.is_idle and name in reassigning(self):
+                # Where the term ends before it is mended, nobody remembers what stood there.
+                self.fate = lambda issued: Fate.ANSWERED
                 self.put(znodes.topic_path(name[0]), data)
             case ("lose", number, fate):
                 self.lose(nth_write(number), fate)

@@ -119,9 +119,7 @@ def test_an_unclean_leader_that_a_rollback_elects_is_told() -> None:
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
-    assert seen.told("unclean_leader") == [
-        "1 leads though it was not in sync: records may be lost"
-    ]
+    assert seen.told("unclean_leader") == ["1 leads though it was not in sync: records may be lost"]
     assert_nothing_is_left(cluster)
 
 
@@ -174,7 +172,7 @@ def test_while_nobody_lives_it_waits_for_whoever_was_in_sync() -> None:
     assert assignment(cluster) == "1,2"
 
 
-def test_when_the_cancellation_is_removed_each_rollback_that_waited_is_told_to_be_given_up() -> None:
+def test_when_the_cancellation_is_removed_what_waited_goes_on_and_that_is_told() -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     seen = cluster.seen()
