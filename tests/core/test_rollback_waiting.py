@@ -162,9 +162,12 @@ def test_where_only_dead_originals_were_in_sync_it_goes_back_and_has_no_leader()
 
 
 def test_while_nobody_lives_it_waits_for_whoever_was_in_sync() -> None:
+    """No step of it is begun."""
     cluster = only_the_target_in_sync()
     cluster.stop_broker(3)
+    seen = cluster.seen()
     cancel_all(cluster)
+    assert seen.told("rollback") == []
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
     cluster.start_broker(3)
     cluster.start_broker(1)
