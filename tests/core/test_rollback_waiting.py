@@ -3,6 +3,7 @@
 from typing import Any
 
 from controller.core import znodes
+from controller.core.procedures.rebalance import rebalance_timer
 from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry
 from tests.core.cluster import Cluster
 from tests.core.electing import configure, configure_quietly
@@ -187,6 +188,21 @@ def test_when_the_cancellation_is_removed_what_waited_goes_on_and_that_is_told()
     cluster.start_broker(4)
     catch_up(cluster, 4)
     assert assignment(cluster) == "3,4"
+    assert_nothing_is_left(cluster)
+
+
+def test_a_rollback_whose_state_nobody_can_read_is_tried_again_after_a_while() -> None:
+    """Nothing tells that somebody has mended it."""
+    cluster = half_way(4)
+    path = znodes.state_path("t", 0)
+    before = cluster.data(path)
+    cluster.put_quietly(path, b"garbage")
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert seen.told("rollback_waits") == ["its state cannot be read: its rollback waits"]
+    cluster.put_quietly(path, before or b"")
+    cluster.fire(rebalance_timer(cluster.fold.controller))
+    assert assignment(cluster) == "1,2,3"
     assert_nothing_is_left(cluster)
 
 

@@ -177,7 +177,7 @@ class Moving(DefaultScene):
 
     def logs(self) -> list[Path]:
         """But for those of daemons with a failpoint: they decide otherwise than their replay."""
-        left_out = {min(one.log_dir.glob("run-*")).resolve() for one in self._failing}
+        left_out = {log.resolve() for one in self._failing for log in one.log_dir.glob("run-*")}
         return [log for log in super().logs() if log not in left_out]
 
 

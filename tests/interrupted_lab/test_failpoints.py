@@ -38,9 +38,8 @@ main()
 OTHER_ID = 1001
 
 
-async def killed_after(moving: Moving, topic: str, step: int) -> Refold:
-    """[1,2] on the way to a dead broker and 3, which is in sync; cancelled, cut short. Gives the
-    dead daemon."""
+async def killed_after(moving: Moving, topic: str, step: int) -> None:
+    """[1,2] on the way to a dead broker and 3, which is in sync; cancelled, cut short."""
     daemon = moving.failing(FAILS.format(after=step))
     await daemon.start()
     await moving.until_controller(OWN_ID, daemon)
@@ -49,7 +48,6 @@ async def killed_after(moving: Moving, topic: str, step: int) -> Refold:
     await moving.until_isr(topic, {0: 3})
     await moving.reassign("--cancel")
     assert await daemon.ended() == -signal.SIGKILL
-    return daemon
 
 
 async def assert_rolled_back(moving: Moving, topic: str, daemon: Refold) -> None:
@@ -63,11 +61,11 @@ async def assert_rolled_back(moving: Moving, topic: str, daemon: Refold) -> None
 
 @pytest.mark.parametrize("step", range(1, 8))
 async def test_started_again_it_goes_on(moving: Moving, step: int) -> None:
-    """With its id and its logs. Brokers are too slow to take the role when its session ends."""
+    """With its id. Brokers are too slow to take the role when its session ends."""
     topic = f"started-again-{step}"
-    dead = await killed_after(moving, topic, step)
+    await killed_after(moving, topic, step)
     with moving.brokers_paused():
-        daemon = moving.daemon("--take-over", log_dir=dead.log_dir)
+        daemon = moving.daemon("--take-over")
         await daemon.start()
         await moving.until_told(daemon, "elected")
     await moving.until_told(daemon, "failover_done")
