@@ -9,6 +9,8 @@ from tests.core.cluster import Cluster
 from tests.core.interrupting import (
     assert_nothing_is_left,
     cancel_all,
+    entries,
+    records,
     remove_cancel,
     request,
     submit,
@@ -136,3 +138,20 @@ def test_without_kip_236_a_topic_changed_by_hand_is_left_alone() -> None:
     submit(cluster, {T0: [3]})
     cluster.put(znodes.topic_path("t"), TOPIC_BY_HAND["another target"])
     assert cluster.data(znodes.topic_path("t")) == TOPIC_BY_HAND["another target"]
+
+
+def test_a_topic_deleted_by_hand_takes_its_reassignments_with_it() -> None:
+    cluster = in_flight()
+    cluster.create_topic("u", {0: [1]})
+    submit(cluster, {T0: [3], ("u", 0): [4]})
+    seen = cluster.seen()
+    cluster.remove_quietly(znodes.topic_path("t"))
+    cluster.run()
+    assert seen.told("reassignment_ended") == [
+        "its topic was deleted by hand: its reassignment is over"
+    ]
+    assert records(cluster) == [("u", 0)]
+    assert set(entries(cluster) or {}) == {("u", 0)}
+    catch_up(cluster, 4, name=("u", 0))
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
