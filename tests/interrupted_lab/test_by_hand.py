@@ -69,7 +69,9 @@ async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving)
 
 
 async def test_a_record_that_is_deleted_is_told_and_made_again(moving: Moving) -> None:
-    daemon = await moving.controlling()
+    """A daemon that looks only when something is submitted."""
+    never = {"auto.leader.rebalance.enable": "false"}
+    daemon = await moving.controlling(settings=never)
     await moving.create_topic("no-record", {0: [1, 2]})
     await moving.create_topic("another", {0: [1, 2]})
     await moving.request({"no-record": {0: [3, NOBODY]}})
