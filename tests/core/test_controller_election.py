@@ -144,6 +144,37 @@ def test_an_election_that_somebody_else_won_is_lost() -> None:
     assert cluster.controller() == 2
 
 
+def moves_on(cluster: Cluster, session: int, broker: int) -> int:
+    """The session that holds the role ends, and a broker takes it at once; the new session."""
+    cluster.zookeeper.end_session(session)
+    return cluster.take_role(broker)
+
+
+def test_who_takes_over_and_loses_in_the_same_moment_takes_the_role_of_the_winner() -> None:
+    """As when a daemon is started again while the session of the killed one ends."""
+    cluster = Cluster(1, 2, 3, take_over=True)
+    dead = cluster.take_role(3)
+    cluster.once(ELECTION, lambda: moves_on(cluster, dead, 2))
+    seen = cluster.seen()
+    cluster.start()
+    assert len(seen.told("lost_election")) == 1
+    assert (cluster.controller(), cluster.is_active) == (DAEMON, True)
+
+
+def test_who_takes_over_and_loses_twice_stands_by() -> None:
+    """Two that take over do not fight for the role."""
+    cluster = Cluster(1, 2, 3, take_over=True)
+    dead = cluster.take_role(3)
+
+    def lose_twice() -> None:
+        winner = moves_on(cluster, dead, 2)
+        cluster.once(ELECTION, lambda: moves_on(cluster, winner, 3))
+
+    cluster.once(ELECTION, lose_twice)
+    cluster.start()
+    assert (cluster.controller(), cluster.is_active) == (3, False)
+
+
 def test_a_lost_election_is_tried_again_when_the_role_is_free() -> None:
     cluster = Cluster(1, 2)
     sessions: list[int] = []

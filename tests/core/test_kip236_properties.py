@@ -63,6 +63,19 @@ UNCLEAN = "u"
 BY_HAND = (b"garbage", write_reassignment(Reassignment((5, 4), 1, True, (4, 5))), None)
 """What somebody makes of a record; None: he deletes it."""
 
+TOPIC_BY_HAND = (
+    b"garbage",
+    *map(
+        znodes.write_topic,
+        (
+            znodes.TopicContent(),
+            znodes.TopicContent({0: Assignment((5, 4))}),
+            znodes.TopicContent({0: Assignment((4, 1, 5), (4,), (5,))}),
+        ),
+    ),
+)
+"""What somebody makes of a topic's znode while its partition moves."""
+
 Step = tuple[Any, ...]
 
 brokers = st.sampled_from(BROKERS)
@@ -94,6 +107,7 @@ steps = st.lists(
         st.tuples(st.just("fail"), brokers, names),
         st.tuples(st.just("by hand"), names, st.sampled_from(BY_HAND)),
         st.tuples(st.just("by hand"), st.sampled_from((b"garbage", None))),
+        st.tuples(st.just("topic by hand"), names, st.sampled_from(TOPIC_BY_HAND)),
         st.tuples(st.just("lose"), st.integers(0, 12), fates),
         st.tuples(st.just("expire")),
         st.tuples(st.just("seize"), st.booleans()),
@@ -156,6 +170,10 @@ class Interrupted(Cluster):
                 self._failing[broker, name] = None
             case ("by hand", *changed) if self.fold.is_idle:
                 self._change_by_hand(*changed)
+            case ("topic by hand", name, data) if self.fold.is_idle and name in reassigning(self):
+                # Where the term ends before it is mended, nobody remembers what stood there.
+                self.fate = lambda issued: Fate.ANSWERED
+                self.put(znodes.topic_path(name[0]), data)
             case ("lose", number, fate):
                 self.lose(nth_write(number), fate)
             case ("expire",):

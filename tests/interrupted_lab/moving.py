@@ -158,10 +158,16 @@ class Moving(DefaultScene):
         return await timed(nothing, "nothing is left of reassignments")
 
     async def tidy(self) -> None:
-        """Nothing that a test left hinders the next one."""
+        """Nothing that a test left hinders the next one: what is under way still is Kafka's."""
         for path in (REASSIGN_CANCEL, znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA):
             if await self.view.exists(path):
                 await self.view.delete(path)
+        for topic in await self.view.children(REASSIGNMENTS):
+            for partition in await self.view.children(f"{REASSIGNMENTS}/{topic}"):
+                await self.view.delete(f"{REASSIGNMENTS}/{topic}/{partition}")
+            await self.view.delete(f"{REASSIGNMENTS}/{topic}")
+        for request in await self.view.children(REASSIGNMENT_REQUESTS):
+            await self.view.delete(f"{REASSIGNMENT_REQUESTS}/{request}")
 
     def failing(self, program: str) -> Refold:
         """A daemon with a failpoint, which takes the role when it is started."""

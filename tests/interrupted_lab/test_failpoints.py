@@ -1,4 +1,7 @@
-"""The daemon is killed after each of the seven steps of a cancellation."""
+"""The daemon is killed after each of the seven steps of a cancellation; then it is started again,
+another takes its place at once, or a stock controller has the role in between."""
+
+import signal
 
 import pytest
 
@@ -44,7 +47,7 @@ async def killed_after(moving: Moving, topic: str, step: int) -> None:
     await moving.submit({(topic, 0): [3, NOBODY]})
     await moving.until_isr(topic, {0: 3})
     await moving.reassign("--cancel")
-    await daemon.ended()
+    assert await daemon.ended() == -signal.SIGKILL
 
 
 async def assert_rolled_back(moving: Moving, topic: str, daemon: Refold) -> None:
@@ -54,6 +57,19 @@ async def assert_rolled_back(moving: Moving, topic: str, daemon: Refold) -> None
     await moving.until_in_sync(topic, 2)
     await moving.until_nothing_is_left()
     assert await daemon.stop() == 0
+
+
+@pytest.mark.parametrize("step", range(1, 8))
+async def test_started_again_it_goes_on(moving: Moving, step: int) -> None:
+    """With its id. Brokers are too slow to take the role when its session ends."""
+    topic = f"started-again-{step}"
+    await killed_after(moving, topic, step)
+    with moving.brokers_paused():
+        daemon = moving.daemon("--take-over")
+        await daemon.start()
+        await moving.until_told(daemon, "elected")
+    await moving.until_told(daemon, "failover_done")
+    await assert_rolled_back(moving, topic, daemon)
 
 
 @pytest.mark.parametrize("step", range(1, 8))

@@ -1,6 +1,7 @@
 """/admin/reassign_cancel: what stands in /admin/reassign_partitions goes back (KB 14.2)."""
 
 from controller.core.controller import Controller
+from controller.core.procedures.failures import Failures
 from controller.core.procedures.legacy_reassignments import (
     LegacyZnode,
     originals_of,
@@ -17,7 +18,7 @@ from controller.core.procedures.reassignment_records import mend_records
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.rollback import roll_back
 from controller.core.reassignment_znodes import REASSIGN_CANCEL, Name
-from controller.core.state import Partition
+from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import (
     ExtraReassignments,
     ReassignmentRequests,
@@ -92,10 +93,26 @@ async def process_isr_change(controller: Controller, partition: Partition) -> No
         await complete_if_caught_up(controller, partition)
 
 
+def _give_up_rollbacks(controller: Controller) -> None:
+    """Those that waited: a partition goes on to its target. What is asked for by the extra znode
+    is looked at anew."""
+    failures = Failures(controller, "rollback_given_up")
+    waiting, controller.context.rollback_waiting = controller.context.rollback_waiting, {}
+    for partition in sorted_partitions(waiting):
+        origin = list(originals_of(controller, partition))
+        target = list(partition.assignment.target)
+        failures.add(
+            partition,
+            f"{REASSIGN_CANCEL} was removed before it could go back to {origin}: its rollback is "
+            f"given up, it goes on to {target}",
+        )
+    failures.tell()
+
+
 async def _go_on(controller: Controller) -> None:
     context = controller.context
     controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
-    context.rollback_waiting.clear()
+    _give_up_rollbacks(controller)
     for partition in controller.turns.partitions(context.reassigning):
         await complete_if_caught_up(controller, partition)
     controller.enqueue(ZkPartitionReassignment())

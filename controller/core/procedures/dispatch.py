@@ -8,7 +8,7 @@ from controller.core.procedures.broker_change import (
     process_broker_change,
     process_broker_modification,
 )
-from controller.core.procedures.cancellation import process_cancel
+from controller.core.procedures.cancellation import process_cancel, retry_rollbacks
 from controller.core.procedures.deletion import (
     process_stop_replica_answer,
     process_topic_deletion,
@@ -133,6 +133,7 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await process_rebalance(controller)
             # What comes round by itself finds what nobody else would look at for a long time.
             await mend_records(controller)
+            await retry_rollbacks(controller)
         case ConfigChange():
             await process_config_changes(controller)
         case UncleanLeaderElectionEnable():

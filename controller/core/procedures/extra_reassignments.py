@@ -14,6 +14,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.procedures.cancellation import roll_back_names
+from controller.core.procedures.failures import shown
 from controller.core.procedures.legacy_reassignments import (
     LegacyZnode,
     originals_of,
@@ -21,13 +22,7 @@ from controller.core.procedures.legacy_reassignments import (
     tell_repeated,
 )
 from controller.core.procedures.reassignment_cancel import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment_records import shown
-from controller.core.procedures.reassignment_submission import (
-    LEGACY,
-    held_text,
-    holder,
-    problem_with,
-)
+from controller.core.procedures.reassignment_submission import LEGACY, is_possible
 from controller.core.reassignment_znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     Entries,
@@ -62,7 +57,9 @@ async def process_extra(controller: Controller) -> None:
     if await is_cancelled(controller):
         tell_waiting(controller, _PATH)
         return
-    possible = {name: one for name, one in extra.items() if _is_possible(controller, name, one)}
+    possible = {
+        name: one for name, one in extra.items() if is_possible(controller, _PATH, name, one)
+    }
     legacy = await read_legacy(controller)
     pending = [name for name, one in possible.items() if _conflicts(controller, name, one, legacy)]
     if pending:
@@ -95,19 +92,6 @@ async def _read(controller: Controller) -> tuple[Entries, int | None]:
     for name in read.repeated:
         tell_repeated(controller, _PATH, name)
     return read.entries, version
-
-
-def _is_possible(controller: Controller, name: Name, entry: Entry) -> bool:
-    why = problem_with(controller, name, entry.replicas)
-    partition = controller.context.find(*name)
-    if not why and partition is not None:
-        route = holder(controller, partition)
-        why = held_text(route) if route not in ("", LEGACY) else ""
-    if why:
-        topic, number = name
-        text = f"its entry {list(entry.replicas)} is removed from {_PATH}: {why}"
-        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
-    return not why
 
 
 def _conflicts(controller: Controller, name: Name, entry: Entry, legacy: LegacyZnode) -> bool:

@@ -8,6 +8,8 @@ from controller.core.errors import CoreError
 from controller.core.state import Partition
 
 _SHOWN = 20
+SHOWN_CHARACTERS = 2000
+"""Of content that is removed or replaced: all of it stands in the event that read it."""
 
 
 def describe(error: Exception) -> str:
@@ -23,6 +25,11 @@ def some(partitions: list[Partition]) -> str:
     names = ", ".join(map(repr, partitions[:_SHOWN]))
     rest = len(partitions) - _SHOWN
     return names + (f" and {rest} more" if rest > 0 else "")
+
+
+def shown(data: bytes | None) -> str:
+    """The content of a znode for a message."""
+    return repr((data or b"")[:SHOWN_CHARACTERS].decode("utf-8", "replace"))
 
 
 class Failures:

@@ -21,10 +21,10 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import some
+from controller.core.procedures.failures import shown, some
 from controller.core.procedures.reassignment_cancel import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment_records import make_parents, mend_records, shown
-from controller.core.procedures.reassignment_submission import held_text, holder, problem_with
+from controller.core.procedures.reassignment_records import make_parents, mend_records
+from controller.core.procedures.reassignment_submission import is_possible
 from controller.core.reassignment_znodes import (
     REQUEST_PREFIX,
     Entries,
@@ -151,7 +151,9 @@ async def process_legacy(controller: Controller) -> None:
             tell_waiting(controller, _PATH)
         return
     kept = {
-        name: one for name, one in legacy.entries.items() if _is_possible(controller, name, one)
+        name: one
+        for name, one in legacy.entries.items()
+        if is_possible(controller, _PATH, name, one)
     }
     new = {name: one.replicas for name, one in kept.items() if _is_new(controller, name, one)}
     if missing:
@@ -196,19 +198,6 @@ def _is_new(controller: Controller, name: Name, entry: Entry) -> bool:
     partition = controller.context.find(*name)
     record = controller.context.reassignments.get(partition) if partition is not None else None
     return record is None or record.replicas != entry.replicas
-
-
-def _is_possible(controller: Controller, name: Name, entry: Entry) -> bool:
-    why = problem_with(controller, name, entry.replicas)
-    partition = controller.context.find(*name)
-    if not why and partition is not None:
-        route = holder(controller, partition)
-        why = held_text(route) if route not in ("", _PATH) else ""
-    if why:
-        topic, number = name
-        text = f"its entry {list(entry.replicas)} is removed from {_PATH}: {why}"
-        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
-    return not why
 
 
 def with_originals(controller: Controller, entries: Mapping[Name, Entry]) -> Entries:

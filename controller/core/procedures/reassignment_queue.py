@@ -6,8 +6,9 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import NO_NODE, OK, Delete
+from controller.core.procedures.failures import shown
 from controller.core.procedures.reassignment_cancel import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment_records import make_parents, mend_records, shown
+from controller.core.procedures.reassignment_records import make_parents, mend_records
 from controller.core.procedures.reassignment_submission import Submission, Verdict, submit
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.reassignment_znodes import (

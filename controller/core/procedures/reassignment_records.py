@@ -21,6 +21,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
+from controller.core.procedures.failures import shown
 from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, REASSIGNMENTS, Reassignment
 from controller.core.settle import read_children, read_znodes, write, write_together
 from controller.core.state import Partition
@@ -30,13 +31,6 @@ _RULE = "reassignment: records of what is under way"
 _NO_CHILD = b""
 _ATTEMPTS = 3
 """A record that is not there is made, one that is there set, its parent made first."""
-SHOWN_CHARACTERS = 2000
-"""Of content that is removed: all of it stands in the event that read it."""
-
-
-def shown(data: bytes | None) -> str:
-    """The content of a znode for a message."""
-    return repr((data or b"")[:SHOWN_CHARACTERS].decode("utf-8", "replace"))
 
 
 async def make_parents(controller: Controller) -> None:
@@ -174,6 +168,9 @@ async def load_records(controller: Controller) -> list[Partition]:
             unusable.append(name)
             continue
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
+            if partition is None or not controller.context.is_queued(partition):
+                text = f"there is no partition {name[0]}-{name[1]}; removed, it held {shown(data)}"
+                controller.notice("warning", "record_removed", path, text)
             unusable.append(name)
             continue
         controller.context.reassignments[partition] = record

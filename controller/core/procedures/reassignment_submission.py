@@ -15,7 +15,7 @@ from controller.core.procedures.failures import describe
 from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.reassignment import read_isr, reassign
 from controller.core.procedures.reassignment_cancel import is_cancelled
-from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Name, Reassignment
+from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Entry, Name, Reassignment
 from controller.core.settle import read_znodes
 from controller.core.state import Partition
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
@@ -79,6 +79,21 @@ def problem_with(controller: Controller, name: Name, target: tuple[int, ...]) ->
     if any(one < 0 for one in target):
         return f"The replica list {list(target)} names a broker id that no broker can have."
     return own_id_problem(controller, target)
+
+
+def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> bool:
+    """Whether an entry of /admin/reassign_partitions, or of the extra znode, can be done; why it is
+    removed from its znode is told."""
+    why = problem_with(controller, name, entry.replicas)
+    partition = controller.context.find(*name)
+    if not why and partition is not None:
+        route = holder(controller, partition)
+        why = held_text(route) if route not in ("", LEGACY) else ""
+    if why:
+        topic, number = name
+        text = f"its entry {list(entry.replicas)} is removed from {path}: {why}"
+        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+    return not why
 
 
 async def submit(controller: Controller, submission: Submission) -> Verdict:

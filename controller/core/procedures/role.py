@@ -57,9 +57,11 @@ async def reelect(controller: Controller) -> None:
 async def elect(controller: Controller, *, take_over: bool = False) -> None:
     """Become controller if nobody is, or with `take_over` in any case (KafkaController.elect)."""
     try:
-        while await _stand(controller, take_over) is Poll.UNKNOWN:
-            # The connection broke and nothing was done: the role is as free as before.
-            pass
+        poll = await _settled(controller, take_over)
+        if poll is Poll.LOST and take_over:
+            # Somebody else took it in the same moment, as when a dead controller's session ends.
+            # Once: of two that take over one ends with the role.
+            await _settled(controller, take_over)
     except ZnodeError as error:
         controller.notice("error", "unreadable_znode", znodes.CONTROLLER_EPOCH, str(error))
         _back_off(controller, "the controller epoch cannot be read")
@@ -86,8 +88,18 @@ class Poll(Enum):
     """What standing for election came to."""
 
     DECIDED = auto()
+    LOST = auto()
+    """Somebody else became controller at the same time."""
     UNKNOWN = auto()
     """The reply was lost, and it did not happen."""
+
+
+async def _settled(controller: Controller, take_over: bool) -> Poll:
+    """Stand until it is known what came of it."""
+    while (poll := await _stand(controller, take_over)) is Poll.UNKNOWN:
+        # The connection broke and nothing was done: the role is as free as before.
+        pass
+    return poll
 
 
 async def _stand(controller: Controller, take_over: bool) -> Poll:
@@ -166,9 +178,9 @@ async def _take_role(
         if any(one in (NODE_EXISTS, NO_NODE, BAD_VERSION) for one in errors):
             text = "another broker became controller at the same time"
             controller.notice("info", "lost_election", znodes.CONTROLLER, text)
-        else:
-            text = f"the role cannot be taken (ZooKeeper codes {errors})"
-            controller.notice("error", "role_not_taken", znodes.CONTROLLER, text)
+            return Poll.LOST
+        text = f"the role cannot be taken (ZooKeeper codes {errors})"
+        controller.notice("error", "role_not_taken", znodes.CONTROLLER, text)
         return Poll.DECIDED
     context = controller.context = controller.new_context()
     context.epoch, context.epoch_version = epoch + 1, epoch_version + 1

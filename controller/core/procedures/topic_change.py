@@ -1,8 +1,14 @@
 """Topics and partitions that appear and vanish (KB 3.5, 3.6)."""
 
+from collections.abc import Mapping
+
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.procedures.deletion import forget_topic
+from controller.core.procedures.failures import some
+from controller.core.procedures.reassignment import complete_if_caught_up
+from controller.core.procedures.reassignment_records import remove_records
+from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.topics import (
     create_partitions,
     read_added_partitions,
@@ -10,6 +16,7 @@ from controller.core.procedures.topics import (
     refuse_added_partitions,
 )
 from controller.core.settle import read_children
+from controller.core.state import Partition, sorted_partitions
 
 _RULE = "topic change"
 
@@ -20,14 +27,29 @@ async def process_topic_change(controller: Controller) -> None:
     children = await read_children(controller, znodes.TOPICS, _RULE, watch=True)
     found = dict.fromkeys(children.children)
     known = dict.fromkeys(context.known_topics())
-    for name in known:
-        if name not in found:
-            forget_topic(controller, name)
+    gone = dict.fromkeys(name for name in known if name not in found)
+    await _end_reassignments(controller, gone)
+    for name in gone:
+        forget_topic(controller, name)
     new = [name for name in found if name not in known]
     for name in new:
         controller.notice("info", "topic_found", znodes.topic_path(name), "a new topic")
     made = await read_new_topics(controller, new, _RULE)
     await create_partitions(controller, made.partitions)
+
+
+async def _end_reassignments(controller: Controller, gone: Mapping[str, object]) -> None:
+    """Topics were deleted by hand: nobody would take their entries and records away (KIP-236)."""
+    records = controller.context.reassignments
+    ended = sorted_partitions(one for one in records if one.topic.name in gone)
+    if not ended:
+        return
+    text = "its topic was deleted by hand: its reassignment is over"
+    controller.notice("warning", "reassignment_ended", some(ended), text)
+    await remove_entries(controller, lambda name, target: name[0] in gone)
+    await remove_records(controller, ended)
+    for partition in ended:
+        controller.context.reassigning.pop(partition, None)
 
 
 async def process_partition_modifications(controller: Controller, name: str) -> None:
@@ -40,3 +62,13 @@ async def process_partition_modifications(controller: Controller, name: str) -> 
         return
     added = await read_added_partitions(controller, name, "partition modifications")
     await create_partitions(controller, added)
+    if controller.configuration.has_kip_236:
+        await _go_on_moving(controller, added)
+
+
+async def _go_on_moving(controller: Controller, added: list[Partition]) -> None:
+    """Nobody could read the topic when the term began: a reassignment of then goes on now."""
+    for partition in added:
+        if partition.assignment.is_being_reassigned:
+            controller.context.reassigning[partition] = None
+            await complete_if_caught_up(controller, partition)

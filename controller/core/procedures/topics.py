@@ -1,14 +1,17 @@
 """Reading topics, giving them ids, and bringing new partitions online (KB 3.5, 3.6)."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
+from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.partition_states import PartitionState
+from controller.core.procedures.failures import shown, some
 from controller.core.procedures.leadership import OFFLINE
 from controller.core.procedures.own_id import names_broker, repair_assignments
 from controller.core.procedures.partition_changes import change_partitions
@@ -25,6 +28,14 @@ Contents = dict[str, TopicContent]
 """What the znodes of topics say, by topic."""
 
 
+class ReadTopics(NamedTuple):
+    """What znodes of topics say; `data` and `versions` of those that exist."""
+
+    contents: Contents
+    data: dict[str, bytes | None]
+    versions: dict[str, int]
+
+
 class NewTopics(NamedTuple):
     """The partitions of topics that were not known, and those among them whose assignment named
     the daemon."""
@@ -39,7 +50,7 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     Watches each znode. Topics without an id get one (processTopicIds, KB 3.5 step 4), assignments
     that name the daemon's own id are repaired, both in one write a topic.
     """
-    contents = await _read_contents(controller, names, rule)
+    contents = (await _read_contents(controller, names, rule)).contents
     wanted = await _with_ids(controller, _repaired(controller, contents), rule)
     await _write_changed(controller, contents, wanted)
     new = NewTopics([], [])
@@ -58,12 +69,16 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     """Read a known topic again; gives the partitions that it has gained (KB 3.6.1).
 
     Whatever else changed is ignored: so the controller ignores its own writes. But a known
-    partition that now names the daemon is written back as it is known. The topic keeps the id that
-    is known, whatever the znode says.
+    partition that now names the daemon is written back as it is known, and so is what somebody
+    else changed while partitions of the topic move. The topic keeps an id that is known, whatever
+    the znode says.
     """
-    contents = await _read_contents(controller, [name], rule)
+    read = await _read_contents(controller, [name], rule)
     topic = controller.context.topic(name)
-    found = contents[name].assignments
+    if topic.id is None and topic.is_known:
+        # Nobody could read the znode when the topic was found.
+        controller.context.know_topic(name, read.contents[name].topic_id)
+    found = read.contents[name].assignments
     added = {
         number: assignment
         for number, assignment in found.items()
@@ -71,9 +86,11 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     }
     repaired = repair_assignments(controller, name, added)
     restored = _restored(controller, topic, found)
+    if name in read.versions:
+        restored |= _changed_while_moving(controller, topic, found, read.data[name])
     if restored or repaired is not added:
         whole = TopicContent(found | repaired | restored, topic.id)
-        await _write_changed(controller, contents, {name: whole})
+        await _write_changed(controller, read.contents, {name: whole}, read.versions)
     return _assign(controller, topic, repaired)
 
 
@@ -94,6 +111,37 @@ def _restored(
     return restored
 
 
+def _changed_while_moving(
+    controller: Controller, topic: Topic, found: dict[int, Assignment], data: bytes | None
+) -> dict[int, Assignment]:
+    """What is known of the partitions that somebody else changed while one of the topic is being
+    reassigned, or made look so: what is known counts (kip-236.md, Changed by hand)."""
+    context = controller.context
+    if not controller.configuration.has_kip_236:
+        return {}
+    known = topic_content(context, topic).assignments
+    changed = {number: one for number, one in known.items() if found.get(number) != one}
+    looks_so = any(number in found and found[number].is_being_reassigned for number in changed)
+    if not changed or not (looks_so or _is_moving(controller, topic)):
+        return {}
+    path = znodes.topic_path(topic.name)
+    text = (
+        f"somebody else changed them in {path} while a reassignment was under way there or to look "
+        "so: written again as they are known; to move or to stop them use refold reassign. "
+        f"It held {shown(data)}"
+    )
+    partitions = [topic.partition(number) for number in changed]
+    controller.notice("warning", "assignment_mended", some(partitions), text)
+    return changed
+
+
+def _is_moving(controller: Controller, topic: Topic) -> bool:
+    """Whether a partition of it is being reassigned, in a way that nobody may change by hand."""
+    moving = controller.context.reassigning
+    has_kip_236 = controller.configuration.has_kip_236
+    return has_kip_236 and any(one in moving for one in topic.partitions.values())
+
+
 async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
     """A topic that is being deleted gains none: its znode is put back (KB 3.6.2).
 
@@ -101,8 +149,8 @@ async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
     """
     rule = "partitions added to a topic that is being deleted"
     path = znodes.topic_path(topic.name)
-    contents = await _read_contents(controller, [topic.name], rule)
-    found = contents[topic.name].assignments
+    read = await _read_contents(controller, [topic.name], rule)
+    found = read.contents[topic.name].assignments
     if all(number in topic.partitions and topic.partitions[number].replicas for number in found):
         return
     existing = (await read_children(controller, znodes.partitions_path(topic.name), rule)).children
@@ -157,20 +205,22 @@ def topic_content(context: ControllerContext, topic: Topic) -> TopicContent:
     return TopicContent(known, topic.id)
 
 
-async def _read_contents(controller: Controller, names: list[str], rule: str) -> Contents:
+async def _read_contents(controller: Controller, names: list[str], rule: str) -> ReadTopics:
     """The content of each znode; one that is gone or unreadable counts as without partitions."""
     paths = [znodes.topic_path(name) for name in names]
     found = await read_znodes(controller, paths, rule, watch=True)
-    contents = {}
-    for name, path, error, data in zip(names, paths, found.errors, found.data, strict=True):
-        contents[name] = TopicContent()
-        if error == OK:
-            try:
-                contents[name] = znodes.read_topic(name, data)
-                _tell_what_lacks(controller, path, name, contents[name])
-            except ZnodeError as unreadable:
-                controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-    return contents
+    read = ReadTopics({}, {}, {})
+    for place, (name, path) in enumerate(zip(names, paths, strict=True)):
+        read.contents[name] = TopicContent()
+        if found.errors[place] != OK:
+            continue
+        read.data[name], read.versions[name] = found.data[place], found.versions[place]
+        try:
+            read.contents[name] = znodes.read_topic(name, found.data[place])
+            _tell_what_lacks(controller, path, name, read.contents[name])
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    return read
 
 
 def _tell_what_lacks(controller: Controller, path: str, name: str, content: TopicContent) -> None:
@@ -183,7 +233,7 @@ def _tell_what_lacks(controller: Controller, path: str, name: str, content: Topi
     if empty:
         text = f"partitions {empty} have no replicas and get no leader: write them into the znode"
         controller.notice("warning", "no_replicas", path, text)
-    if gone:
+    if gone and topic is not None and not _is_moving(controller, topic):
         text = f"partitions {gone} are missing in it and go on as they were: write them back"
         controller.notice("warning", "partitions_missing", path, text)
     if not numbers and not gone:
@@ -215,9 +265,17 @@ async def _with_ids(controller: Controller, contents: Contents, rule: str) -> Co
     return with_ids
 
 
-async def _write_changed(controller: Controller, before: Contents, after: Contents) -> None:
+async def _write_changed(
+    controller: Controller,
+    before: Contents,
+    after: Contents,
+    versions: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """With a version: what is written in between is left to the next look."""
     changed: list[WriteOperation] = [
-        SetData(znodes.topic_path(name), znodes.write_topic(content), ANY_VERSION)
+        SetData(
+            znodes.topic_path(name), znodes.write_topic(content), versions.get(name, ANY_VERSION)
+        )
         for name, content in after.items()
         if content != before[name]
     ]
@@ -225,7 +283,7 @@ async def _write_changed(controller: Controller, before: Contents, after: Conten
         return
     writes = await write(controller, changed, Reason("topic ids and repaired assignments"))
     for operation, error in zip(changed, writes.errors, strict=True):
-        if error not in (OK, NO_NODE):
+        if error not in (OK, NO_NODE, BAD_VERSION):
             text = f"the topic cannot be written (ZooKeeper code {error})"
             controller.notice("error", "topic_not_written", operation.path, text)
 

@@ -1,12 +1,16 @@
-"""Znodes of reassignments that somebody changed by hand: what to say of them."""
+"""Znodes that somebody changed by hand: what to say of them."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA
+from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, REASSIGNMENTS
+from controller.operator.reassignment.documents import spelt_all
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.view import View
 
+_NEXT_LOOK: Final = "next look: a submission, a cancellation, or minutes"
+_MEND: Final = "nothing can be said of this topic, nor submitted for it; mend the znode"
 _OF_ENTRIES: Final = (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA)
 
 
@@ -21,8 +25,33 @@ def unreadable_entries(view: View) -> list[str]:
 
 def warn_of_unusable(report: Report, view: View) -> None:
     """Of records that say nothing, or nothing true. They hold nobody up."""
-    then = "refold puts that right when it takes the role"
+    then = "when refold takes the role the topic's znode counts"
     if view.is_interruptible:
-        then = "refold writes it again at its next look: a submission, a cancellation, or minutes"
+        then = (
+            "refold writes again what it did not write itself: a topic's znode at once, a record "
+            f"at its {_NEXT_LOOK}"
+        )
     for one in view.znodes.unusable.values():
         report.warn(f"{one.why}; {then}")
+
+
+def warn_of_missing_records(report: Report, view: View) -> None:
+    """Of what is on its way and has no identity: whose it was, only refold knows."""
+    if view.without_record:
+        report.warn(
+            f"{spelt_all(view.without_record)}: under way without a record in {REASSIGNMENTS}: "
+            "begun by Kafka's API, or somebody deleted the record, and refold makes it again, with "
+            f"another id, at its {_NEXT_LOOK}"
+        )
+
+
+def unreadable_topics(view: View, topics: Iterable[str]) -> list[str]:
+    """Why these topics' znodes cannot be read, those that cannot, and what to do."""
+    unreadable = view.unreadable_topics
+    return [f"{unreadable[one]}: {_MEND}" for one in topics if one in unreadable]
+
+
+def warn_of_unreadable_topics(report: Report, view: View) -> None:
+    """They hold nobody up: only of themselves nothing can be said."""
+    for text in unreadable_topics(view, sorted(view.unreadable_topics)):
+        report.warn(text)

@@ -5,7 +5,11 @@ from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete
 from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL, Entries
 from controller.core.values import ANY_VERSION
 from controller.operator.reassignment.access import Cluster
-from controller.operator.reassignment.by_hand import unreadable_entries, warn_of_unusable
+from controller.operator.reassignment.by_hand import (
+    unreadable_entries,
+    warn_of_unreadable_topics,
+    warn_of_unusable,
+)
 from controller.operator.reassignment.documents import Targets, spelt, spelt_all
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import Report
@@ -29,6 +33,7 @@ async def cancel_all(cluster: Cluster, report: Report, *, dry_run: bool) -> None
     check_is_refold(view, REASSIGN_CANCEL)
     if unreadable := unreadable_entries(view):
         raise Refused("\n".join(unreadable))
+    warn_of_unreadable_topics(report, view)
     warn_of_unusable(report, view)
     entries = view.znodes.cancellable
     report.data["rolled_back"] = pending_list(view, entries)

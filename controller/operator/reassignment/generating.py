@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 
 from controller.operator.reassignment.access import Cluster
+from controller.operator.reassignment.by_hand import unreadable_topics
 from controller.operator.reassignment.documents import (
     as_document,
     listed,
@@ -28,9 +29,11 @@ async def generate(
     Of a partition that is on its way it says where that goes back to. Raises Refused.
     """
     view = await cluster.access.look(topics)
-    missing = [one for one in topics if not any(one == topic for topic, _ in view.assignments)]
-    if missing:
-        raise Refused("\n".join(f"Topic {one} not found." for one in missing))
+    found = {topic for topic, _ in view.assignments} | view.unreadable_topics.keys()
+    wrong = [f"Topic {one} not found." for one in topics if one not in found]
+    wrong += unreadable_topics(view, topics)
+    if wrong:
+        raise Refused("\n".join(wrong))
     unknown = [one for one in brokers if one not in view.brokers]
     if unknown:
         own = view.controller.broker

@@ -2,7 +2,11 @@
 
 from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.access import Cluster
-from controller.operator.reassignment.by_hand import warn_of_unusable
+from controller.operator.reassignment.by_hand import (
+    warn_of_missing_records,
+    warn_of_unreadable_topics,
+    warn_of_unusable,
+)
 from controller.operator.reassignment.documents import Partition, listed, spelt
 from controller.operator.reassignment.progress import Progress, progress_of
 from controller.operator.reassignment.report import Report
@@ -29,19 +33,22 @@ async def list_reassignments(cluster: Cluster, report: Report) -> None:
         report.say(f"  {one.line}")
     for text in view.znodes.unreadable.values():
         report.warn(text)
+    warn_of_unreadable_topics(report, view)
     warn_of_unusable(report, view)
     if view.znodes.cancel_stands:
         report.warn(
             f"{REASSIGN_CANCEL} stands: until --remove-cancel no reassignment starts, and what is "
             "not cancelled does not end"
         )
+    warn_of_missing_records(report, view)
 
 
 def _line(view: View, one: Progress) -> str:
     name = (one.topic, one.partition)
     assignment = view.assignments.get(name)
     if assignment is None:
-        return f"{spelt(name)}: does not exist, asked to be {listed(one.target)}."
+        what = "cannot be read" if one.topic in view.unreadable_topics else "does not exist"
+        return f"{spelt(name)}: {what}, asked to be {listed(one.target)}."
     text = f"{spelt(name)}: replicas: {listed(assignment.replicas)}."
     if assignment.adding:
         text += f" adding: {listed(assignment.adding)}."

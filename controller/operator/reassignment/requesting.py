@@ -169,7 +169,10 @@ def _tell(
             report.say(f"{name}: the controller has not taken it up yet, the request stands")
             report.status = NOT_DONE_YET
         else:
-            report.warn(f"{name}: the controller has not started it; its log says why")
+            report.warn(
+                f"{name}: the controller has not started it; its log says why, or somebody removed "
+                "the request"
+            )
         told.append(entry)
     report.data["requested"] = told
     report.awaited = targets

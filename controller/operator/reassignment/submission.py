@@ -10,7 +10,7 @@ from controller.core.reassignment_znodes import (
     REASSIGNMENTS,
 )
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.operator.reassignment.by_hand import unreadable_entries
+from controller.operator.reassignment.by_hand import unreadable_entries, unreadable_topics
 from controller.operator.reassignment.documents import Partition, Targets, listed, spelt, spelt_all
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.view import KAFKA_API, Role, View
@@ -63,11 +63,17 @@ def _cluster_problems(view: View) -> Iterator[str]:
 
 
 def _target_problems(view: View, targets: Targets) -> Iterator[str]:
-    missing = [one for one in targets if one not in view.assignments]
+    topics = dict.fromkeys(topic for topic, _ in targets)
+    yield from unreadable_topics(view, topics)
+    missing = [
+        one
+        for one in targets
+        if one not in view.assignments and one[0] not in view.unreadable_topics
+    ]
     if missing:
         names = spelt_all(missing)
         yield f"The proposed assignment contains non-existent partitions: {names}"
-    going = sorted({topic for topic, _ in targets} & view.deleted)
+    going = sorted(topics.keys() & view.deleted)
     if going:
         yield f"topics that are being deleted: {','.join(going)}"
     # A replica that stays may be on a broker that is down, as in Kafka (validateReplicas).
@@ -110,4 +116,6 @@ def _route_problems(view: View, targets: Targets, may_change: tuple[str, ...]) -
     for route, partitions in held.items():
         names = ", ".join(map(spelt, sorted(partitions)))
         advice = _BY_API if is_stock else _HOW_TO_END.get(route, _CHANGE_IT)
-        yield f"{names}: being reassigned by {route} already: {advice}"
+        may_be_lost = route == KAFKA_API and view.is_interruptible
+        lost = " (or by a request whose record somebody deleted)" if may_be_lost else ""
+        yield f"{names}: being reassigned by {route} already{lost}: {advice}"

@@ -8,7 +8,11 @@ import anyio
 
 from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.access import Cluster
-from controller.operator.reassignment.by_hand import warn_of_unusable
+from controller.operator.reassignment.by_hand import (
+    warn_of_missing_records,
+    warn_of_unreadable_topics,
+    warn_of_unusable,
+)
 from controller.operator.reassignment.documents import Partition, Targets, listed, spelt
 from controller.operator.reassignment.progress import Progress, lines_of, progress_of
 from controller.operator.reassignment.report import Report
@@ -57,13 +61,26 @@ async def verify(
         "progress": progress,
     }
     report.status = _status(state for _, state in states)
-    # A broker's limit is everybody's: it goes when nothing at all is under way.
-    if preserve_throttles or view.moving or (await cluster.access.look(None)).moving:
+    warn_of_unreadable_topics(report, view)
+    if preserve_throttles or await _is_anything_under_way(cluster, report, view):
         return
     if dry_run:
         report.say_steps(clearing(view, targets))
     else:
         await clear_throttles(cluster.access, report, view, targets)
+
+
+async def _is_anything_under_way(cluster: Cluster, report: Report, view: View) -> bool:
+    """A broker's limit is everybody's: it goes when nothing at all is under way, or may be."""
+    if view.moving:
+        return True
+    whole = await cluster.access.look(None)
+    if whole.unreadable_topics and not whole.moving:
+        names = ",".join(sorted(whole.unreadable_topics))
+        report.warn(
+            f"the throttles are left: topics cannot be read, and may be on their way: {names}"
+        )
+    return bool(whole.moving or whole.unreadable_topics)
 
 
 async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) -> None:
@@ -94,6 +111,9 @@ async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) ->
     report.data |= {"reassignments": answers, "progress": progress}
     warn_of_unusable(report, view)
     states = [one["state"] for one in answers]
+    if "done" in states:
+        # One that is gone by hand looks the same.
+        warn_of_missing_records(report, await cluster.access.look(None))
     if "changed" in states:
         report.status = OTHERWISE
     elif "ongoing" in states:
@@ -116,6 +136,8 @@ def _state(view: View, partition: Partition, target: tuple[int, ...]) -> tuple[s
     if view.route(partition):
         return f"Reassignment of partition {name} is still in progress.", "in progress"
     assignment = view.assignments.get(partition)
+    if assignment is None and partition[0] in view.unreadable_topics:
+        return f"The replicas of partition {name} cannot be read.", "unreadable"
     if assignment is None:
         return f"There is no partition {name}.", "missing"
     if assignment.replicas == target:

@@ -101,8 +101,9 @@ class View(Struct, frozen=True):
 
     `brokers` are those that live and hold replicas. `assignments` are those of the topics that were
     asked for and of every partition that is on its way. `versions` has the version of each topic
-    znode, `deleted` the topics that are about to go, `least_in_sync` min.insync.replicas of the
-    topics that were asked for. Without ZooKeeper `kip` is None.
+    znode, `unreadable_topics` says of topics why nobody can read theirs, `deleted` the topics that
+    are about to go, `least_in_sync` min.insync.replicas of the topics that were asked for.
+    Without ZooKeeper `kip` is None.
     """
 
     controller: Controller
@@ -113,6 +114,7 @@ class View(Struct, frozen=True):
     deleted: frozenset[str] = frozenset()
     kip: KipZnodes | None = None
     least_in_sync: dict[str, int] = {}
+    unreadable_topics: dict[str, str] = {}
 
     @property
     def is_interruptible(self) -> bool:
@@ -186,6 +188,16 @@ class View(Struct, frozen=True):
                 return request.assignments[partition]
         record = kip.records.get(partition)
         return record.reassignment.replicas if record else self.assignments[partition].target
+
+    @property
+    def without_record(self) -> list[Partition]:
+        """What moves with refold in control and has no record: Kafka's API has none, and somebody
+        may have deleted one. Nobody but refold can tell, at its next look."""
+        kip = self.znodes
+        if self.kip is None or not self.is_interruptible:
+            return []
+        moving = (name for name, one in self.assignments.items() if one.is_being_reassigned)
+        return sorted(one for one in moving if one not in kip.records and one not in kip.unusable)
 
     @property
     def moving(self) -> list[Partition]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import msgspec
+from msgspec import Struct
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
@@ -11,6 +12,7 @@ from controller.core.reassignment_znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
+    Reassignment,
     Request,
     partition_number,
     read_entries,
@@ -78,18 +80,21 @@ async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
     moving = View(NOBODY, {}, {}, kip=kip).moving
     wanted = {topic for topic, _ in (*moving, *unusable)}
     wanted.update(await store.children(znodes.TOPICS) if topics is None else topics)
-    assignments, versions = await _topics(store, sorted(wanted))
-    kip = _without_unfitting(kip, assignments)
+    read = await _topics(store, sorted(wanted))
+    kip = await _with_late_records(store, kip, read.assignments)
+    kip = _without_unfitting(kip, read.assignments)
     view = View(
         _controller(controller, brokers),
         brokers,
-        assignments,
-        versions=versions,
+        read.assignments,
+        versions=read.versions,
+        unreadable_topics=read.unreadable,
         deleted=frozenset(await store.children(znodes.DELETE_TOPICS)),
         kip=kip,
         least_in_sync=await _least_in_sync(store, sorted(topics or ())),
     )
-    leaderships = await _leaderships(store, [one for one in view.moving if one in assignments])
+    known = [one for one in view.moving if one in view.assignments]
+    leaderships = await _leaderships(store, known)
     return msgspec.structs.replace(view, leaderships=leaderships)
 
 
@@ -121,6 +126,25 @@ async def _records(
         for name in await store.children(reassignments_path(topic))
         if (number := partition_number(name)) is not None
     ]
+    return await _records_of(store, partitions)
+
+
+async def _with_late_records(
+    store: ZooKeeperStore, kip: KipZnodes, assignments: dict[Partition, Assignment]
+) -> KipZnodes:
+    """Partitions that began to move since the records were read have one now."""
+    known = {*kip.records, *kip.unusable}
+    late = [one for one, it in assignments.items() if it.is_being_reassigned and one not in known]
+    records, unusable = await _records_of(store, late)
+    return msgspec.structs.replace(
+        kip, records=kip.records | records, unusable=kip.unusable | unusable
+    )
+
+
+async def _records_of(
+    store: ZooKeeperStore, partitions: list[Partition]
+) -> tuple[dict[Partition, Record], dict[Partition, Unusable]]:
+    """Those of these partitions that there are, and those that cannot be read."""
     paths = tuple(reassignment_path(*one) for one in partitions)
     found: dict[Partition, Record] = {}
     unusable: dict[Partition, Unusable] = {}
@@ -137,23 +161,31 @@ async def _records(
 
 
 def _without_unfitting(kip: KipZnodes, assignments: dict[Partition, Assignment]) -> KipZnodes:
-    """Records are written together with the topic's znode: where the two differ while a partition
-    moves, the topic's is right."""
+    """Records are written together with the topic's znode: where the two differ, somebody changed
+    one of them by hand."""
     unfitting: dict[Partition, Unusable] = {}
     for name, record in kip.records.items():
         one, assignment = record.reassignment, assignments.get(name)
-        if assignment is None or not assignment.is_being_reassigned:
+        if assignment is None or _fits(one, assignment):
             continue
-        is_target = one.replicas == assignment.target
-        if not is_target or not set(one.original_replicas) <= set(assignment.replicas):
-            why = (
-                f"{reassignment_path(*name)} says from {list(one.original_replicas)} to "
-                f"{list(one.replicas)}, {znodes.topic_path(name[0])} from "
-                f"{list(assignment.origin)} to {list(assignment.target)}, which counts"
-            )
-            unfitting[name] = Unusable(why, record.czxid)
+        has = f"from {list(assignment.origin)} to {list(assignment.target)}"
+        if not assignment.is_being_reassigned:
+            has = f"{list(assignment.replicas)} and nothing under way"
+        why = (
+            f"{reassignment_path(*name)} says from {list(one.original_replicas)} to "
+            f"{list(one.replicas)}, {znodes.topic_path(name[0])} {has}"
+        )
+        unfitting[name] = Unusable(why, record.czxid)
     records = {name: one for name, one in kip.records.items() if name not in unfitting}
     return msgspec.structs.replace(kip, records=records, unusable=kip.unusable | unfitting)
+
+
+def _fits(record: Reassignment, assignment: Assignment) -> bool:
+    """Where nothing moves the record is about to go: the partition is there, or back."""
+    if not assignment.is_being_reassigned:
+        return assignment.replicas in (record.replicas, record.original_replicas)
+    has_originals = set(record.original_replicas) <= set(assignment.replicas)
+    return record.replicas == assignment.target and has_originals
 
 
 async def _requests(store: ZooKeeperStore, unreadable: dict[str, str]) -> dict[str, Request]:
@@ -205,23 +237,29 @@ async def _brokers(store: ZooKeeperStore, ids: list[int]) -> dict[int, Broker]:
     return brokers
 
 
-async def _topics(
-    store: ZooKeeperStore, topics: list[str]
-) -> tuple[dict[Partition, Assignment], dict[str, int]]:
-    paths = tuple(map(znodes.topic_path, topics))
+class _Topics(Struct, frozen=True):
+    """What topics' znodes say; `unreadable` says of a topic why nobody can read it."""
+
     assignments: dict[Partition, Assignment] = {}
     versions: dict[str, int] = {}
+    unreadable: dict[str, str] = {}
+
+
+async def _topics(store: ZooKeeperStore, topics: list[str]) -> _Topics:
+    paths = tuple(map(znodes.topic_path, topics))
+    found = _Topics()
     for topic, znode in zip(topics, await store.read(paths), strict=True):
         if znode is None:
             continue
         try:
             content = znodes.read_topic(topic, znode.data)
         except ZnodeError as error:
-            raise Refused(f"{error}: mend the znode") from error
-        versions[topic] = znode.version
+            found.unreadable[topic] = str(error)
+            continue
+        found.versions[topic] = znode.version
         for number, one in content.assignments.items():
-            assignments[topic, number] = one
-    return assignments, versions
+            found.assignments[topic, number] = one
+    return found
 
 
 async def _leaderships(

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from controller.core.commands import CommandId, WriteAtomically, ZooKeeperCommand
+from controller.core import znodes
+from controller.core.commands import CommandId, ReadZnodes, WriteAtomically, ZooKeeperCommand
 from controller.core.operations import WriteOperation
 from controller.operator.reassignment.access import Cluster, ZooKeeperAccess
 from controller.operator.reassignment.report import Report
@@ -18,11 +19,13 @@ Targets = dict[Name, tuple[int, ...]]
 
 class WorldStore(ZooKeeperStore):
     """A store on the world's ZooKeeper. `before_write` and `after_write` are called once, before
-    and after the next write; `writes` counts them, `written` has the operations of the last."""
+    and after the next write, `before_topics` before topics are read; `writes` counts the writes,
+    `written` has the operations of the last."""
 
     def __init__(self, world: World) -> None:
         self.before_write: Callable[[], object] | None = None
         self.after_write: Callable[[], object] | None = None
+        self.before_topics: Callable[[], object] | None = None
         self.writes = 0
         self.written: tuple[WriteOperation, ...] = ()
         self._world = world
@@ -34,6 +37,10 @@ class WorldStore(ZooKeeperStore):
             self.writes += 1
             self.written = command.operations
             before, self.before_write = self.before_write, None
+            if before is not None:
+                before()
+        if isinstance(command, ReadZnodes) and znodes.topic_path("t") in command.paths:
+            before, self.before_topics = self.before_topics, None
             if before is not None:
                 before()
         command_id = CommandId(1, 0)

@@ -1,5 +1,7 @@
 """Znodes that somebody changed by hand while partitions are on their way."""
 
+from typing import Any
+
 import pytest
 
 from controller.core import znodes
@@ -10,18 +12,27 @@ from controller.core.reassignment_znodes import (
     REASSIGNMENT_REQUESTS,
     Reassignment,
     reassignment_path,
+    reassignments_path,
     write_reassignment,
 )
 from controller.core.values import ANY_VERSION
 from controller.operator.reassignment.cancelling import cancel_all
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute, execute_extra
+from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.requesting import request as run_request
 from controller.operator.reassignment.statuses import DONE, OTHERWISE
-from controller.operator.reassignment.verifying import verify_ids
-from tests.core.interrupting import identity, record, request, request_quietly, submit
-from tests.core.reassigning import T0, Name
+from controller.operator.reassignment.verifying import verify, verify_ids
+from tests.core.interrupting import (
+    entries_json,
+    identity,
+    record,
+    request,
+    request_quietly,
+    submit,
+)
+from tests.core.reassigning import T0, Name, reassign
 from tests.operator.reassignment.stage import Stage, targets
 
 U0, V0 = ("u", 0), ("v", 0)
@@ -55,7 +66,7 @@ async def test_others_are_submitted_all_the_same_and_that_puts_it_right(data: by
     )
     assert report.status == DONE
     assert stage.lines[-1].startswith("v-0: started")
-    told = [one for one in stage.warnings if "refold writes it again at its next look" in one]
+    told = [one for one in stage.warnings if "refold writes again what it did not" in one]
     assert [one.split()[1] for one in told] == [
         "/admin/reassignments/t/0",
         "/admin/reassignments/u/0",
@@ -114,7 +125,7 @@ async def test_what_was_deleted_with_its_entry_is_on_its_way_all_the_same() -> N
     await list_reassignments(stage.cluster, stage.report())
     assert "(/admin/reassign_partitions)" in stage.said
     assert "(/admin/reassignments)" in stage.said
-    assert not stage.warnings
+    assert not stage.warnings  # refold sees that an entry is gone, and looks at all records
     await cancel_all(stage.cluster, stage.report(), dry_run=False)
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
 
@@ -131,7 +142,8 @@ async def test_the_list_has_the_route_and_says_what_the_record_says() -> None:
     assert any("u/0 cannot be read as a reassignment" in one for one in stage.warnings)
     assert any(
         "/admin/reassignments/t/0 says from [6, 4] to [4, 6], /brokers/topics/t from [1, 2, 3] to "
-        "[4, 5, 6], which counts; refold writes it again" in one
+        "[4, 5, 6]; refold writes again what it did not write itself: a topic's znode at once, a "
+        "record at its next look" in one
         for one in stage.warnings
     )
 
@@ -190,3 +202,156 @@ async def test_a_request_that_nobody_can_read_keeps_nothing_from_being_cancelled
     await cancel_all(stage.cluster, stage.report(), dry_run=False)
     assert stage.world.data(REASSIGN_CANCEL) is not None
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+
+
+# Records that somebody deleted ------------------------------------------------------------------
+
+
+WITHOUT = (
+    "under way without a record in /admin/reassignments: begun by Kafka's API, or somebody deleted "
+    "the record, and refold makes it again, with another id, at its next look"
+)
+
+
+async def test_what_lost_its_record_is_listed_as_what_it_may_be() -> None:
+    stage = on_the_way()
+    stage.world.remove_quietly("/admin/reassignments")
+    await list_reassignments(stage.cluster, stage.report())
+    [warning] = stage.warnings
+    assert warning.startswith(f"Warning: t-0,u-0: {WITHOUT}")
+
+
+async def test_an_identity_that_is_gone_may_be_that_of_what_lost_its_record() -> None:
+    stage = on_the_way()
+    czxid, _ = identity(stage.world, U0)
+    stage.world.remove_quietly(reassignments_path("u"))
+    report = stage.report()
+    await verify_ids(stage.cluster, report, [czxid])
+    assert stage.lines == [f"Reassignment {czxid:#x} is done."]
+    [warning] = stage.warnings
+    assert warning.startswith(f"Warning: u-0: {WITHOUT}")
+
+
+async def test_nothing_is_said_of_records_that_a_stock_controller_never_makes() -> None:
+    stage = Stage()
+    reassign(stage.world, 4, 5, 6)
+    stage.hand_over(1)
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines[1].startswith("t-0: ")
+    assert not stage.warnings
+
+
+async def test_a_request_for_what_lost_its_record_is_refused_with_how_to_end_it() -> None:
+    stage = on_the_way()
+    stage.world.remove_quietly(reassignments_path("u"))
+    with pytest.raises(Refused, match=r"u-0: being reassigned by Kafka's API already \(or"):
+        await run_request(
+            stage.cluster, stage.report(), targets(u0=(5,)), None, timeout_ms=9, dry_run=False
+        )
+
+
+async def test_what_began_to_move_while_it_was_looked_at_has_its_record() -> None:
+    """The records are read before the topics."""
+    stage = Stage()
+    stage.store.before_topics = lambda: request(stage.world, {T0: (4, 5, 6)})
+    await list_reassignments(stage.cluster, stage.report())
+    assert "t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3. id: 0x" in stage.said
+    assert not stage.warnings
+
+
+# Topics -----------------------------------------------------------------------------------------
+
+
+UNREADABLE = "/brokers/topics/bad cannot be read as a topic"
+
+
+def with_bad_topic() -> Stage:
+    """v-0 rests, the topic "bad" cannot be read."""
+    stage = on_the_way()
+    stage.world.create_topic("bad", {0: (1, 2)})
+    stage.world.put_quietly(znodes.topic_path("bad"), b"garbage")
+    return stage
+
+
+async def test_a_topic_that_nobody_can_read_is_named_and_the_others_listed() -> None:
+    stage = with_bad_topic()
+    await list_reassignments(stage.cluster, stage.report())
+    assert {"t-0", "u-0"} == {one.split(":")[0] for one in stage.lines[1:] if one[0] != " "}
+    [warning] = stage.warnings
+    assert warning.startswith(f"Warning: {UNREADABLE}")
+    assert warning.endswith("nor submitted for it; mend the znode")
+
+
+async def test_what_is_asked_of_a_topic_that_nobody_can_read_is_listed_as_that() -> None:
+    stage = with_bad_topic()
+    stage.leave_alone()
+    request_quietly(stage.world, {("bad", 0): (3, 4)})
+    await list_reassignments(stage.cluster, stage.report())
+    assert "bad-0: cannot be read, asked to be 3,4." in stage.lines
+
+
+@pytest.mark.parametrize("submit_it", [execute_extra, run_request])
+async def test_others_are_submitted_though_a_topic_cannot_be_read(submit_it: Any) -> None:
+    stage = with_bad_topic()
+    more = {"timeout_ms": 10_000} if submit_it is run_request else {}
+    good, bad = targets(v0=(3, 4)), {**targets(v0=(3, 4)), ("bad", 0): (3, 4)}
+    with pytest.raises(Refused, match=f"^{UNREADABLE}.*mend the znode$"):
+        await submit_it(stage.cluster, stage.report(), bad, None, dry_run=False, **more)
+    assert record(stage.world, V0) is None
+    await submit_it(stage.cluster, stage.report(), good, None, dry_run=False, **more)
+    assert record(stage.world, V0) is not None
+
+
+async def test_everything_is_cancelled_though_a_topic_cannot_be_read() -> None:
+    stage = with_bad_topic()
+    stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({("bad", 0): (3, 4)}))
+    await cancel_all(stage.cluster, stage.report(), dry_run=False)
+    assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+
+
+async def test_of_a_topic_that_nobody_can_read_nothing_is_verified() -> None:
+    stage = with_bad_topic()
+    report = stage.report()
+    wanted = {("bad", 0): (1, 2), V0: (1, 2)}
+    await verify(stage.cluster, report, wanted, wait=True, preserve_throttles=False, dry_run=False)
+    assert stage.lines[1:] == [
+        "The replicas of partition bad-0 cannot be read.",
+        "Reassignment of partition v-0 is completed.",
+    ]
+    assert report.status == OTHERWISE
+    assert len(stage.warnings) == 1
+
+
+async def test_throttles_stay_while_a_topic_cannot_be_read() -> None:
+    """Who knows what moves there."""
+    stage = Stage()
+    stage.world.create_topic("bad", {0: (1, 2)})
+    stage.world.put_quietly(znodes.topic_path("bad"), b"garbage")
+    rests = targets(t0=(1, 2, 3))
+    report = stage.report()
+    await verify(stage.cluster, report, rests, wait=False, preserve_throttles=False, dry_run=False)
+    assert report.status == DONE
+    assert "throttles_cleared" not in report.data
+    assert stage.warnings == [
+        "Warning: the throttles are left: topics cannot be read, and may be on their way: bad"
+    ]
+
+
+async def test_where_a_topic_that_cannot_be_read_could_go_nobody_knows() -> None:
+    stage = with_bad_topic()
+    with pytest.raises(Refused, match=f"^Topic none not found.\n{UNREADABLE}"):
+        await generate(stage.cluster, stage.report(), ["v", "none", "bad"], [1, 2], rack_aware=True)
+
+
+async def test_a_record_says_nothing_of_a_topic_at_rest_elsewhere() -> None:
+    stage = Stage()
+    request(stage.world, {T0: (4, 5, 6)})
+    stage.leave_alone()
+    stage.world.change_topic_quietly("t", {0: (1, 2, 6)})
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines == ["No partition reassignments found."]
+    [warning] = stage.warnings
+    assert (
+        "/admin/reassignments/t/0 says from [1, 2, 3] to [4, 5, 6], /brokers/topics/t [1, 2, 6] "
+        "and nothing under way; when refold takes the role the topic's znode counts" in warning
+    )

@@ -124,7 +124,8 @@ async def test_what_the_controller_ignores_is_told() -> None:
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == OTHERWISE
     assert stage.warnings[-1] == (
-        "Warning: t-0: the controller has not started it; its log says why"
+        "Warning: t-0: the controller has not started it; its log says why, or somebody removed "
+        "the request"
     )
 
 

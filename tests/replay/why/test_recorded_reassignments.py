@@ -66,7 +66,12 @@ def test_rollback_that_waits(tmp_path: Path) -> None:
         "is, its leader stays."
     )
     remove_cancel(cluster)
-    assert "broker 4 blocks it" in first(cluster, tmp_path, **T0, is_reassignment=True)
+    told = first(cluster, tmp_path, **T0, is_reassignment=True)
+    assert "broker 4 blocks it" in told
+    assert told.endswith(
+        "At event N: /admin/reassign_cancel was removed before it could go back to [1, 2]: its "
+        "rollback is given up, it goes on to [3, 4]."
+    )
 
 
 def test_reassignment_that_ended(cluster: Cluster, tmp_path: Path) -> None:
