@@ -127,7 +127,8 @@ class Suppositions:
 
     def _reassignment_asked_for(self, decision: Decision) -> Iterator[Trigger]:
         """A request for what /admin/reassign_partitions asks otherwise takes that out first. Where
-        nothing more is written for it, what it asked for shows nowhere: maybe to cancel."""
+        nothing more is written for it, what it asked for shows nowhere: maybe to cancel, or to stay
+        where it is."""
         for path, operation in decision.operations:
             if path != znodes.REASSIGN_PARTITIONS:
                 continue
@@ -135,20 +136,24 @@ class Suppositions:
             if found is not None:
                 yield from calls_of(found, self._fold.controller.context)
             else:
-                yield from self._cancellation(operation)
+                yield from self._asked_otherwise(operation)
 
-    def _cancellation(self, operation: Operation) -> Iterator[Trigger]:
-        """Of what is being reassigned, and a write takes out of /admin/reassign_partitions; what
-        does not stand there leaves it as it is, but written again."""
+    def _asked_otherwise(self, operation: Operation) -> Iterator[Trigger]:
+        """For what a write takes out of /admin/reassign_partitions; a request for others leaves that
+        as it is, but written again."""
         try:
             listed = read_reassignments(self._fold.content(znodes.REASSIGN_PARTITIONS))
             left = read_reassignments(operation.data) if isinstance(operation, SetData) else {}
         except ZnodeError:
             return
-        reassigning = {one.key for one in self._fold.controller.context.reassigning}
-        gone = [name for name in listed if name not in left and name in reassigning]
-        if gone or left == listed:
-            asked = [ReassignmentTarget(*name, None) for name in gone]
+        context = self._fold.controller.context
+        gone = [context.find(*name) for name in listed if name not in left]
+        known = [one for one in gone if one is not None and one.replicas]
+        if known or left == listed:
+            asked = [
+                ReassignmentTarget(*one.key, None if one in context.reassigning else one.replicas)
+                for one in known
+            ]
             yield ApiCall(AlterPartitionReassignmentsReceived(0, _FIRST_VERSION, asked))
 
     def _block_asked_for(self, decision: Decision) -> Iterator[Trigger]:
