@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
@@ -94,14 +95,15 @@ def alike(base: Sequence[Decision], head: Sequence[Decision]) -> set[bytes]:
     return {one.key for one in base} - differing
 
 
-def has_differences(base: Sequence[Decision], head: Sequence[Decision]) -> bool:
-    """Whether there is anything to compare more closely; needs no contents."""
-    if len(base) != len(head):
-        return True
-    return any(
-        ours.key != theirs.key or abs(ours.time_ns - theirs.time_ns) >= _LATE_NS
-        for ours, theirs in zip(base, head, strict=True)
-    )
+def first_difference(base: Sequence[Decision], head: Sequence[Decision]) -> int | None:
+    """The event from which on there is anything to compare more closely, None if there is nothing;
+    needs no contents."""
+    for ours, theirs in zip_longest(base, head):
+        if ours is None or theirs is None:
+            return (ours or theirs).seq
+        if ours.key != theirs.key or abs(ours.time_ns - theirs.time_ns) >= _LATE_NS:
+            return min(ours.seq, theirs.seq)
+    return None
 
 
 def _late(

@@ -35,9 +35,7 @@ def transcript(log: Path) -> str:
             folded = fold_log(reader, wanted, lambda _: None)
         else:
             folded = fold_imported(log, wanted, {}, lambda _: None)
-    # Of an imported log each session of a controller is folded by itself.
-    decisions = sorted(deciding.decisions, key=lambda one: one.seq)
-    return "\n".join(_lines(decisions, folded)) + "\n"
+    return "\n".join(_lines(deciding.decisions, folded)) + "\n"
 
 
 def _lines(decisions: list[Decision], folded: Folded) -> Iterator[str]:

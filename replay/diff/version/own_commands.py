@@ -179,6 +179,8 @@ class OwnCommands:
         """The log is over. What is under way goes on to its end; no timer fires any more."""
         begun = self.turn
         while self.turn - begun < _EVENTS_IN_A_ROW_MAX:
+            self.timers.clear()
+            self._schedule.drop("timer")
             due = self._schedule.take(_END_NS)
             if due is not None:
                 self.now_ns = max(self.now_ns, due[0])
@@ -188,7 +190,6 @@ class OwnCommands:
                 self._answer_open(next(iter(self.waiting.values())).issued)
             else:
                 return
-            self.timers.clear()
             self.work()
 
     def lose_all(self, error: int) -> None:

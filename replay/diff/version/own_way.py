@@ -71,9 +71,7 @@ class OwnWay:
         self._log = LogCommands()
         self._world = OwnWorld(story.znodes, last.seq, story.session_when_left, story.watches)
         timers = story.timers_when_left
-        self._own = OwnCommands(
-            fold, self._world, self._log, story.usual_ns, timers, last, wanted
-        )
+        self._own = OwnCommands(fold, self._world, self._log, story.usual_ns, timers, last, wanted)
         for id, command in story.open_when_left.items():
             self._own.adopt(id, command)
 
