@@ -12,6 +12,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.agreement.agreeing import paired
 from replay.agreement.comparison import agreeing_on, told
+from replay.agreement.index import Index
 from replay.agreement.stock_controller import StockController
 from replay.agreement.znode_view import ZnodeView
 from replay.diff.messages import Folded
@@ -57,7 +58,7 @@ def fold_imported(
         begun = max((one for one in _elections(reader) if one <= since), default=0)
         if not begun:
             return Folded(last, end_ns, is_beside=True)
-        way = _go(reader, begun, agreeing.index.last_transaction, sessions, wanted, progress)
+        way = _go(reader, begun, agreeing.index, sessions, wanted, progress)
     courses = wanted.courses.result()
     return Folded(last, max(end_ns, way.end_ns), begun, way.assumed, courses)
 
@@ -83,7 +84,7 @@ def _elections(reader: LogReader) -> Iterator[int]:
 def _go(
     reader: LogReader,
     begun: int,
-    last_transaction: int,
+    index: Index,
     sessions: Mapping[int, Beside],
     wanted: Wanted,
     progress: Progress,
@@ -93,10 +94,10 @@ def _go(
     view = ZnodeView(world.state.tree, world.begun.chroot)
     way: ImportedWay | None = None
     for record, event, found in paired(told(world, "", 0, lambda _, done, __: progress(done))):
-        if record.seq > last_transaction:
+        if record.seq > index.last_transaction:
             break
         if record.seq == begun:
-            way = ImportedWay(ImportedWorld(world.state, view), sessions, wanted.courses)
+            way = ImportedWay(ImportedWorld(world.state, view), sessions, index, wanted.courses)
         if way is not None:
             way.take(record, event, found)
         elif isinstance(event, Transaction):

@@ -31,6 +31,7 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.procedures.rebalance import rebalance_timer
 from controller.core.triggers import ApiCall
+from replay.agreement.index import Index
 from replay.agreement.inputs import Input
 from replay.diff.version import assumptions
 from replay.diff.version.beside import Beside
@@ -51,7 +52,13 @@ class ImportedTerm:
     """The version as controller, in a session that was controller in the log from `seq` on."""
 
     def __init__(
-        self, world: ImportedWorld, beside: Beside, seq: int, time_ns: int, courses: Courses
+        self,
+        world: ImportedWorld,
+        beside: Beside,
+        index: Index,
+        seq: int,
+        time_ns: int,
+        courses: Courses,
     ) -> None:
         """`beside` has heard what the log's controller was told."""
         self._fold = Fold(beside.configuration)
@@ -67,9 +74,15 @@ class ImportedTerm:
         self.own = OwnCommands(
             self._fold, world, self._log, lambda kind: times.get(kind, USUAL_NS), (), last, wanted
         )
+        self._obey(index)
         self._know(beside, seq)
         self.own.happen(connected, "session")
         self.own.work()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its process hears nothing any more: its session is about to expire."""
+        return self.own.is_silent(self._fold.controller.configuration.broker_id)
 
     def come(self, seq: int, time_ns: int) -> None:
         """The log has come to a record: what is due, and what the controller was told by then."""
@@ -78,6 +91,14 @@ class ImportedTerm:
         while self._inputs and self._inputs[0][0] <= seq:
             self._hear(self._inputs.popleft()[1])
             self.own.work()
+
+    def _obey(self, index: Index) -> None:
+        """A log of the controller tells each time that leaders are rebalanced; a process whose
+        session expires was not heard of for the time-out before."""
+        controller = self._fold.controller
+        has_log = bool(index.openings.get(controller.configuration.broker_id))
+        self.own.is_timed_by_log = lambda timer: has_log and timer == rebalance_timer(controller)
+        self.own.is_silent = lambda broker: not index.is_heard_of(broker, self.own.now_ms)
 
     def _know(self, beside: Beside, seq: int) -> None:
         """What the log's controller asked of brokers, and what it answered, in this term."""

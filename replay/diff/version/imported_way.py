@@ -11,6 +11,7 @@ from typing import Final
 from controller.core.operations import OK
 from eventstore.records import EventRecord
 from replay.agreement.agreeing import Found
+from replay.agreement.index import Index
 from replay.diff.version import assumptions
 from replay.diff.version.beside import Beside
 from replay.diff.version.courses import Courses
@@ -32,14 +33,19 @@ _NS: Final = 1_000_000
 
 class ImportedWay:
     """From the first record that it takes on. `sessions` are those that wanted to be controller,
-    each with what the version heard beside it."""
+    each with what the version heard beside it; `index` knows the whole log."""
 
     def __init__(
-        self, world: ImportedWorld, sessions: Mapping[int, Beside], courses: Courses
+        self,
+        world: ImportedWorld,
+        sessions: Mapping[int, Beside],
+        index: Index,
+        courses: Courses,
     ) -> None:
         self.end_ns = 0
         self._world = world
         self._sessions = sessions
+        self._index = index
         self._courses = courses
         self._term: ImportedTerm | None = None
         self._assumed = Counter({assumptions.BESIDE: 1})
@@ -54,6 +60,8 @@ class ImportedWay:
         self.end_ns = max(self.end_ns, record.wall_ns)
         if self._term is not None:
             self._term.come(record.seq, record.wall_ns)
+            if self._term.is_silent:
+                self._end_term()
         if not isinstance(event, Transaction):
             return
         if is_election(found):
@@ -71,8 +79,14 @@ class ImportedWay:
     def _elect(self, record: EventRecord, election: Transaction) -> None:
         self._end_term()
         self._world.elect(election.session, record.wall_ns // _NS)
-        beside = self._sessions[election.session]
-        self._term = ImportedTerm(self._world, beside, record.seq, record.wall_ns, self._courses)
+        self._term = ImportedTerm(
+            self._world,
+            self._sessions[election.session],
+            self._index,
+            record.seq,
+            record.wall_ns,
+            self._courses,
+        )
 
     def _happen(self, transaction: Transaction) -> None:
         fired = self._world.take(transaction)

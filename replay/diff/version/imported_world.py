@@ -121,7 +121,7 @@ class ImportedWorld:
         if now is None:
             self.assumed[assumptions.STATE_BY_LEADER] += 1
             return None
-        self.assumed[assumptions.OTHER_LEADER] += now.data != logged.data
+        self.assumed[assumptions.OTHER_LEADER] += _leader(path, now) != _leader(path, logged)
         return Setting(path, now.data, ANY_VERSION)
 
     def _apply(self, session: int, write: Write, now_ms: int) -> None:
@@ -133,6 +133,10 @@ class ImportedWorld:
 
     def _in_kafka(self, tree: Mapping[str, Znode]) -> dict[str, Znode]:
         return {known: one for path, one in tree.items() if (known := self._view.in_kafka(path))}
+
+
+def _leader(path: str, state: Znode) -> int:
+    return znodes.read_state(path, state.data, state.version).leader
 
 
 def _done(content: Operation | Multi) -> Iterator[Operation]:

@@ -120,6 +120,10 @@ class OwnCommands:
         """What the log has drawn and the version has not, by the digest of the command."""
         self.answered: dict[bytes, deque[BrokerAnswered]] = defaultdict(deque)
         """The same for brokers' answers to requests that the version had not sent by then."""
+        self.is_timed_by_log: Callable[[str], bool] = lambda _: False
+        """Of a timer that the log need not have: whether it fires only when the log says."""
+        self.is_silent: Callable[[int], bool] = lambda _: False
+        """Of a broker that is registered: whether it answers nothing now."""
         self._fold = fold
         self._world = world
         self._log = log
@@ -303,14 +307,16 @@ class OwnCommands:
             answered = BrokerAnswered(issued.id, request.broker, request.broker_epoch, OK, [])
 
         def answer() -> None:
-            if self._world.find(znodes.broker_path(request.broker)) is not None:
+            is_there = self._world.find(znodes.broker_path(request.broker)) is not None
+            if is_there and not self.is_silent(request.broker):
                 self.happen(answered, f"broker:{request.broker}")
 
         self._later(request, "broker", answer)
 
     def _start_timer(self, issued: Issued, command: StartTimer) -> None:
         timer = command.timer
-        if self._log.take(issued, self.now_ns, ahead=True) is not None:
+        taken = self._log.take(issued, self.now_ns, ahead=True)
+        if taken is not None or self.is_timed_by_log(timer):
             self.timers[timer] = AS_IN_LOG
             return
         self.assumed[assumptions.TIMERS] += 1
