@@ -35,7 +35,9 @@ def transcript(log: Path) -> str:
             folded = fold_log(reader, wanted, lambda _: None)
         else:
             folded = fold_imported(log, wanted, {}, lambda _: None)
-    return "\n".join(_lines(deciding.decisions, folded)) + "\n"
+    # Of an imported log each session of a controller is folded by itself.
+    decisions = sorted(deciding.decisions, key=lambda one: one.seq)
+    return "\n".join(_lines(decisions, folded)) + "\n"
 
 
 def _lines(decisions: list[Decision], folded: Folded) -> Iterator[str]:

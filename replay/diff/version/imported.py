@@ -16,7 +16,7 @@ from replay.agreement.index import Index
 from replay.agreement.stock_controller import StockController
 from replay.agreement.znode_view import ZnodeView
 from replay.diff.messages import Folded
-from replay.diff.version.beside import Beside, Noted
+from replay.diff.version.beside import Beside
 from replay.diff.version.imported_way import ImportedWay, is_election
 from replay.diff.version.imported_world import ImportedWorld
 from replay.diff.version.wanted import Progress, Wanted
@@ -48,13 +48,12 @@ def fold_imported(
         )
         agreeing.run(told(world, "folding", last, lambda what, done, total: progress(done)))
         sessions = {one.session: _follower(one) for one in controllers}
-        noted = sorted(
-            (one for follower in sessions.values() for one in follower.noted), key=_record_of
-        )
-        for issued, seq, time_ns, cause in noted:
-            turn = issued.id.cause
-            wanted.deciding.take([issued], seq, turn, time_ns, "", {issued.id: cause})
-        end_ns = max((time_ns for _, _, time_ns, _ in noted), default=0)
+        end_ns = 0
+        for follower in sessions.values():
+            for issued, seq, time_ns, cause in follower.noted:
+                turn = issued.id.cause
+                wanted.deciding.take([issued], seq, turn, time_ns, "", {issued.id: cause})
+                end_ns = max(end_ns, time_ns)
         begun = max((one for one in _elections(reader) if one <= since), default=0)
         if not begun:
             return Folded(last, end_ns, is_beside=True)
@@ -67,10 +66,6 @@ def _follower(controller: StockController) -> Beside:
     follower = controller.fold.controller.follower
     assert isinstance(follower, Beside), "each session is followed"
     return follower
-
-
-def _record_of(noted: Noted) -> int:
-    return noted[1]
 
 
 def _elections(reader: LogReader) -> Iterator[int]:
