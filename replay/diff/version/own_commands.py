@@ -6,7 +6,7 @@ once, everything else after the usual time.
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, field, structs
 
@@ -50,11 +50,11 @@ from controller.core.operations import OK
 from replay.diff.version import assumptions
 from replay.diff.version.draws import numbers, topic_ids
 from replay.diff.version.log_commands import LogCommand, LogCommands
+from replay.diff.version.own_zookeeper import OwnZooKeeper
 from replay.diff.version.schedule import Schedule
 from replay.diff.version.wanted import Wanted
 from replay.errors import ReplayError
 from replay.world.outcomes import ZooKeeperOutcome
-from replay.world.tree import Znode
 
 READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes)
 WRITES: Final = (WriteZnodes, WriteAtomically)
@@ -76,23 +76,6 @@ class Waiting(Struct, eq=False):
     issued: Issued
     results: dict[int, tuple[int, int]] = field(default_factory=dict)
     open: int = 0
-
-
-class OwnZooKeeper(Protocol):
-    """Who carries out what the version asks of ZooKeeper, in the controller's `session`."""
-
-    session: int
-
-    def find(self, path: str) -> Znode | None:
-        """A znode, None if it is not there."""
-
-    def watch(self, command: ZooKeeperCommand) -> None:
-        """Take in what a command asks to be told of, whoever answers it."""
-
-    def carry_out(
-        self, id: CommandId, command: ZooKeeperCommand, now_ms: int
-    ) -> tuple[list[ZooKeeperOutcome], list[WatchFired]]:
-        """Do what is asked; its outcomes, and the watches that fire before them."""
 
 
 class OwnCommands:
