@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType, TracebackType
@@ -35,9 +35,12 @@ from eventstore.write_ahead import check_write_ahead
 
 PAGE_ROWS = 1000
 PAGE_BYTES = 4 << 20
-"""A page ends at whichever of the two comes first."""
+"""A page ends soon after whichever of the two comes first."""
+
+_FETCHED_ROWS = 50
 
 _BUSY_S = 5.0
+_TEXTS_REMEMBERED = 4096
 _CANNOT_OPEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 _EVENTS = "select rowid as page_key, length(payload) as size, * from events"
@@ -189,11 +192,12 @@ class Segment:
         size = 0
         try:
             cursor = self._database.execute(sql, parameters)
-            for row in cursor:
-                rows.append(row)
-                size += row[1] or 0
-                if len(rows) == PAGE_ROWS or size >= PAGE_BYTES:
+            while len(rows) < PAGE_ROWS and size < PAGE_BYTES:
+                some = cursor.fetchmany(_FETCHED_ROWS)
+                if not some:
                     break
+                rows += some
+                size += sum([row[1] or 0 for row in some])
             cursor.close()
         except SQLITE_ERRORS as error:
             record = f"row {parameters['after'] + 1} or a later one"
@@ -225,7 +229,9 @@ class Segment:
         )
         self._resources.callback(connection.close)
         # Bytes that were changed into text are found by their type, whatever they are.
-        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        text = partial(str, encoding="utf-8", errors="replace")
+        # Rows name the same few kinds, channels and targets.
+        connection.text_factory = lru_cache(_TEXTS_REMEMBERED)(text)
         database = Database(connection, execute_plugins=False)
         try:
             database.execute("select count(*) from sqlite_schema").fetchone()

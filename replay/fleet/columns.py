@@ -4,7 +4,7 @@ One row an event and one a command. What comes from the log's own columns is tak
 what a record is about (`facts`) is computed only if a wanted column needs it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,8 @@ from controller.core.canonical import EVENT_SCHEMAS
 from eventstore.errors import LogTooNew
 from eventstore.records import EventRecord
 from eventstore.upcasters import Upcasters
-from replay.fleet.facts import Facts, PartitionFact, command_facts, event_facts
+from replay.fleet import by_kind
+from replay.fleet.facts import PartitionFact
 from replay.older_events import UPCASTS
 from replay.world_log.encoding import SCHEMAS
 
@@ -72,28 +73,13 @@ RECORDS: Final = pa.schema(
 """The columns; docs/fleet.md says what is in each."""
 
 _UPCASTERS: Final = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
-_KNOWN: Final = {**EVENT_SCHEMAS, **SCHEMAS}.items()
-_OF_FACTS: Final = frozenset(
-    (
-        "rule",
-        "error",
-        "path",
-        "broker",
-        "topic",
-        "partition",
-        "leader",
-        "leader_epoch",
-        "isr",
-        "partitions",
-        "payload",
-        "reason",
-    )
-)
-
+_KNOWN: Final = frozenset({**EVENT_SCHEMAS, **SCHEMAS}.items())
 Rows = Sequence[tuple[Any, ...]]
 """Of a table of the log, in the order of its columns, the chain value included."""
 
-_NO_PARTITION: Final = (None,) * len(PartitionFact._fields)
+_OF_ONE: Final = ("topic", "partition", "leader", "leader_epoch", "isr")
+_PARTITION_NAMES: Final = [field.name for field in _PARTITION]
+_NO_PARTITION: Final = (None,) * len(_PARTITION_NAMES)
 
 
 class Origin(NamedTuple):
@@ -109,128 +95,110 @@ class Batches:
     def __init__(self, schema: pa.Schema, origin: Origin) -> None:
         self.schema = schema
         self._origin = origin
-        names = set(schema.names)
-        self._needs_facts = not names.isdisjoint(_OF_FACTS)
-        self._needs_event_facts = self._needs_facts or "ordinal" in names
+        wanted = set(schema.names)
+        if not wanted.isdisjoint(_OF_ONE):
+            wanted.add("partitions")
+        self._facts = wanted & by_kind.COLUMNS
 
     def events(self, rows: Rows) -> pa.RecordBatch:
         """A page of the table of events."""
         seq, wall, mono, term, kind, schema, channel, origin, cause, payload, _ = zip(
             *rows, strict=True
         )
-        facts: Sequence[Facts] = ()
-        if self._needs_event_facts:
-            facts = list(map(_facts_of_event, rows))
-        columns: dict[str, Callable[[], Any]] = {
-            "record": lambda: _constant(EVENT, len(rows)),
-            "seq": lambda: seq,
-            "ordinal": lambda: [one.ordinal for one in facts],
-            "time": lambda: _times(wall),
-            "wall_ns": lambda: wall,
-            "mono_ns": lambda: mono,
-            "term": lambda: term,
-            "kind": lambda: kind,
-            "schema": lambda: schema,
-            "channel": lambda: channel,
-            "origin": lambda: origin,
-            "cause": lambda: cause,
-            "stored": lambda: payload,
+        stored = {
+            "seq": seq,
+            "wall_ns": pa.array(wall, pa.int64()),
+            "mono_ns": mono,
+            "term": term,
+            "kind": kind,
+            "schema": schema,
+            "channel": channel,
+            "origin": origin,
+            "cause": cause,
+            "stored": payload,
         }
-        return self._batch(len(rows), columns, facts)
+        facts: by_kind.Columns = {}
+        if self._facts:
+            facts = by_kind.event_columns(*_current(rows, kind, schema, payload), self._facts)
+        return self._batch(EVENT, len(rows), stored, facts)
 
     def commands(self, rows: Rows, times: dict[int, tuple[int, int]]) -> pa.RecordBatch:
         """A page of the table of commands; `times` has both clocks of their causes."""
         cause, ordinal, term, kind, target, reason, digest, body, _ = zip(*rows, strict=True)
-        facts: Sequence[Facts] = ()
-        if self._needs_facts:
-            facts = list(map(command_facts, kind, target, reason, body))
         clocks = [times.get(one, (None, None)) for one in cause]
-        wall = [one[0] for one in clocks]
-        columns: dict[str, Callable[[], Any]] = {
-            "record": lambda: _constant(COMMAND, len(rows)),
-            "seq": lambda: cause,
-            "ordinal": lambda: ordinal,
-            "time": lambda: _times(wall),
-            "wall_ns": lambda: wall,
-            "mono_ns": lambda: [one[1] for one in clocks],
-            "term": lambda: term,
-            "kind": lambda: kind,
-            "cause": lambda: cause,
-            "target": lambda: target,
-            "stored": lambda: body,
-            "reason_stored": lambda: reason,
-            "digest": lambda: digest,
+        wall, mono = zip(*clocks, strict=True)
+        causes = pa.array(cause, pa.int64())
+        stored = {
+            "seq": causes,
+            "ordinal": ordinal,
+            "wall_ns": pa.array(wall, pa.int64()),
+            "mono_ns": mono,
+            "term": term,
+            "kind": kind,
+            "cause": causes,
+            "target": target,
+            "stored": body,
+            "reason_stored": reason,
+            "digest": digest,
         }
-        return self._batch(len(rows), columns, facts)
+        facts: by_kind.Columns = {}
+        if self._facts:
+            facts = by_kind.command_columns(kind, target, reason, body, self._facts)
+        return self._batch(COMMAND, len(rows), stored, {**facts, "ordinal": list(ordinal)})
 
     def _batch(
-        self, size: int, columns: dict[str, Callable[[], Any]], facts: Sequence[Facts]
+        self, record: str, size: int, stored: Mapping[str, Any], facts: by_kind.Columns
     ) -> pa.RecordBatch:
-        columns["cluster"] = lambda: _constant(self._origin.cluster, size)
-        columns["log"] = lambda: _constant(self._origin.log, size)
-        if facts:
-            _add_facts(columns, facts)
+        columns: dict[str, Any] = {
+            "record": pa.repeat(record, size),
+            "cluster": pa.repeat(self._origin.cluster, size),
+            "log": pa.repeat(self._origin.log, size),
+            **stored,
+            **facts,
+        }
+        if "time" in self.schema.names:
+            columns["time"] = _times(stored["wall_ns"])
+        if "partitions" in facts:
+            columns |= _of_partitions(facts["partitions"])
         arrays = []
         for field in self.schema:
             column = columns.get(field.name)
-            made = None if column is None else column()
-            if made is None:
+            if column is None:
                 arrays.append(pa.nulls(size, field.type))
-            elif isinstance(made, pa.Array):
-                arrays.append(made if made.type == field.type else made.cast(field.type))
+            elif isinstance(column, pa.Array):
+                arrays.append(column if column.type == field.type else column.cast(field.type))
             else:
-                arrays.append(pa.array(made, field.type))
+                arrays.append(pa.array(column, field.type))
         return pa.record_batch(arrays, schema=self.schema)
 
 
-def _add_facts(columns: dict[str, Callable[[], Any]], facts: Sequence[Facts]) -> None:
-    """What records are about; the columns of one partition where it is the only one."""
-    json, path, broker, partitions, error, _, rule, reason = zip(*map(astuple, facts), strict=True)
-    only = [one[0] if len(one) == 1 else _NO_PARTITION for one in partitions]
-    topic, partition, leader, leader_epoch, isr, _ = zip(*only, strict=True)
-    columns |= {
-        "rule": lambda: rule,
-        "error": lambda: error,
-        "path": lambda: path,
-        "broker": lambda: broker,
-        "topic": lambda: topic,
-        "partition": lambda: partition,
-        "leader": lambda: leader,
-        "leader_epoch": lambda: leader_epoch,
-        "isr": lambda: _lists(isr),
-        "partitions": lambda: _partitions(partitions),
-        "payload": lambda: json,
-        "reason": lambda: reason,
-    }
+def _current(
+    rows: Rows, kinds: Sequence[str], schemas: Sequence[int], payloads: Sequence[bytes]
+) -> tuple[Sequence[str], Sequence[bytes]]:
+    """Kinds and payloads of events as this version writes them; newer ones stay as they are."""
+    if _KNOWN.issuperset(zip(kinds, schemas, strict=True)):
+        return kinds, payloads
+    current = [_upcast(row) for row in rows]
+    return [one.kind for one in current], [one.payload for one in current]
 
 
-def _facts_of_event(row: tuple[Any, ...]) -> Facts:
-    kind, schema = row[4], row[5]
-    if (kind, schema) in _KNOWN:
-        return event_facts(kind, row[9])
+def _upcast(row: tuple[Any, ...]) -> EventRecord:
+    event = EventRecord._make(row[:-1])
     try:
-        event = _UPCASTERS.upcast(EventRecord._make(row[:-1]), "")
+        return event if (event.kind, event.schema) in _KNOWN else _UPCASTERS.upcast(event, "")
     except LogTooNew:
-        return event_facts(kind, row[9])
-    return event_facts(event.kind, event.payload)
+        return event
 
 
-def _constant(text: str, size: int) -> pa.Array:
-    return pa.repeat(text, size)
+def _of_partitions(partitions: Sequence[Sequence[PartitionFact]]) -> dict[str, Any]:
+    """All partitions that records are about, and columns of it where it is only one."""
+    only = [astuple(one[0]) if len(one) == 1 else _NO_PARTITION for one in partitions]
+    columns = dict(zip(_PARTITION_NAMES, zip(*only, strict=True), strict=True))
+    return {**{name: columns[name] for name in _OF_ONE}, "partitions": _partitions(partitions)}
 
 
-def _times(wall_ns: Sequence[int | None]) -> pa.Array:
-    return pc.divide(pa.array(wall_ns, pa.int64()), 1000)
-
-
-def _lists(values: Sequence[Sequence[int] | None]) -> pa.Array:
-    if all(one is None for one in values):
-        return pa.nulls(len(values), _ISR)
-    lengths = [0 if one is None else len(one) for one in values]
-    offsets = pa.array(accumulate(lengths, initial=0), pa.int32())
-    flat = pa.array(chain.from_iterable(one for one in values if one), pa.int64())
-    missing = pa.array([one is None for one in values])
-    return pa.ListArray.from_arrays(offsets, flat, mask=missing)
+def _times(wall_ns: pa.Array) -> pa.Array:
+    return pc.divide(wall_ns, 1000)
 
 
 def _partitions(values: Sequence[Sequence[PartitionFact]]) -> pa.Array:
@@ -238,14 +206,9 @@ def _partitions(values: Sequence[Sequence[PartitionFact]]) -> pa.Array:
     flat = list(chain.from_iterable(values))
     if not flat:
         return pa.ListArray.from_arrays(offsets, pa.nulls(0, _PARTITION))
-    topic, partition, leader, epoch, isr, code = zip(*flat, strict=True)
     columns = [
-        pa.array(topic, pa.string()),
-        pa.array(partition, pa.int64()),
-        pa.array(leader, pa.int64()),
-        pa.array(epoch, pa.int64()),
-        _lists(isr).cast(_PARTITION.field("isr").type),
-        pa.array(code, pa.string()),
+        pa.array(values, field.type)
+        for field, values in zip(_PARTITION, zip(*map(astuple, flat), strict=True), strict=True)
     ]
     return pa.ListArray.from_arrays(
         offsets, pa.StructArray.from_arrays(columns, fields=list(_PARTITION))

@@ -1,18 +1,19 @@
 """What a record is about: the broker, the znode, the partitions, the error, in a query's terms.
 
-Paths are told apart by their ends: those of an imported cluster begin with its chroot.
+`EVENTS` and `COMMANDS` say for each kind which columns it has, and how each comes out of a decoded
+record. Paths are told apart by their ends: those of an imported cluster begin with its chroot.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.core import commands, events, operations
-from controller.core.canonical import decode_command, decode_event, decode_reason
 from controller.core.errors import ZnodeError
 from controller.core.topic_requests import (
     CreatePartitionsReceived,
@@ -20,13 +21,11 @@ from controller.core.topic_requests import (
     DeleteTopicsReceived,
 )
 from controller.core.znodes import read_state
-from replay.fleet.naming import JSON_BYTES_MAX, json_of
-from replay.world_log import encoding as world
 from replay.world_log import events as worldly
 from replay.zookeeper_log import transactions
 
 
-class PartitionFact(NamedTuple):
+class PartitionFact(Struct, frozen=True, gc=False):
     """A partition that a record is about. Of `leader`, `leader_epoch` and `isr` what the record
     says they shall be or are; `code` says why (a decision) or what went wrong (an answer)."""
 
@@ -38,18 +37,20 @@ class PartitionFact(NamedTuple):
     code: str | None = None
 
 
-class Facts(Struct, gc=False):
-    """What a record is about. `ordinal`: which of its cause's commands an event answers. `rule`:
-    the reason of a command, or what an observed decision is. `json`: its content."""
+Partitions = tuple[PartitionFact, ...]
 
-    json: bytes | None = None
-    path: str | None = None
-    broker: int | None = None
-    partitions: tuple[PartitionFact, ...] = ()
-    error: int | None = None
-    ordinal: int | None = None
-    rule: str | None = None
-    reason: bytes | None = None
+
+class Facts(NamedTuple):
+    """How the columns of a kind come out of its records; None: it has nothing to say there.
+    `ordinal`: which of its cause's commands an event answers; `rule`: what an observed decision
+    is."""
+
+    path: Callable[[Any], str | None] | None = None
+    broker: Callable[[Any], int | None] | None = None
+    partitions: Callable[[Any], Partitions] | None = None
+    error: Callable[[Any], int | None] | None = None
+    ordinal: Callable[[Any], int] | None = None
+    rule: Callable[[Any], str] | None = None
 
 
 class ZnodeName(NamedTuple):
@@ -61,14 +62,12 @@ class ZnodeName(NamedTuple):
 
 
 _PATHS_REMEMBERED: Final = 1 << 16
-_REASONS_REMEMBERED: Final = 1 << 12
+_TARGETS_REMEMBERED: Final = 1 << 12
 _BROKER: Final = re.compile(r"(?:/.*)?/(?:brokers/ids|config/brokers)/([0-9]{1,10})")
 _TOPIC: Final = re.compile(
     r"(?:/.*)?/(?:brokers/topics|config/topics|admin/delete_topics)/([^/]+)"
     r"(?:/partitions/([0-9]{1,10})(/state)?)?"
 )
-_UNREADABLE: Final = (msgspec.MsgspecError, ValueError)
-_generic: Final = msgspec.msgpack.Decoder().decode
 
 
 @lru_cache(_PATHS_REMEMBERED)
@@ -82,252 +81,232 @@ def znode_name(path: str) -> ZnodeName:
     return ZnodeName()
 
 
-def event_facts(kind: str, payload: bytes) -> Facts:
-    """What an event is about. Of one that this version cannot read only its content, without
-    names; of bytes that are nothing at all, nothing."""
-    is_small = len(payload) <= JSON_BYTES_MAX
-    try:
-        event = world.decode_event(payload) if kind in world.SCHEMAS else decode_event(payload)
-    except _UNREADABLE:
-        return Facts(_plain(payload) if is_small else None)
-    about = _EVENTS.get(type(event))
-    facts = Facts() if about is None else about(event)
-    answered: commands.CommandId | None = getattr(event, "command", None)
-    if answered is not None:
-        facts.ordinal = answered.ordinal
-    if is_small:
-        facts.json = json_of(event)
-    return facts
-
-
-def command_facts(kind: str, target: str, reason: bytes, body: bytes | None) -> Facts:
-    """What a command is about. Where its body is not stored its reason still names partitions."""
-    facts = _of_body(kind, target, body)
-    facts.rule, facts.reason, choices = _why(reason)
-    if choices:
-        facts.partitions = _with_choices(facts.partitions, choices)
-    return facts
-
-
-@lru_cache(_REASONS_REMEMBERED)
-def _why(reason: bytes) -> tuple[str | None, bytes | None, tuple[commands.Choice, ...]]:
-    """The rule, all of it as JSON, and what was chosen; most commands have one of few reasons."""
-    try:
-        why = decode_reason(reason)
-    except _UNREADABLE:
-        return None, _plain(reason), ()
-    return why.rule, json_of(why), why.choices
-
-
-def _of_body(kind: str, target: str, body: bytes | None) -> Facts:
-    # The same partitions go to every broker: what they say is in the decision that they follow.
-    if body is None or kind == "update_metadata":
-        return Facts(path=_path_of(target), broker=_broker_of(target))
-    try:
-        command = decode_command(body)
-    except _UNREADABLE:
-        return Facts(_plain(body))
-    about = _COMMANDS.get(type(command))
-    facts = Facts(path=_path_of(target)) if about is None else about(command)
-    facts.json = json_of(command)
-    return facts
-
-
-def _plain(content: bytes) -> bytes | None:
-    try:
-        return json_of(_generic(content))
-    except (*_UNREADABLE, TypeError, RecursionError):
-        return None
-
-
-def _path_of(target: str) -> str | None:
+@lru_cache(_TARGETS_REMEMBERED)
+def path_of_target(target: str) -> str | None:
+    """The znode that a command is aimed at, if it is one."""
     return target if target.startswith("/") else None
 
 
-def _broker_of(target: str) -> int | None:
+@lru_cache(_TARGETS_REMEMBERED)
+def broker_of_target(target: str) -> int | None:
+    """The broker that a command is aimed at, if it is one."""
     number = target.removeprefix("broker ")
     return int(number) if number != target and number.isdecimal() else None
 
 
+def with_choices(about: Partitions, choices: tuple[commands.Choice, ...]) -> Partitions:
+    """Partitions with why their leaders were chosen; where a command's body is not stored they are
+    those of its reason."""
+    by_partition = {(one.topic, one.partition): one for one in about}
+    for choice in choices:
+        key = (choice.topic, choice.partition)
+        known = by_partition.get(key) or PartitionFact(*key, leader=choice.chosen)
+        by_partition[key] = replace(known, code=choice.code)
+    return tuple(by_partition.values())
+
+
+_broker: Final[Callable[[Any], int | None]] = attrgetter("broker")
+_error: Final[Callable[[Any], int | None]] = attrgetter("error")
+_ordinal: Final[Callable[[Any], int]] = attrgetter("command.ordinal")
+
+
 def _first_error(errors: Iterable[int]) -> int:
-    return next((one for one in errors if one), 0)
+    return next(filter(None, errors), 0)
 
 
 _Operations = Iterable[operations.WriteOperation | transactions.Content]
 
 
-def _of_operations(parts: _Operations, error: int | None = None) -> Facts:
-    """What writes are about; partitions, where they write their states, with what they shall be."""
-    paths: list[str] = []
+def _only_path(parts: _Operations) -> str | None:
+    """The path of what is about one only."""
+    paths = [one.path for one in parts if hasattr(one, "path")]
+    return paths[0] if len(paths) == 1 else None
+
+
+def _only_broker(parts: _Operations) -> int | None:
+    path = _only_path(parts)
+    return None if path is None else znode_name(path).broker
+
+
+def _written(parts: _Operations) -> Partitions:
+    """Partitions that writes are about, where they write their states, with what they shall be."""
     found: list[PartitionFact] = []
     for part in parts:
         path: str | None = getattr(part, "path", None)
-        if path is None:
-            continue
-        paths.append(path)
-        name = znode_name(path)
-        if name.topic is not None:
-            found.append(_written(name, path, getattr(part, "data", None)))
-    path = paths[0] if len(paths) == 1 else None
-    broker = None if path is None else znode_name(path).broker
-    return Facts(path=path, broker=broker, partitions=tuple(dict.fromkeys(found)), error=error)
+        name = ZnodeName() if path is None else znode_name(path)
+        if path is not None and name.topic is not None:
+            found.append(_state(name.topic, name.partition, path, getattr(part, "data", None)))
+    return tuple(dict.fromkeys(found))
 
 
-def _written(name: ZnodeName, path: str, data: bytes | None) -> PartitionFact:
-    topic = name.topic or ""
-    if not data or name.partition is None or not path.endswith("/state"):
-        return PartitionFact(topic, name.partition)
+def _state(topic: str, partition: int | None, path: str, data: bytes | None) -> PartitionFact:
+    if not data or partition is None or not path.endswith("/state"):
+        return PartitionFact(topic, partition)
     try:
         state = read_state(path, data, 0)
     except ZnodeError:
-        return PartitionFact(topic, name.partition)
-    return PartitionFact(topic, name.partition, state.leader, state.leader_epoch, state.isr)
+        return PartitionFact(topic, partition)
+    return PartitionFact(topic, partition, state.leader, state.leader_epoch, state.isr)
 
 
-def _with_choices(
-    facts: tuple[PartitionFact, ...], choices: tuple[commands.Choice, ...]
-) -> tuple[PartitionFact, ...]:
-    by_partition = {(one.topic, one.partition): one for one in facts}
-    for choice in choices:
-        key = (choice.topic, choice.partition)
-        known = by_partition.get(key) or PartitionFact(*key, leader=choice.chosen)
-        by_partition[key] = known._replace(code=choice.code)
-    return tuple(by_partition.values())
+def _of_znode(path: str) -> Partitions:
+    name = znode_name(path)
+    return () if name.topic is None else (PartitionFact(name.topic, name.partition),)
 
 
-def _of_watch(event: events.WatchFired) -> Facts:
-    name = znode_name(event.path)
-    about = () if name.topic is None else (PartitionFact(name.topic, name.partition),)
-    return Facts(path=event.path, broker=name.broker, partitions=about)
+def _of_transaction(event: transactions.Transaction) -> _Operations:
+    content = event.content
+    return content.operations if isinstance(content, transactions.Multi) else (content,)
 
 
-def _of_transaction(event: transactions.Transaction) -> Facts:
+def _error_of_transaction(event: transactions.Transaction) -> int | None:
     content = event.content
     if isinstance(content, transactions.Multi):
-        return _of_operations(content.operations, content.error)
-    return _of_operations((content,), getattr(content, "code", 0))
+        return content.error
+    return getattr(content, "code", 0)
 
 
-def _of_proposed(states: Iterable[events.ProposedState]) -> tuple[PartitionFact, ...]:
+def _of_proposed(states: Iterable[events.ProposedState]) -> Partitions:
     return tuple(
         PartitionFact(one.topic, one.partition, None, one.leader_epoch, one.isr) for one in states
     )
 
 
-def _of_targets(targets: Iterable[events.ReassignmentTarget]) -> tuple[PartitionFact, ...]:
+def _of_targets(targets: Iterable[events.ReassignmentTarget]) -> Partitions:
     return tuple(PartitionFact(one.topic, one.partition) for one in targets)
 
 
-def _of_pairs(pairs: Iterable[tuple[str, int]] | None) -> tuple[PartitionFact, ...]:
+def _of_pairs(pairs: Iterable[tuple[str, int]] | None) -> Partitions:
     return tuple(PartitionFact(*pair) for pair in pairs or ())
 
 
-def _of_errors(errors: Iterable[tuple[str, int, int]]) -> tuple[PartitionFact, ...]:
+def _of_errors(errors: Iterable[tuple[str, int, int]]) -> Partitions:
     return tuple(
         PartitionFact(topic, partition, code=str(error)) for topic, partition, error in errors
     )
 
 
-def _of_topics(names: Iterable[str | None]) -> Facts:
-    return Facts(partitions=tuple(PartitionFact(name) for name in names if name is not None))
+def _of_topics(names: Iterable[str | None]) -> Partitions:
+    return tuple(PartitionFact(name) for name in names if name is not None)
 
 
-def _of_leader_and_isr(command: commands.LeaderAndIsrRequest) -> Facts:
-    about = tuple(
-        PartitionFact(
-            one.topic,
-            one.partition,
-            one.leadership.leader,
-            one.leadership.leader_epoch,
-            one.leadership.isr,
-        )
+def _of_leader_and_isr(command: commands.LeaderAndIsrRequest) -> Partitions:
+    return tuple(
+        PartitionFact(one.topic, one.partition, state.leader, state.leader_epoch, state.isr)
         for one in command.partitions
+        for state in (one.leadership,)
     )
-    return Facts(broker=command.broker, partitions=about)
 
 
-def _of_stop_replica(command: commands.StopReplicaRequest) -> Facts:
-    about = tuple(
+def _of_stop_replica(command: commands.StopReplicaRequest) -> Partitions:
+    return tuple(
         PartitionFact(one.topic, one.partition, None, one.leader_epoch, None, code)
         for one in command.partitions
         for code in ("delete" if one.delete else None,)
     )
-    return Facts(broker=command.broker, partitions=about)
 
 
-def _of_altered(command: commands.AnswerAlterPartition) -> Facts:
-    about = tuple(
+def _of_altered(command: commands.AnswerAlterPartition) -> Partitions:
+    return tuple(
         PartitionFact(one.topic, one.partition, code=str(one.error))
         if one.error
         else PartitionFact(one.topic, one.partition, one.leader, one.leader_epoch, one.isr)
         for one in command.partitions
     )
-    error = command.error or _first_error(one.error for one in command.partitions)
-    return Facts(partitions=about, error=error)
+
+
+_Answer = (
+    commands.AnswerAlterPartition
+    | commands.AnswerAlterPartitionReassignments
+    | commands.AnswerElectLeaders
+)
+
+
+def _error_of_answer(command: _Answer) -> int:
+    return command.error or _first_error(one.error for one in command.partitions)
 
 
 def _of_partition_answers(
     command: commands.AnswerAlterPartitionReassignments | commands.AnswerElectLeaders,
-) -> Facts:
-    answers = command.partitions
-    about = _of_errors((one.topic, one.partition, one.error) for one in answers)
-    error = command.error or _first_error(one.error for one in answers)
-    return Facts(partitions=about, error=error)
+) -> Partitions:
+    return _of_errors((one.topic, one.partition, one.error) for one in command.partitions)
 
 
-def _of_broker(value: Any) -> Facts:
-    return Facts(broker=value.broker, error=getattr(value, "error", None))
-
-
-_EVENTS: Final[dict[type, Callable[[Any], Facts]]] = {
-    events.WatchFired: _of_watch,
-    events.ZnodesRead: lambda one: Facts(error=_first_error(one.errors)),
-    events.ChildrenRead: lambda one: Facts(error=one.error),
-    events.ZnodesWritten: lambda one: Facts(error=_first_error(one.errors)),
-    events.BrokerAnswered: lambda one: Facts(
-        broker=one.broker,
-        partitions=_of_errors(one.partition_errors),
-        error=one.error or _first_error(code for _, _, code in one.partition_errors),
+EVENTS: Final[dict[type, Facts]] = {
+    events.WatchFired: Facts(
+        path=attrgetter("path"),
+        broker=lambda one: znode_name(one.path).broker,
+        partitions=lambda one: _of_znode(one.path),
     ),
-    events.ChannelFault: _of_broker,
-    events.VersionsOffered: _of_broker,
-    events.AlterPartitionReceived: lambda one: Facts(
-        broker=one.broker, partitions=_of_proposed(one.partitions)
+    events.ZnodesRead: Facts(error=lambda one: _first_error(one.errors), ordinal=_ordinal),
+    events.ChildrenRead: Facts(error=_error, ordinal=_ordinal),
+    events.ZnodesWritten: Facts(error=lambda one: _first_error(one.errors), ordinal=_ordinal),
+    events.BrokerAnswered: Facts(
+        broker=_broker,
+        partitions=lambda one: _of_errors(one.partition_errors),
+        error=lambda one: one.error or _first_error(map(itemgetter(2), one.partition_errors)),
+        ordinal=_ordinal,
     ),
-    events.ControlledShutdownReceived: _of_broker,
-    events.AllocateProducerIdsReceived: _of_broker,
-    events.AlterPartitionReassignmentsReceived: lambda one: Facts(
-        partitions=_of_targets(one.partitions)
+    events.ChannelFault: Facts(broker=_broker),
+    events.VersionsOffered: Facts(broker=_broker),
+    events.AlterPartitionReceived: Facts(
+        broker=_broker, partitions=lambda one: _of_proposed(one.partitions)
     ),
-    events.ListPartitionReassignmentsReceived: lambda one: Facts(
-        partitions=_of_pairs(one.partitions)
+    events.ControlledShutdownReceived: Facts(broker=_broker),
+    events.AllocateProducerIdsReceived: Facts(broker=_broker),
+    events.AlterPartitionReassignmentsReceived: Facts(
+        partitions=lambda one: _of_targets(one.partitions)
     ),
-    events.ElectLeadersReceived: lambda one: Facts(partitions=_of_pairs(one.partitions)),
-    CreateTopicsReceived: lambda one: _of_topics(topic.name for topic in one.topics),
-    CreatePartitionsReceived: lambda one: _of_topics(topic.topic for topic in one.topics),
-    DeleteTopicsReceived: lambda one: _of_topics(topic.name for topic in one.topics),
-    transactions.Transaction: _of_transaction,
-    worldly.Observed: lambda one: Facts(broker=one.broker, error=one.error, rule=one.what),
-    worldly.RequestInferred: lambda one: Facts(
-        broker=one.broker,
-        partitions=_of_proposed(one.alter_partition) + _of_targets(one.reassignments),
+    events.ListPartitionReassignmentsReceived: Facts(
+        partitions=lambda one: _of_pairs(one.partitions)
     ),
-    worldly.ControllerLogged: _of_broker,
-    worldly.StateChangeLogged: _of_broker,
-    worldly.RequestServed: _of_broker,
+    events.ElectLeadersReceived: Facts(partitions=lambda one: _of_pairs(one.partitions)),
+    CreateTopicsReceived: Facts(
+        partitions=lambda one: _of_topics(topic.name for topic in one.topics)
+    ),
+    CreatePartitionsReceived: Facts(
+        partitions=lambda one: _of_topics(topic.topic for topic in one.topics)
+    ),
+    DeleteTopicsReceived: Facts(
+        partitions=lambda one: _of_topics(topic.name for topic in one.topics)
+    ),
+    events.TopicIdsDrawn: Facts(ordinal=_ordinal),
+    events.NumbersDrawn: Facts(ordinal=_ordinal),
+    transactions.Transaction: Facts(
+        path=lambda one: _only_path(_of_transaction(one)),
+        broker=lambda one: _only_broker(_of_transaction(one)),
+        partitions=lambda one: _written(_of_transaction(one)),
+        error=_error_of_transaction,
+    ),
+    worldly.Observed: Facts(broker=_broker, error=_error, rule=attrgetter("what")),
+    worldly.RequestInferred: Facts(
+        broker=_broker,
+        partitions=lambda one: _of_proposed(one.alter_partition) + _of_targets(one.reassignments),
+    ),
+    worldly.ControllerLogged: Facts(broker=_broker),
+    worldly.StateChangeLogged: Facts(broker=_broker),
+    worldly.RequestServed: Facts(broker=_broker),
 }
-_COMMANDS: Final[dict[type, Callable[[Any], Facts]]] = {
-    commands.WriteZnodes: lambda one: _of_operations(one.operations),
-    commands.WriteAtomically: lambda one: _of_operations(one.operations),
-    commands.OpenChannel: _of_broker,
-    commands.CloseChannel: _of_broker,
-    commands.LeaderAndIsrRequest: _of_leader_and_isr,
-    commands.StopReplicaRequest: _of_stop_replica,
-    commands.AnswerAlterPartition: _of_altered,
-    commands.AnswerControlledShutdown: lambda one: Facts(
-        partitions=_of_pairs(one.remaining), error=one.error
+_WRITE: Final = Facts(
+    path=lambda one: _only_path(one.operations),
+    broker=lambda one: _only_broker(one.operations),
+    partitions=lambda one: _written(one.operations),
+)
+COMMANDS: Final[dict[type, Facts]] = {
+    commands.WriteZnodes: _WRITE,
+    commands.WriteAtomically: _WRITE,
+    commands.OpenChannel: Facts(broker=_broker),
+    commands.CloseChannel: Facts(broker=_broker),
+    commands.LeaderAndIsrRequest: Facts(broker=_broker, partitions=_of_leader_and_isr),
+    commands.StopReplicaRequest: Facts(broker=_broker, partitions=_of_stop_replica),
+    commands.AnswerAlterPartition: Facts(partitions=_of_altered, error=_error_of_answer),
+    commands.AnswerControlledShutdown: Facts(
+        partitions=lambda one: _of_pairs(one.remaining), error=_error
     ),
-    commands.AnswerAllocateProducerIds: lambda one: Facts(error=one.error),
-    commands.AnswerAlterPartitionReassignments: _of_partition_answers,
-    commands.AnswerElectLeaders: _of_partition_answers,
+    commands.AnswerAllocateProducerIds: Facts(error=_error),
+    commands.AnswerAlterPartitionReassignments: Facts(
+        partitions=_of_partition_answers, error=_error_of_answer
+    ),
+    commands.AnswerElectLeaders: Facts(partitions=_of_partition_answers, error=_error_of_answer),
 }
+"""A kind that is not there is about the znode that it is aimed at, if it is one."""

@@ -2,101 +2,138 @@
 
 Not exact both ways, the stored bytes stand beside it. What a znode, a request or a response holds
 is text ({"base64": ...} where it is no UTF-8), so that it can be taken apart again; other bytes
-are base64, members of a union have a "tag".
+are base64. Kinds with such text in them, or with a union of structures, have a "tag".
 
-Millions of values go through here: msgspec copies a value into its twin, a type with the same
-fields that is written as an object, where there can be one.
+Millions of values go through here: msgspec copies values of a kind, many at once, into those of
+its twin, a type with the same fields that is written as an object.
 """
 
 import types
 from base64 import b64encode
 from functools import cache
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 JSON_BYTES_MAX: Final = 64 << 10
 """Of stored bytes above this size no JSON is made."""
 
 _TEXTS: Final = frozenset(("data", "request", "response"))
-_AS_THEY_ARE: Final = frozenset((int, str, bool, float, type(None)))
 _encode: Final = msgspec.json.Encoder().encode
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
-def json_of(value: Any) -> bytes:
-    """A decoded event, command or reason as JSON."""
-    twin = _twin(value.__class__)
-    if twin is None:
-        return _encode(_named(value))
-    return _encode(msgspec.convert(value, twin, from_attributes=True))
+def json_of_each(values: list[Any]) -> list[bytes]:
+    """Decoded events, commands or reasons, all of one kind, as JSON."""
+    if not values:
+        return []
+    return _encode_lines(_convert(values, _twins(values[0].__class__))).split(b"\n")[:-1]
+
+
+def json_of_plain(value: Any) -> bytes:
+    """What was decoded without a type, as JSON."""
+    return _encode(_with_text_keys(value))
+
+
+class _Anything(type):
+    def __instancecheck__(cls, _: object) -> bool:
+        return True
+
+
+class _Written(metaclass=_Anything):
+    """In a twin: what is written as `_written` gives it."""
+
+
+def _convert(value: Any, into: Any) -> Any:
+    return msgspec.convert(value, into, from_attributes=True, dec_hook=_written)
+
+
+def _written(_: type, value: Any) -> Any:
+    """Text, or a member of a union of structures: msgspec does not tell those apart by tags."""
+    if isinstance(value, Struct):
+        return _convert(value, _twin(type(value), has_tags=True))
+    return _texts(value)
 
 
 @cache
-def _twin(kind: type) -> Any:
-    """The twin of a type; None where there is none: of no structure, of one with text in it, and
-    of one with a union of structures, which msgspec does not tell apart by their tags."""
-    if not issubclass(kind, Struct):
-        return None
-    fields = []
-    for name, hint in get_type_hints(kind).items():
-        twin = _twin_of_hint(hint)
-        if twin is None or (name in _TEXTS and bytes in _parts(hint)):
-            return None
-        fields.append((name, twin))
-    return msgspec.defstruct(kind.__name__, fields, gc=False)
+def _twins(kind: Any) -> Any:
+    twin: Any = _twin(kind, _has_tags(kind))
+    return list[twin]
 
 
-def _twin_of_hint(hint: Any) -> Any:
+@cache
+def _has_tags(kind: Any) -> bool:
+    """Whether a kind, or one in it, has text or a union of structures."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        hints = get_type_hints(kind)
+        return any(_is_text(name, hint) or _has_tags(hint) for name, hint in hints.items())
+    return _is_of_structures(kind) or any(map(_has_tags, _arguments(kind)))
+
+
+@cache
+def _twin(kind: type[Struct], has_tags: bool) -> type[Struct]:
+    fields = [
+        (name, _Written if _is_text(name, hint) else _twin_of_hint(hint, has_tags))
+        for name, hint in get_type_hints(kind).items()
+    ]
+    tag = kind.__struct_config__.tag if has_tags else None
+    tag_field = None if tag is None else "tag"
+    return msgspec.defstruct(kind.__name__, fields, tag=tag, tag_field=tag_field, gc=False)
+
+
+def _twin_of_hint(hint: Any, has_tags: bool) -> Any:
     if isinstance(hint, type) and issubclass(hint, Struct):
-        return _twin(hint)
-    arguments = get_args(hint)
-    if not arguments or get_origin(hint) is Literal:
+        return _twin(hint, has_tags)
+    arguments = _arguments(hint)
+    if not arguments:
         return hint
-    if get_origin(hint) in (Union, types.UnionType):
-        structures = [one for one in arguments if isinstance(one, type) and issubclass(one, Struct)]
-        if len(structures) > 1:
-            return None
-    twins = tuple(one if one is Ellipsis else _twin_of_hint(one) for one in arguments)
-    if any(one is None for one in twins):
-        return None
-    if get_origin(hint) in (Union, types.UnionType):
+    if _is_of_structures(hint):
+        return _Written
+    twins = tuple(one if one is Ellipsis else _twin_of_hint(one, has_tags) for one in arguments)
+    if _is_union(hint):
         return Union[twins]  # noqa: UP007 - of a tuple
-    return get_origin(hint)[twins]
+    return cast(Any, get_origin(hint))[twins]
+
+
+def _is_text(name: str, hint: Any) -> bool:
+    return name in _TEXTS and bytes in _parts(hint)
+
+
+def _is_of_structures(hint: Any) -> bool:
+    of = [one for one in get_args(hint) if isinstance(one, type) and issubclass(one, Struct)]
+    return _is_union(hint) and len(of) > 1
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
 
 
 def _parts(hint: Any) -> set[Any]:
-    arguments = get_args(hint)
-    return {hint}.union(*map(_parts, arguments)) if arguments else {hint}
+    return {hint}.union(*map(_parts, _arguments(hint)))
 
 
-def _named(value: Any, name: str = "") -> Any:
+def _arguments(hint: Any) -> tuple[Any, ...]:
+    return () if get_origin(hint) is Literal else get_args(hint)
+
+
+def _texts(value: Any) -> Any:
+    """Bytes, however deep in lists they are, as text."""
     kind = type(value)
-    if kind in _AS_THEY_ARE:
-        return value
-    if isinstance(value, Struct):
-        return _fields(value)
     if kind is bytes:
-        return _text(value) if name in _TEXTS else value
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": b64encode(value).decode()}
     if kind is list or kind is tuple:
-        return [one if type(one) in _AS_THEY_ARE else _named(one, name) for one in value]
-    if isinstance(value, dict):
-        return {str(key): _named(one, name) for key, one in value.items()}
+        return [one if one is None else _texts(one) for one in value]
     return value
 
 
-def _fields(value: Struct) -> dict[str, Any]:
-    named = asdict(value)
-    for name, field in named.items():
-        if type(field) not in _AS_THEY_ARE:
-            named[name] = _named(field, name)
-    tag = value.__struct_config__.tag
-    return named if tag is None else {"tag": tag, **named}
-
-
-def _text(value: bytes) -> Any:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(value).decode()}
+def _with_text_keys(value: Any) -> Any:
+    kind = type(value)
+    if kind is list:
+        return [_with_text_keys(one) for one in value]
+    if kind is dict:
+        return {str(key): _with_text_keys(one) for key, one in value.items()}
+    return value

@@ -126,9 +126,12 @@ class _Reading:
 
     def _follow(self, what: str, previous: bytes, page: list[Row]) -> bytes:
         """The chain value at a page's end. Raises LogCorrupt."""
-        # It is chain.link, but without a call for each of millions of rows.
+        begin = blake2b(digest_size=CHAIN_BYTES).copy
+        # It is chain.link, without a call and a new hash's arguments for each of millions of rows.
         for row in page:
-            found = blake2b(previous + _encode(row[:-1]), digest_size=CHAIN_BYTES).digest()
+            following = begin()
+            following.update(previous + _encode(row[:-1]))
+            found = following.digest()
             if found != row[-1]:
                 text = f"it was changed, moved or put in, or the one before it was: {PUT_A_COPY}"
                 raise LogCorrupt(self._segment.path, text, f"{what} {row[0]}")

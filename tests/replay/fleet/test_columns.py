@@ -7,10 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from controller.core.canonical import encode_event
+from controller.core.commands import CommandId
+from controller.core.events import ChildrenRead, WatchFired, ZnodesRead
 from eventstore.reader import LogReader
 from eventstore.segment import open_segment
+from replay.fleet.by_kind import command_columns, event_columns
 from replay.fleet.columns import RECORDS, Batches, Origin
-from replay.fleet.facts import command_facts, event_facts, znode_name
+from replay.fleet.facts import znode_name
+from replay.fleet.naming import JSON_BYTES_MAX
 from replay.fleet.reading import command_batches, event_batches
 from tools.fleet.incidents import History, write_log
 
@@ -85,6 +90,17 @@ def test_decision_tells_partitions_leader_and_rule(log: Path) -> None:
     assert decided
 
 
+@pytest.mark.parametrize("every", [1, 50])
+def test_commands_that_are_far_apart_have_the_clocks_of_their_causes(log: Path, every: int) -> None:
+    walls = {event.seq: event.wall_ns for event, _ in LogReader(log).records()}
+    batches = Batches(RECORDS, Origin("a/b", "its name"))
+    with open_segment(LogReader(log).segments[0]) as segment:
+        conditions = [f"rowid % {every} = 0"]
+        rows = pa.Table.from_batches(command_batches(segment, batches, conditions, {})).to_pylist()
+    assert len(rows) > 1
+    assert all(row["wall_ns"] == walls[row["seq"]] for row in rows)
+
+
 def test_only_wanted_columns_are_made(log: Path) -> None:
     schema = pa.schema([RECORDS.field("kind"), RECORDS.field("seq")])
     rows = table_of(log, schema)
@@ -110,13 +126,49 @@ def test_paths_are_told_apart_under_any_chroot(
     assert znode_name(path) == name
 
 
-@pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x92\xa3new\xff", b"\x81\xa1a\xa1\xff"])
+UNREADABLE = [b"", b"\xc1", b"\x92\xa3new\xff", b"\x81\xa1a\xa1\xff"]
+
+
+@pytest.mark.parametrize("payload", UNREADABLE)
 def test_bytes_that_nobody_can_read_are_a_row_without_content(payload: bytes) -> None:
-    facts = event_facts("watch_fired", payload)
-    assert facts.path is None
-    assert facts.partitions == ()
-    assert command_facts("write_znodes", "/controller", payload, payload).rule is None
+    of_event = event_columns(["watch_fired"], [payload])
+    assert of_event["path"] == [None]
+    assert of_event["partitions"] == [()]
+    of_command = command_columns(["write_znodes"], ["/controller"], [payload], [payload])
+    assert of_command["rule"] == [None]
+
+
+@pytest.mark.parametrize("payload", UNREADABLE)
+def test_bytes_that_nobody_can_read_leave_the_others_of_their_kind(payload: bytes) -> None:
+    paths = [f"/brokers/topics/t/partitions/{number}/state" for number in range(3)]
+    payloads = [encode_event(WatchFired(path, "data", 7)) for path in paths]
+    columns = event_columns(["watch_fired"] * 4, [*payloads[:2], payload, payloads[2]])
+    told = columns["path"]
+    assert [*told[:2], told[3]] == paths
+    assert [one[0].partition for one in columns["partitions"] if one] == [0, 1, 2]
 
 
 def test_event_of_a_newer_version_is_shown_without_names() -> None:
-    assert event_facts("from_the_future", b"\x92\xa3new\x07").json == b'["new",7]'
+    columns = event_columns(["from_the_future"], [b"\x92\xa3new\x07"])
+    assert columns["payload"] == [b'["new",7]']
+
+
+def test_content_has_the_names_of_fields_and_znodes_as_text() -> None:
+    read = [
+        ZnodesRead(CommandId(1, 2), 0, [0], [data], [1], [2], [3], [0])
+        for data in (b'{"a":\n1}', b"\xff", None)
+    ]
+    columns = event_columns(["znodes_read"] * 3, [encode_event(one) for one in read])
+    told = [json.loads(one) for one in columns["payload"]]
+    assert [one["data"] for one in told] == [['{"a":\n1}'], [{"base64": "/w=="}], [None]]
+    assert [one["command"] for one in told] == [[1, 2]] * 3
+    assert {one["tag"] for one in told} == {"znodes_read"}
+
+
+def test_no_json_is_made_of_what_is_large() -> None:
+    names = ["a", "b" * JSON_BYTES_MAX, "c"]
+    read = [ChildrenRead(CommandId(1, number), 0, [name]) for number, name in enumerate(names)]
+    columns = event_columns(["children_read"] * 3, [encode_event(one) for one in read])
+    told = [one and json.loads(one)["children"] for one in columns["payload"]]
+    assert told == [["a"], None, ["c"]]
+    assert columns["ordinal"] == [0, 1, 2]
