@@ -34,31 +34,39 @@ async def test_what_is_stuck_on_a_dead_target_holds_up_nothing_else(moving: Movi
 
 
 async def test_the_two_examples_of_the_seed(moving: Moving) -> None:
-    """There are no brokers 8 to 10: foo2-1 waits for them."""
+    """Brokers 4 and 5 are down, so foo1-0 waits; there are no brokers 8 to 10 for foo2-1."""
     daemon = await moving.controlling()
     await moving.create_topic("foo1", {0: [1, 2, 3]})
-    await moving.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
+    await moving.create_topic("foo2", {0: [1, 2, 3], 1: [6, 7, 8]})
     foo1, foo2 = ("foo1", 0), ("foo2", 1)
-    await moving.submit({foo1: [1, 2, 4], foo2: [7, 9, 8]})
-    await moving.until_adding("foo2", 1)
-    more = {foo1: [1, 2, 5], foo2: [7, 9, 10]}
-    await moving.submit(more, REASSIGN_PARTITIONS_EXTRA)
-    await moving.until_assigned("foo1", [1, 2, 5])
+    for broker in moving.lab.brokers[3:5]:
+        broker.kill()
 
-    async def entry() -> bool:
+    async def entries() -> dict[tuple[str, int], tuple[list[int], list[int]]]:
         znode = await moving.view.content(znodes.REASSIGN_PARTITIONS)
-        wanted = {
-            "topic": "foo2",
-            "partition": 1,
-            "replicas": [7, 9, 10],
-            "original_replicas": [5, 6, 8],
+        return {
+            (one["topic"], one["partition"]): (one["replicas"], one.get("original_replicas"))
+            for one in (znode or {"partitions": []})["partitions"]
         }
-        return bool(znode) and znode["partitions"] == [wanted]
 
-    await timed(entry, "the entry of foo2-1 with its first originals")
+    async def until(wanted: dict[tuple[str, int], tuple[list[int], list[int]]]) -> None:
+        async def there() -> bool:
+            return await entries() == wanted
+
+        await timed(there, f"the entries {wanted}")
+
+    await moving.submit({foo1: [1, 2, 4], foo2: [5, 9, 8]})
+    await until({foo1: ([1, 2, 4], [1, 2, 3]), foo2: ([5, 9, 8], [6, 7, 8])})
+    await moving.until_adding("foo2", 1)
+    await moving.submit({foo1: [1, 2, 5], foo2: [5, 9, 10]}, REASSIGN_PARTITIONS_EXTRA)
+    await until({foo1: ([1, 2, 5], [1, 2, 3]), foo2: ([5, 9, 10], [6, 7, 8])})
+    for broker in moving.lab.brokers[3:5]:
+        await broker.start()
+    await moving.until_assigned("foo1", [1, 2, 5])
+    await until({foo2: ([5, 9, 10], [6, 7, 8])})
     assert not await moving.view.exists(REASSIGN_PARTITIONS_EXTRA)
     await moving.reassign("--cancel")
-    await moving.until_assigned("foo2", [5, 6, 8], 1)
+    await moving.until_assigned("foo2", [6, 7, 8], 1)
     await moving.until_nothing_is_left()
     assert await daemon.stop() == 0
 
