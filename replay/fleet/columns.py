@@ -4,7 +4,7 @@ One row an event and one a command. What comes from the log's own columns is tak
 what a record is about (`facts`) is computed only if a wanted column needs it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
@@ -138,7 +138,7 @@ class Batches:
         }
         return self._batch(len(rows), columns, facts)
 
-    def commands(self, rows: Rows, times: dict[int, tuple[int, int]]) -> pa.RecordBatch:
+    def commands(self, rows: Rows, times: Mapping[int, tuple[int, int | None]]) -> pa.RecordBatch:
         """A page of the table of commands; `times` has both clocks of their causes."""
         cause, ordinal, term, kind, target, reason, digest, body, _ = zip(*rows, strict=True)
         facts: Sequence[Facts] = ()
