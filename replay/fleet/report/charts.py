@@ -111,7 +111,7 @@ def _laid_out(figure: go.Figure, height: int) -> go.Figure:
         template="none",
         height=height,
         margin={"l": 10, "r": 15, "t": 30, "b": 45},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#333"},
         bargap=0.3,
         showlegend=True,

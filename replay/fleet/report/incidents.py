@@ -10,8 +10,8 @@ from replay.fleet.report.tables import (
     Markup,
     counted,
     duration,
+    id_of,
     moment,
-    number,
     span,
     table,
     text,
@@ -23,23 +23,23 @@ _WHAT: Final = {"unavailable": "unavailable", "under_replicated": "under-replica
 _PARTITIONS: Final = (
     Column("partition", lambda row: f"{row['topic']}-{row['partition']}"),
     Column("cause", lambda row: words(row["cause"])),
-    number("broker"),
-    number("seq", "event"),
+    id_of("broker"),
+    id_of("seq", "event"),
     text("time", "from (UTC)"),
     span("seconds", "for"),
     Column("to the log's end", lambda row: row["is_open"]),
-    number("leader"),
+    id_of("leader"),
     text("isr", "ISR"),
     text("replicas"),
 )
 _RECORDS: Final = (
-    number("seq", "event"),
+    id_of("seq", "event"),
     Column("time (UTC)", lambda row: f"{row['time']:%H:%M:%S.%f}"[:-3] if row["time"] else None),
     Column("what", lambda row: row["kind"] if row["record"] == "event" else f"→ {row['kind']}"),
     Column("where", lambda row: row["path"] or row["target"] or row["channel"]),
-    number("broker"),
+    id_of("broker"),
     Column("partition", lambda row: _partition(row)),
-    number("leader"),
+    id_of("leader"),
     text("isr", "ISR"),
     Column("rule or error", lambda row: _rule(row)),
     Column("content", lambda row: _payload(row["payload"])),
@@ -68,8 +68,8 @@ def incident(place: int, one: Incident) -> str:
 def _where(about: dict[str, Any]) -> str:
     return (
         f"<p>Log <code>{escape(str(about['log']))}</code> of cluster"
-        f" <code>{escape(str(about['cluster']))}</code>, events {about['seq']:,} to"
-        f" {about['ended_seq']:,}.</p>"
+        f" <code>{escape(str(about['cluster']))}</code>, events {about['seq']} to"
+        f" {about['ended_seq']}.</p>"
     )
 
 

@@ -14,6 +14,7 @@ from replay.fleet.report.tables import (
     Column,
     counted,
     duration,
+    id_of,
     moment,
     number,
     span,
@@ -233,7 +234,7 @@ _TABLES: Final = (
         "Gone and back again, several times within the window.",
         (
             text("cluster"),
-            number("broker"),
+            id_of("broker"),
             number("most", "most in a window"),
             number("times_gone"),
             span("shortest_up_s", "shortest time up"),
@@ -246,7 +247,7 @@ _TABLES: Final = (
         (
             text("cluster"),
             _words("how"),
-            number("controller"),
+            id_of("controller"),
             number("count"),
             span("latest", "latest after"),
         ),

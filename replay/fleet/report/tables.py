@@ -30,6 +30,11 @@ def number(name: str, head: str | None = None) -> Column:
     return Column(head or name.replace("_", " "), lambda row: counted(row[name]), is_number=True)
 
 
+def id_of(name: str, head: str | None = None) -> Column:
+    """A number that names something: as a query wants it."""
+    return Column(head or name.replace("_", " "), lambda row: row[name], is_number=True)
+
+
 def span(name: str, head: str | None = None) -> Column:
     """Seconds."""
     return Column(head or name.replace("_", " "), lambda row: duration(row[name]), is_number=True)

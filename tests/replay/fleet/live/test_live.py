@@ -1,4 +1,4 @@
-"""`refold fleet live` on a real topic, killed in the middle; and the topic's records as a stream."""
+"""`refold fleet live` on a real topic, killed in the middle; the topic's records as a stream."""
 
 import os
 import signal
@@ -25,7 +25,6 @@ from tools.setup.jars import SPARK_KAFKA, fetch
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.ci,
     pytest.mark.timeout(600),
     # Spark's client leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -73,6 +72,10 @@ def log_rows(out: Path) -> dict[str, tuple[str, int, str | None]]:
     }
 
 
+def batches_begun(out: Path) -> int:
+    return len(list(out.glob("checkpoint/offsets/*")))
+
+
 def until(process: subprocess.Popen[str], is_so: Callable[[], bool], within_s: float) -> float:
     """How long it took."""
     begun = time.monotonic()
@@ -107,6 +110,7 @@ def job(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.ci
 def test_killed_in_the_middle_the_table_is_what_a_plain_count_says(
     told: History, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
@@ -125,19 +129,15 @@ def test_killed_in_the_middle_the_table_is_what_a_plain_count_says(
             for seq in (140, 180):
                 growing.until(seq)
                 publish(logs, bootstrap, "live")
-                until(process, lambda: log_rows(out)["run-1"][1] == seq, LAG_MAX_S)
+                until(process, lambda last=seq: log_rows(out)["run-1"][1] == last, LAG_MAX_S)
                 assert table(out) == {"a": plain[seq]}
         for seq in (230, 280):
             # Spark has begun a batch, and the table has not got it, or just so.
-            offsets = len(list(out.glob("checkpoint/offsets/*")))
+            begun = batches_begun(out)
             with job(start) as process:
                 growing.until(seq)
                 publish(logs, bootstrap, "live")
-                until(
-                    process,
-                    lambda: len(list(out.glob("checkpoint/offsets/*"))) > offsets,
-                    START_MAX_S,
-                )
+                until(process, lambda before=begun: batches_begun(out) > before, START_MAX_S)
         growing.until(400)
     publish(logs, bootstrap, "live")
     once = subprocess.run([*start, "--once"], capture_output=True, text=True, timeout=300)

@@ -77,14 +77,14 @@ def test_names_of_logs_are_text(opened: Opened) -> None:
     assert cells.first.is_visible()
     assert page.locator("#incident-1 td code").first.inner_text() == PAYLOAD
     assert page.locator("#incident-1").get_attribute("data-cluster") == CLUSTER
-    labels = page.locator("#chart-clusters .ytick text").all_inner_texts()
+    labels = page.locator("#chart-clusters .ytick text").all_text_contents()
     assert labels[0] == CLUSTER[:23] + "…"
 
 
 def test_a_click_leads_down_to_the_events(opened: Opened) -> None:
     page = opened.page
     page.locator("#chart-clusters").scroll_into_view_if_needed()
-    bars = page.locator("#chart-clusters .bars .trace").first.locator(".point path")
+    bars = page.locator("#chart-clusters .trace.bars").first.locator(".point path")
     bars.nth(1).click(force=True)
     shown = page.locator(".incident:visible")
     assert page.locator("#cluster").input_value() == "kafka-prod-eu-west-001"
