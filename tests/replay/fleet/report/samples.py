@@ -6,7 +6,7 @@ from typing import Any
 from replay.fleet.report.findings import Findings, Incident
 
 TOPIC = "<script>window.broken = true</script>"
-CLUSTER = '"><img src=x onerror="window.broken = true">'
+CLUSTER = '</script><img src=x title="" onerror="window.broken = true">'
 PAYLOAD = '{"data":"</script><script>window.broken = true</script><b>bold</b>"}'
 BEGIN = datetime(2026, 11, 2, 10, 15, tzinfo=UTC)
 
