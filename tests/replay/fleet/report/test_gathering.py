@@ -115,7 +115,11 @@ def folder(spark: SparkSession, told: History, tmp_path_factory: pytest.TempPath
             outage(log, "unavailable", 0, 71, 6),
             outage(log, "under_replicated", 3, 0, 100),
         ],
-        "failover_percentiles": [{"by": "all", "step": "read states", "failovers": 1, "p50": 1.0}],
+        "failover_percentiles": [
+            {"by": "all", "step": "read states", "failovers": 1, "p50": 1.0, "p99": 2.0},
+            # Of failovers that were never done no duration is known.
+            {"by": "all", "step": "elect leaders", "failovers": 0},
+        ],
     }
     for name in TABLES:
         target = place / "table" / "analysis" / name
