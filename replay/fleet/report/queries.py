@@ -65,14 +65,16 @@ QUERIES: Final = {
          order by unavailable_s desc, under_replicated_s desc, cluster limit 15""",
     "failovers_by_cluster": """
         select value, failovers, p50, p90, p99, max from failover_percentiles
-         where by = 'cluster' and step = 'total' and p99 is not null order by p99 desc, value limit 15""",
+         where by = 'cluster' and step = 'total' and p99 is not null
+         order by p99 desc, value limit 15""",
     "failovers_by_group": """
         select by, value, failovers, p50, p90, p99, max from failover_percentiles
          where by in ('all', 'version', 'size') and step = 'total'
          order by by, value limit 40""",
     "failover_steps": """
         select step, failovers, p50, p90, p99, max from failover_percentiles
-         where by = 'all' and step <> 'total' and p99 is not null order by p50 desc limit 25""",
+         where by = 'all' and step <> 'total' and p99 is not null
+         order by p50 desc limit 25""",
     "churn": """
         select cluster, topic, partition, changes, leaders, returns, changes_per_hour
           from leader_churn where changes > 0

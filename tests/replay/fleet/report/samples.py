@@ -157,6 +157,13 @@ def _answers(names: list[str]) -> dict[str, list[dict[str, Any]]]:
             }
             for place, name in enumerate(names)
         ],
+        **_of_failovers(names),
+        **_of_the_rest(),
+    }
+
+
+def _of_failovers(names: list[str]) -> dict[str, list[dict[str, Any]]]:
+    return {
         "failovers_by_cluster": [
             duration_row(name, 3 / (place + 1)) for place, name in enumerate(names)
         ],
@@ -168,6 +175,11 @@ def _answers(names: list[str]) -> dict[str, list[dict[str, Any]]]:
             {"step": step, **duration_row("", scale)}
             for step, scale in (("read_partition_states", 2.0), ("elect leaders", 0.5))
         ],
+    }
+
+
+def _of_the_rest() -> dict[str, list[dict[str, Any]]]:
+    return {
         "churn": [
             {
                 "cluster": CLUSTER,
