@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 JARS := $(STAMPS)/jars-kafka-3.9.1
 OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
+SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
 
 .PHONY: setup check test lab-test ci-lab diff mutations agreement demo wheel lock clean prerequisites
@@ -50,11 +51,11 @@ check: setup
 test: setup
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab"
 
-# The older versions are fetched before, not on a test's time.
-lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2
+# Other jars are fetched before, not on a test's time.
+lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)
 	$(BIN)/pytest -m lab
 
-ci-lab: setup $(OLDEST_JARS)
+ci-lab: setup $(OLDEST_JARS) $(SPARK_KAFKA_JARS)
 	$(BIN)/pytest -m "lab and ci"
 
 # What the working tree decides otherwise than where it left main, over all incidents.

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from controller.cli.fleet_live import live
+from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of
+from controller.cli.fleet_report import report
 from controller.cli.output import OutputFault
 from controller.cli.progress import bar
-from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from replay.fleet.ingest import IngestResult
 
 _SET_ASIDE: Final = 1
-_UNUSABLE: Final = 2
-_NEEDED: Final = ("pyspark", "py4j", "pyarrow")
 
 app = typer.Typer(
     help="The logs of many clusters, on Spark: on this machine, or by --master on a cluster.",
@@ -26,16 +26,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Master = Annotated[
-    str | None,
-    typer.Option(
-        help="Of Spark: local[N], spark://HOST:PORT, yarn, k8s://URL. Else $MASTER, else local[*]."
-    ),
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; again for more."),
-]
+app.command()(live)
+app.command()(report)
 
 
 @app.callback()
@@ -95,38 +87,6 @@ def package(
         from replay.fleet.session import package as write
 
         write(target)
-
-
-def settings_of(conf: list[str] | None) -> dict[str, str]:
-    """Settings of Spark's as options give them. Raises typer.BadParameter."""
-    settings: dict[str, str] = {}
-    for one in conf or ():
-        name, equals, value = one.partition("=")
-        if not name or not equals:
-            raise typer.BadParameter(f"{one} is not NAME=VALUE", param_hint="--conf")
-        settings[name] = value
-    return settings
-
-
-@contextmanager
-def fleet_errors(command: str) -> Iterator[None]:
-    """A clear line and an exit status in the place of a traceback."""
-    try:
-        yield
-    except ReplayError as error:
-        text = str(error)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _NEEDED:
-            raise
-        text = f"needs {error.name}: pip install 'refold[fleet]'"
-    except OSError as error:
-        text = f"{error.filename or 'a file'}: {error.strerror or error}"
-    except KeyboardInterrupt:
-        text = "stopped: nothing was added, run it again"
-    else:
-        return
-    typer.echo(f"refold fleet {command}: {text}", err=True)
-    raise typer.Exit(_UNUSABLE)
 
 
 @contextmanager

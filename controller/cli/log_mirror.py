@@ -56,7 +56,7 @@ def mirror(
             typer.echo(f"{told.log}: {told.text}")
 
     with _errors():
-        publisher = Publisher(parent, _topic(servers, topic, config), tell)
+        publisher = Publisher(parent, mirrored_topic(servers, topic, config), tell)
         count = run_async(publisher.publish)
     if not as_json:
         typer.echo(f"{count} records published")
@@ -82,7 +82,7 @@ def fetch(
     if is_list == (out is not None):
         raise typer.BadParameter("one of --out and --list is needed", param_hint="--out")
     with _errors(), progress() as advance:
-        source = _topic(servers, topic, config)
+        source = mirrored_topic(servers, topic, config)
         reading = partial(advance, "reading the topic")
         if out is None:
             _list(source, reading, as_json)
@@ -121,7 +121,8 @@ def _fetch(source: Any, out: Path, run: str | None, reading: Any, as_json: bool)
     return all(one.report.is_sound for one in fetched)
 
 
-def _topic(servers: str, name: str, config: Path | None) -> Any:
+def mirrored_topic(servers: str, name: str, config: Path | None) -> Any:
+    """The topic of logs. Raises SettingsError."""
     from controller.settings.client_options import client_options
     from eventstore.mirror.topic import Topic
 

@@ -142,6 +142,12 @@ async def partitions_of(topic: Topic) -> list[TopicPartition]:
         return [TopicPartition(topic.name, number) for number in numbers]
 
 
+async def cluster_of(topic: Topic) -> str:
+    """The id of the Kafka cluster that the topic is on."""
+    async with _admin(topic) as admin:
+        return str((await admin.describe_cluster())["cluster_id"])
+
+
 async def _have_leaders(admin: AIOKafkaAdminClient, topic: Topic) -> bool:
     [found] = await admin.describe_topics([topic.name])
     partitions = found["partitions"]

@@ -4,6 +4,9 @@
   `facts` says what a record is about, `naming` writes its bytes as JSON
 - `log_source` and `zookeeper_source` are Spark's data sources "refold" and "zookeeper-txnlog",
   `pushdown` the filters that they take over from Spark
+- `mirror_stream` is the mirror's topic through Spark's Kafka source, `live` keeps the health of
+  partitions up from it
+- `report` makes a page of what an analysis found
 - `session` starts Spark and gives executors this code
 - `ingest` brings logs into the table, by `inputs` (what there is to read), `units` (one of them,
   on an executor), `day_files` (its Parquet files) and `table` (the table's folder)

@@ -122,7 +122,7 @@ class Batches:
             facts = by_kind.event_columns(*_current(rows, kind, schema, payload), self._facts)
         return self._batch(EVENT, len(rows), stored, facts)
 
-    def commands(self, rows: Rows, times: dict[int, tuple[int, int]]) -> pa.RecordBatch:
+    def commands(self, rows: Rows, times: Mapping[int, tuple[int, int | None]]) -> pa.RecordBatch:
         """A page of the table of commands; `times` has both clocks of their causes."""
         cause, ordinal, term, kind, target, reason, digest, body, _ = zip(*rows, strict=True)
         clocks = [times.get(one, (None, None)) for one in cause]

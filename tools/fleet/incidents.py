@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
@@ -66,6 +66,48 @@ def history(events: int, begun_ms: int, seed: int) -> History:
     )
 
 
+class LogOverTime:
+    """A history that is being stored as the log of a cluster, closed at the end of the block; in it
+    `until` is the next last event. `number` tells the log from others of the same history."""
+
+    def __init__(
+        self, folder: Path, told: History, cluster: str, number: int, segment_bytes: int = 1 << 30
+    ) -> None:
+        header = Header(
+            kind="recorded",
+            core_fingerprint=core_fingerprint(),
+            code_version=code_version(),
+            configuration=msgspec.to_builtins(CONFIGURATION),
+            cluster_id=cluster,
+            created_ns=told.begun_ms * _NS_IN_MS + number,
+        )
+        self._writer = LogWriter.create(folder, header, segment_bytes=segment_bytes)
+        self._told = told
+        self._events = self._commands = 0
+
+    def until(self, last: int) -> None:
+        """Store the events up to this one, and what they caused."""
+        events, commands = self._told.events[:last], self._told.commands
+        while self._events < len(events):
+            some = events[self._events : self._events + _APPENDED]
+            begin = self._commands
+            while self._commands < len(commands) and commands[self._commands].cause <= some[-1].seq:
+                self._commands += 1
+            self._writer.append(some, commands[begin : self._commands])
+            self._writer.roll_if_due()
+            self._events += len(some)
+
+    def abandon(self) -> None:
+        """Let go of it as of a log that is still being written."""
+        self._writer.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+
 def write_log(
     folder: Path,
     told: History,
@@ -76,30 +118,14 @@ def write_log(
     is_closed: bool = True,
     segment_bytes: int = 1 << 30,
 ) -> Path:
-    """Store a history as the log of a cluster; `number` tells it from others of the same history,
-    `until` is the last event of a log that is still being written."""
-    header = Header(
-        kind="recorded",
-        core_fingerprint=core_fingerprint(),
-        code_version=code_version(),
-        configuration=msgspec.to_builtins(CONFIGURATION),
-        cluster_id=cluster,
-        created_ns=told.begun_ms * _NS_IN_MS + number,
-    )
-    writer = LogWriter.create(folder, header, segment_bytes=segment_bytes)
-    events = told.events if until is None else told.events[:until]
-    commands, at = told.commands, 0
-    for start in range(0, len(events), _APPENDED):
-        some = events[start : start + _APPENDED]
-        begin = at
-        while at < len(commands) and commands[at].cause <= some[-1].seq:
-            at += 1
-        writer.append(some, commands[begin:at])
-        writer.roll_if_due()
+    """Store a history as the log of a cluster; `until` is the last event of a log that is still
+    being written."""
+    log = LogOverTime(folder, told, cluster, number, segment_bytes)
+    log.until(len(told.events) if until is None else until)
     if is_closed:
-        writer.close()
+        log.__exit__()
     else:
-        writer.abandon()
+        log.abandon()
     return folder
 
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -37,12 +37,27 @@ def _kafka(version: str) -> tuple[Module, ...]:
     )
 
 
+def _spark_kafka(version: str, kafka: str, commons_pool: str) -> tuple[Module, ...]:
+    return (
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", version),
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", version),
+        ("org.apache.kafka", "kafka-clients", kafka),
+        ("org.apache.commons", "commons-pool2", commons_pool),
+    )
+
+
+# The newest there is: the registry has none of pyspark's own 4.3.0. It works with it.
+SPARK_KAFKA = "spark-kafka-4.2.0"
+
 JAR_SETS: Mapping[str, tuple[Module, ...]] = {
     "kafka-3.9.1": _kafka("3.9.1"),
     "kafka-3.3.2": _kafka("3.3.2"),
     "kafka-2.8.2": _kafka("2.8.2"),
     "zookeeper-3.5.9": (("org.apache.zookeeper", "zookeeper", "3.5.9"),),
+    SPARK_KAFKA: _spark_kafka("4.2.0", kafka="3.9.2", commons_pool="2.13.1"),
 }
+_AS_THEY_ARE = frozenset({SPARK_KAFKA})
+"""Sets without what their modules need: pyspark has the rest."""
 
 
 class JarError(Exception):
@@ -69,13 +84,13 @@ def fetch(name: str, report: Report = lambda line: None) -> Path:
 
     Raises JarError, for an unknown set, a failed download or a jar whose sum is wrong.
     """
-    modules = _modules(name)
+    _modules(name)
     cache = cache_folder()
     folder = cache / name
     sums = pinned_sums(name)
     with _locked(cache):
         if not all((folder / jar).is_file() for jar in sums):
-            _download(modules, sums, folder, report)
+            _download(name, sums, folder, report)
         check(folder, sums)
     return folder
 
@@ -98,7 +113,7 @@ def pin(name: str, report: Report) -> None:
     """Download a jar set and pin its jars as they are found now."""
     with tempfile.TemporaryDirectory() as scratch:
         staged = Path(scratch) / "jars"
-        retrieve(_modules(name), Path(scratch), staged, report)
+        retrieve(name, Path(scratch), staged, report)
         lines = (f"{digest}  {jar}\n" for jar, digest in sums_of(staged).items())
         (PINS / f"{name}.sha256").write_text("".join(lines), encoding="ascii")
 
@@ -127,22 +142,20 @@ def _modules(name: str) -> Sequence[Module]:
     return JAR_SETS[name]
 
 
-def _download(
-    modules: Sequence[Module], sums: Mapping[str, str], folder: Path, report: Report
-) -> None:
+def _download(name: str, sums: Mapping[str, str], folder: Path, report: Report) -> None:
     report(f"downloading {folder.name}: {len(sums)} jars")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
         staged = Path(scratch) / "jars"
-        retrieve(modules, Path(scratch), staged, report)
+        retrieve(name, Path(scratch), staged, report)
         check(staged, sums)
         shutil.rmtree(folder, ignore_errors=True)
         staged.rename(folder)
 
 
-def retrieve(modules: Iterable[Module], scratch: Path, into: Path, report: Report) -> None:
-    """Let Ivy bring `modules` and what they need to `into`; unchecked."""
+def retrieve(name: str, scratch: Path, into: Path, report: Report) -> None:
+    """Let Ivy bring the jars of a set to `into`; unchecked."""
     description = scratch / "ivy.xml"
-    description.write_text(_ivy_description(modules), encoding="utf-8")
+    description.write_text(_ivy_description(name), encoding="utf-8")
     settings = os.environ.get("REFOLD_IVY_SETTINGS")
     command: list[str | Path] = [
         *(find_java(), "-cp", pyspark_jars() / "*", "org.apache.ivy.Main"),
@@ -168,11 +181,12 @@ def retrieve(modules: Iterable[Module], scratch: Path, into: Path, report: Repor
 _DOWNLOADED = re.compile(r"\[SUCCESSFUL ] \S+!(\S+)")
 
 
-def _ivy_description(modules: Iterable[Module]) -> str:
+def _ivy_description(name: str) -> str:
+    wanted = "master" if name in _AS_THEY_ARE else "default"
     dependencies = "".join(
         f"<dependency org={quoteattr(organisation)} name={quoteattr(module)} "
-        f'rev={quoteattr(revision)} conf="default->default"/>'
-        for organisation, module, revision in modules
+        f'rev={quoteattr(revision)} conf="default->{wanted}"/>'
+        for organisation, module, revision in _modules(name)
     )
     return (
         '<ivy-module version="2.0"><info organisation="refold" module="lab"/>'

@@ -1,0 +1,146 @@
+"""The mirror's topic through Spark's Kafka source: its messages, and the records that they hold.
+
+    messages = mirror_stream.messages(spark.readStream, "kafka-1:9092", "refold-log")
+    mirror_stream.records(messages).writeStream ...
+
+What is published in parts is put together within a task: all parts of a record are of one
+transaction, and Spark takes transactions whole unless `maxOffsetsPerTrigger` or `minPartitions` cut
+them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from pyspark import __version__
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from eventstore.frames import CommandsFrame, EventsFrame, decode
+from replay.fleet.columns import RECORDS, Batches, Origin
+from replay.fleet.errors import FleetError
+from replay.fleet.schemas import spark_schema
+
+KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+"""Spark's connector, without its version, which is Spark's."""
+
+_NS_IN_MS: Final = 1_000_000
+_SAID_OF_NO_SOURCE: Final = ("Failed to find data source: kafka", "KafkaSourceProvider")
+
+
+class Parts:
+    """Puts the values of messages together that hold one record."""
+
+    def __init__(self, begun: list[bytes] | None = None) -> None:
+        self.begun = begun or []
+        """The parts of a record whose last one has not come."""
+
+    def take(self, value: bytes, part: str | None) -> bytes | None:
+        """A record, if this message completes one. `part` is its header of that name: "2/5".
+        A part that came before is passed over, as is one whose beginning never came."""
+        if part is None:
+            self.begun = []
+            return value
+        number, _, count = part.partition("/")
+        if number == "1":
+            self.begun = []
+        if int(number) != len(self.begun) + 1:
+            return None
+        self.begun.append(value)
+        if number != count:
+            return None
+        whole, self.begun = b"".join(self.begun), []
+        return whole
+
+
+def messages(
+    reader: DataFrameReader | DataStreamReader,
+    servers: str,
+    topic: str,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """What is committed on the topic, from its beginning on: `key`, `value`, `part`,
+    `kafka_partition`, `kafka_offset`, `stamp_ms` (of the record). `options` are those of Spark's
+    Kafka source.
+
+    Raises FleetError where Spark has no such source.
+    """
+    asked = {
+        "kafka.bootstrap.servers": servers,
+        "kafka.isolation.level": "read_committed",
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "includeHeaders": "true",
+        **(options or {}),
+    }
+    try:
+        found = reader.format("kafka").options(**asked).load()
+    except PySparkException as error:
+        if any(one in str(error) for one in _SAID_OF_NO_SOURCE):
+            raise FleetError(_no_source()) from None
+        raise
+    part = "get(filter(headers, one -> one.key = 'part'), 0).value"
+    return found.selectExpr(
+        "cast(key as string) as key",
+        "value",
+        f"cast({part} as string) as part",
+        "partition as kafka_partition",
+        "offset as kafka_offset",
+        "unix_millis(timestamp) as stamp_ms",
+    ).where("key like '%/%'")
+
+
+def records(found: DataFrame) -> DataFrame:
+    """The records in messages, with the columns of the table of records.
+
+    `log` is the name of the log's folder. The clocks of a command are those of its message: `time`
+    and `wall_ns` to the ms, no `mono_ns`.
+    """
+    # Arrow's kind of table function would need pandas.
+    function = sql.udtf(_Records, returnType=spark_schema(RECORDS), useArrow=False)
+    made = cast(Callable[..., DataFrame], function)
+    columns = [sql.col(one).outer() for one in ("key", "value", "part", "stamp_ms")]
+    return found.lateralJoin(made(*columns)).select(*RECORDS.names)
+
+
+class _Records:
+    """Spark's table function: one message to the row of its record, if it completes one."""
+
+    def __init__(self) -> None:
+        self._batches: dict[str, Batches] = {}
+        self._parts: dict[str, Parts] = {}
+
+    def eval(
+        self, key: str, value: bytes, part: str | None, stamp_ms: int
+    ) -> Iterator[tuple[Any, ...]]:
+        """Of one message, in the order of its partition."""
+        whole = self._parts.setdefault(key, Parts()).take(value, part)
+        if whole is None:
+            return
+        if key not in self._batches:
+            cluster, _, log = key.partition("/")
+            self._batches[key] = Batches(RECORDS, Origin(cluster, log))
+        try:
+            frame = decode(whole)
+        except msgspec.MsgspecError as error:
+            raise FleetError(f"a message of log {key} cannot be read: {error}") from None
+        match frame:
+            case EventsFrame(rows=rows):
+                batch = self._batches[key].events(rows)
+            case CommandsFrame(rows=rows):
+                clocks = {row[0]: (stamp_ms * _NS_IN_MS, None) for row in rows}
+                batch = self._batches[key].commands(rows, clocks)
+            case _:
+                return
+        for row in batch.to_pylist():
+            yield tuple(row.values())
+
+
+def _no_source() -> str:
+    return (
+        "Spark has no Kafka source: add --conf spark.jars.packages="
+        f"{KAFKA_SOURCE}:{__version__} (Spark's version, or the newest there is), or name its jars"
+        " with --conf spark.jars=..."
+    )

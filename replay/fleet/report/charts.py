@@ -1,0 +1,130 @@
+"""Charts, as JSON that plotly's own script draws.
+
+Plotly takes a few tags in labels for markup: what comes of a log is escaped for it, too.
+"""
+
+from html import escape
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from replay.fleet.report.findings import Findings, Rows
+
+UNAVAILABLE: Final = "#b3372f"
+UNDER_REPLICATED: Final = "#e0a040"
+DURATION: Final = "#3b6ea5"
+LIGHT_DURATION: Final = "#b8cce0"
+_LABEL_CHARACTERS: Final = 24
+_ROW_PX: Final = 30
+_HEAD_PX: Final = 110
+
+
+def charts_of(findings: Findings) -> dict[str, go.Figure]:
+    """By the name of the query that they show; those without rows are left out."""
+    answers = findings.answers
+    drawn = {
+        "over_time": _over_time(answers["over_time"]),
+        "causes": _causes(answers["causes"]),
+        "clusters": _clusters(answers["clusters"]),
+        "failovers_by_cluster": _durations(answers["failovers_by_cluster"], "value"),
+        "failover_steps": _durations(answers["failover_steps"], "step"),
+    }
+    return {name: figure for name, figure in drawn.items() if answers[name]}
+
+
+def json_of(figure: go.Figure) -> str:
+    """For a script element of HTML: plotly writes nothing that ends that element."""
+    return str(figure.to_json())
+
+
+def _over_time(rows: Rows) -> go.Figure:
+    figure = go.Figure()
+    for column, name, color in _STATES:
+        figure.add_bar(
+            x=[one["period"].isoformat() for one in rows],
+            y=[one[column] / 60 for one in rows],
+            name=name,
+            marker_color=color,
+        )
+    figure.update_layout(barmode="stack", yaxis_title="partition-minutes")
+    return _laid_out(figure, 300)
+
+
+_STATES: Final = (
+    ("unavailable_s", "unavailable", UNAVAILABLE),
+    ("under_replicated_s", "under-replicated", UNDER_REPLICATED),
+)
+
+
+def _causes(rows: Rows) -> go.Figure:
+    figure = go.Figure()
+    for what, color in (("unavailable", UNAVAILABLE), ("under_replicated", UNDER_REPLICATED)):
+        found = [one for one in rows if one["what"] == what]
+        labels = [_label(one["cause"]) for one in found]
+        _add_bars(figure, labels, [one["seconds"] / 60 for one in found], what, color)
+    figure.update_layout(barmode="group", xaxis_title="partition-minutes")
+    return _laid_out(figure, _height(len({one["cause"] for one in rows}) * 1.4))
+
+
+def _clusters(rows: Rows) -> go.Figure:
+    figure = go.Figure()
+    labels = [_label(one["cluster"]) for one in rows]
+    for column, name, color in _STATES:
+        _add_bars(figure, labels, [one[column] / 60 for one in rows], name, color)
+        # What a click is about: the label may be cut.
+        figure.data[-1].customdata = [one["cluster"] for one in rows]
+    figure.update_layout(barmode="stack", xaxis_title="partition-minutes")
+    return _laid_out(figure, _height(len(rows)))
+
+
+def _durations(rows: Rows, column: str) -> go.Figure:
+    """The median, and how far beyond it the 99th percentile is."""
+    figure = go.Figure()
+    labels = [_label(one[column]) for one in rows]
+    _add_bars(figure, labels, [one["p50"] for one in rows], "median", DURATION)
+    beyond = [max(one["p99"] - one["p50"], 0) for one in rows]
+    _add_bars(figure, labels, beyond, "to the 99th percentile", LIGHT_DURATION)
+    figure.update_layout(barmode="stack", xaxis_title="seconds")
+    return _laid_out(figure, _height(len(rows)))
+
+
+def _add_bars(
+    figure: go.Figure, labels: list[str], values: list[Any], name: str, color: str
+) -> None:
+    figure.add_bar(
+        y=labels,
+        x=values,
+        name=name.replace("_", "-"),
+        orientation="h",
+        marker_color=color,
+        hovertemplate="%{y}: %{x:,.3~f}",
+    )
+
+
+def _laid_out(figure: go.Figure, height: int) -> go.Figure:
+    axis = {"gridcolor": "#e6e6e6", "zerolinecolor": "#c8c8c8", "automargin": True}
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis)
+    if any(one.orientation == "h" for one in figure.data):
+        figure.update_yaxes(autorange="reversed", type="category")
+    figure.update_layout(
+        template="none",
+        height=height,
+        margin={"l": 10, "r": 15, "t": 30, "b": 45},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
+        font={"family": "system-ui, sans-serif", "size": 13, "color": "#333"},
+        bargap=0.3,
+        showlegend=True,
+    )
+    return figure
+
+
+def _height(rows: float) -> int:
+    return int(_HEAD_PX + _ROW_PX * max(rows, 2))
+
+
+def _label(text: object) -> str:
+    text = str(text).replace("_", " ") if text is not None else "not known"
+    cut = text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1] + "…"
+    # Quotes are no markup there, and would be shown as they are escaped.
+    return escape(cut, quote=False)

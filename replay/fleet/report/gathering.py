@@ -1,0 +1,129 @@
+"""Asking the tables: nothing but bounded answers comes to the driver."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sql
+
+from replay.fleet.errors import FleetError
+from replay.fleet.report import queries
+from replay.fleet.report.findings import Findings, Incident, Rows
+from replay.fleet.table import records
+
+_ANALYSE: Final = "run `refold fleet analyse` first"
+
+
+class _Made(msgspec.Struct):
+    made: str
+    options: dict[str, Any] = {}
+
+
+def gather(spark: SparkSession, folder: Path, incidents: int) -> Findings:
+    """What the analysis in a table's folder found, and so many of its incidents.
+
+    Raises FleetError where there is no table or no analysis, or Spark fails.
+    """
+    of_records = records(spark, folder)
+    made = _made(folder)
+    try:
+        return _gather(spark, folder, of_records, made, incidents)
+    except (PySparkException, Py4JError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        text = f"its analysis cannot be read ({lines[0]}): {_ANALYSE} again"
+        raise FleetError(f"{folder}: {text}") from error
+
+
+def _made(folder: Path) -> _Made:
+    path = folder / "analysis" / "analysis.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Made)
+    except FileNotFoundError:
+        raise FleetError(f"{folder} has no analysis: {_ANALYSE}") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise FleetError(f"{path} cannot be read ({error}): {_ANALYSE} again") from None
+
+
+def _gather(
+    spark: SparkSession, folder: Path, of_records: DataFrame, made: _Made, incidents: int
+) -> Findings:
+    for name in queries.TABLES:
+        spark.read.parquet(str(folder / "analysis" / name)).createOrReplaceTempView(name)
+    [totals] = _rows(spark.sql(queries.TOTALS))
+    period = _period(totals)
+    answers = {name: _rows(spark.sql(text)) for name, text in queries.QUERIES.items()}
+    answers["over_time"] = _rows(spark.sql(queries.OVER_TIME.format(period=period)))
+    return Findings(
+        folder=str(folder),
+        options={"made": made.made, **made.options},
+        totals=totals,
+        period=period,
+        answers=answers,
+        replays=_replays(spark, folder),
+        incidents=_incidents(spark, of_records, incidents),
+    )
+
+
+def _period(totals: dict[str, Any]) -> str:
+    if totals["first_time"] is None:
+        return "day"
+    hours = (totals["last_time"] - totals["first_time"]).total_seconds() / 3600
+    return next(name for name, most in queries.PERIODS if hours <= most)
+
+
+def _replays(spark: SparkSession, folder: Path) -> dict[str, Rows] | None:
+    """Of a log and version that was replayed more than once the last one counts."""
+    if not list(folder.glob("replays/batch=*/logs")):
+        return None
+    key = ["cluster", "log", "code"]
+    last = Window.partitionBy(*key).orderBy(sql.col("batch").desc())
+    found = spark.read.option("basePath", f"{folder}/replays")
+    logs = found.parquet(f"{folder}/replays/batch=*/logs")
+    kept = logs.withColumn("place", sql.row_number().over(last)).where("place = 1")
+    kept.createOrReplaceTempView("replayed")
+    if list(folder.glob("replays/batch=*/divergences/*.parquet")):
+        divergences = found.parquet(f"{folder}/replays/batch=*/divergences")
+        divergences = divergences.join(kept.select(*key, "batch"), [*key, "batch"], "left_semi")
+        divergences.createOrReplaceTempView("divergences")
+        wanted = queries.REPLAYS
+    else:
+        wanted = {"versions": queries.REPLAYS["versions"]}
+    return {name: _rows(spark.sql(text)) for name, text in wanted.items()}
+
+
+def _incidents(spark: SparkSession, of_records: DataFrame, count: int) -> list[Incident]:
+    found = _rows(spark.sql(queries.INCIDENTS.format(count=count)))
+    if not found:
+        return []
+    keys = ("cluster", "log", "what", "time", "until", "seq", "ended_seq")
+    rows = [(number, *(one[key] for key in keys)) for number, one in enumerate(found)]
+    schema = (
+        "incident int, cluster string, log string, what string, time timestamp, until timestamp,"
+        " seq bigint, ended_seq bigint"
+    )
+    sql.broadcast(spark.createDataFrame(rows, schema)).createOrReplaceTempView("incidents")
+    # What the join cannot tell Spark beforehand: which files it need not open.
+    clusters, logs = ({one[key] for one in found} for key in ("cluster", "log"))
+    named = sql.col("cluster").isin(clusters) & sql.col("log").isin(logs)
+    of_records.where(named).createOrReplaceTempView("records")
+    partitions = _by_incident(_rows(spark.sql(queries.PARTITIONS)))
+    events = _by_incident(_rows(spark.sql(queries.RECORDS)))
+    return [
+        Incident(about, partitions.get(number, []), events.get(number, []))
+        for number, about in enumerate(found)
+    ]
+
+
+def _by_incident(rows: Iterable[dict[str, Any]]) -> dict[int, Rows]:
+    found: dict[int, Rows] = {}
+    for row in rows:
+        found.setdefault(row["incident"], []).append(row)
+    return found
+
+
+def _rows(frame: DataFrame) -> Rows:
+    return [row.asDict(recursive=True) for row in frame.collect()]

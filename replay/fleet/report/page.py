@@ -1,0 +1,256 @@
+"""The page: one file with all that it needs in it."""
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from plotly.offline import get_plotlyjs
+
+from replay.fleet.report.charts import charts_of, json_of
+from replay.fleet.report.findings import Findings, Rows
+from replay.fleet.report.incidents import incident
+from replay.fleet.report.tables import (
+    Column,
+    counted,
+    duration,
+    id_of,
+    moment,
+    number,
+    span,
+    table,
+    text,
+    words,
+)
+
+_HERE: Final = Path(__file__).parent
+_POLICY: Final = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+)
+_TITLE: Final = "Controller incidents of the fleet"
+
+
+def page_of(findings: Findings) -> str:
+    """The whole file."""
+    body = "".join(_body(findings))
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_TITLE}</title><style>{_file('page.css')}</style></head><body><main>{body}</main>"
+        f"<script>{get_plotlyjs()}</script><script>{_file('page.js')}</script></body></html>\n"
+    )
+
+
+def _file(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _body(findings: Findings) -> Iterator[str]:
+    answers, totals = findings.answers, findings.totals
+    charts = {name: json_of(one) for name, one in charts_of(findings).items()}
+    yield f"<h1>{_TITLE}</h1>{_about(findings)}{_tiles(totals)}"
+    yield _section(
+        "Partitions without service",
+        f"Partition-minutes by {findings.period}, by cause and by cluster; a cluster's bar shows"
+        " its incidents. Under-replicated partitions serve, with less to lose.",
+        _chart(charts, "over_time"),
+        _chart(charts, "causes"),
+        _chart(charts, "clusters"),
+        _table(_CLUSTERS, answers["clusters"]),
+    )
+    yield _incidents(findings)
+    yield _section(
+        "Failovers",
+        "From the event that began a failover to its end, in seconds, by cluster; the slowest"
+        " first. Then by version and by number of partitions, and by step.",
+        _chart(charts, "failovers_by_cluster"),
+        _table(_FAILOVERS, answers["failovers_by_group"]),
+        _chart(charts, "failover_steps"),
+    )
+    for title, note, columns, name in _TABLES:
+        yield _section(title, note, _table(columns, answers[name]))
+    yield _replays(findings.replays)
+
+
+def _about(findings: Findings) -> str:
+    options = findings.options
+    made = escape(str(options.get("made", "")))
+    chosen = ", ".join(
+        f"{escape(str(name))} {escape(str(value))}"
+        for name, value in options.items()
+        if name != "made" and value not in (None, [], "")
+    )
+    totals = findings.totals
+    return (
+        f'<p class="note">{escape(findings.folder)}, {moment(totals["first_time"])} to'
+        f" {moment(totals['last_time'])} UTC. Analysed {made}{': ' if chosen else ''}{chosen}.</p>"
+    )
+
+
+def _tiles(totals: dict[str, Any]) -> str:
+    tiles = (
+        ("clusters", counted(totals["clusters"])),
+        ("logs", counted(totals["logs"])),
+        ("events", counted(totals["events"])),
+        ("unavailable, summed over partitions", duration(totals["unavailable_s"])),
+        ("under-replicated, summed over partitions", duration(totals["under_replicated_s"])),
+        ("failovers", counted(totals["failovers"])),
+        ("races missed", counted(totals["missed_races"])),
+        ("acts of zombies", counted(totals["zombies"])),
+    )
+    shown = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in tiles)
+    return f'<div class="tiles">{shown}</div>'
+
+
+def _section(title: str, note: str, *parts: str) -> str:
+    return f'<section><h2>{title}</h2><p class="note">{note}</p>{"".join(parts)}</section>'
+
+
+def _chart(charts: dict[str, str], name: str) -> str:
+    if name not in charts:
+        return '<p class="empty">Nothing to show.</p>'
+    return (
+        f'<div class="chart" data-chart="{name}" id="chart-{name}"></div>'
+        f'<script type="application/json" id="data-{name}">{charts[name]}</script>'
+    )
+
+
+def _table(columns: tuple[Column, ...], rows: Rows) -> str:
+    return table(columns, rows) if rows else '<p class="empty">None.</p>'
+
+
+def _incidents(findings: Findings) -> str:
+    found = findings.incidents
+    if not found:
+        return _section("Incidents", "No partition was without service, or under-replicated.")
+    clusters = sorted({str(one.about["cluster"]) for one in found})
+    options = "".join(f'<option value="{escape(one)}">{escape(one)}</option>' for one in clusters)
+    choice = (
+        '<label class="note">Cluster <select id="cluster"><option value="">all of them</option>'
+        f'{options}</select></label><p class="empty" id="no-incident" hidden>None of this cluster'
+        " is among them.</p>"
+    )
+    note = (
+        f"The {len(found)} that weigh most: stretches of a log in which partitions were"
+        " unavailable, then those in which they were under-replicated, by partition-seconds. Open"
+        " one for its partitions and events."
+    )
+    listed = "".join(incident(place, one) for place, one in enumerate(found, 1))
+    return _section("Incidents", note, choice, listed)
+
+
+def _replays(found: dict[str, Rows] | None) -> str:
+    title = "Replays by other versions"
+    if found is None:
+        note = "There are none: <code>refold fleet replay</code> makes them."
+        return _section(title, note)
+    return _section(
+        title,
+        "The same logs, decided again: how many decisions agree with what was recorded.",
+        _table(_VERSIONS, found["versions"]),
+        _table(_DIVERGENCES, found.get("divergences", [])),
+    )
+
+
+def _example(row: dict[str, Any]) -> str | None:
+    example = row["example"]
+    if example is None:
+        return None
+    return f"{example['cluster']}, {example['log']}, event {example['seq']}"
+
+
+def _words(name: str) -> Column:
+    return Column(name.replace("_", " "), lambda row: words(row[name]))
+
+
+_CLUSTERS: Final = (
+    text("cluster"),
+    span("unavailable_s", "unavailable"),
+    span("under_replicated_s", "under-replicated"),
+    number("outages"),
+)
+_FAILOVERS: Final = (
+    text("by"),
+    text("value"),
+    number("failovers"),
+    span("p50", "median"),
+    span("p90"),
+    span("p99"),
+    span("max", "longest"),
+)
+_VERSIONS: Final = (
+    text("version"),
+    number("logs"),
+    number("failed"),
+    number("decisions"),
+    number("agreed"),
+    number("divergences"),
+)
+_DIVERGENCES: Final = (
+    text("version"),
+    text("rule"),
+    _words("what"),
+    number("count"),
+    number("clusters"),
+    Column("first", _example),
+)
+_TABLES: Final = (
+    (
+        "Leaders that change most",
+        "Returns go back to the leader before the last one.",
+        (
+            text("cluster"),
+            Column("partition", lambda row: f"{row['topic']}-{row['partition']}"),
+            number("changes"),
+            number("leaders"),
+            number("returns"),
+            number("changes_per_hour", "changes an hour"),
+        ),
+        "churn",
+    ),
+    (
+        "Reassignments",
+        "One a partition, by how they ended.",
+        (_words("outcome"), number("count"), span("median"), span("longest")),
+        "reassignments",
+    ),
+    (
+        "Races",
+        "Pairs of events of different channels about one partition or broker, close in time;"
+        " missed: what was decided did not take the later one into account.",
+        (
+            _words("first_what"),
+            Column("then", lambda row: words(row["what"])),
+            text("verdict"),
+            number("count"),
+            span("closest", "closest apart"),
+            Column("closest one", _example),
+        ),
+        "races",
+    ),
+    (
+        "Brokers that flap",
+        "Gone and back again, several times within the window.",
+        (
+            text("cluster"),
+            id_of("broker"),
+            number("most", "most in a window"),
+            number("times_gone"),
+            span("shortest_up_s", "shortest time up"),
+        ),
+        "flapping",
+    ),
+    (
+        "Zombie controllers",
+        "What a controller of an older term still did, and how long after the newer term began.",
+        (
+            text("cluster"),
+            _words("how"),
+            id_of("controller"),
+            number("count"),
+            span("latest", "latest after"),
+        ),
+        "zombies",
+    ),
+)

@@ -1,0 +1,159 @@
+"""What is asked of the tables of an analysis, of replays and of records, in SQL.
+
+Each answer is bounded by its limit, or by what there is of kinds (causes, verdicts, versions).
+"""
+
+from typing import Final
+
+TABLES: Final = (
+    "logs",
+    "failovers",
+    "failover_percentiles",
+    "outages",
+    "outage_seconds",
+    "leader_churn",
+    "reassignments",
+    "flapping_brokers",
+    "races",
+    "zombies",
+)
+"""Of the analysis."""
+
+RECORDS_OF_INCIDENT: Final = 150
+PARTITIONS_OF_INCIDENT: Final = 20
+PAYLOAD_CHARACTERS: Final = 600
+_AROUND: Final = 10
+_PAUSE_S: Final = 10
+
+TOTALS: Final = """
+select (select count(*) from logs) as logs,
+       (select count(distinct cluster) from logs) as clusters,
+       (select coalesce(sum(events), 0) from logs) as events,
+       (select coalesce(sum(seconds), 0) / 3600 from logs) as hours,
+       (select min(first_time) from logs) as first_time,
+       (select max(last_time) from logs) as last_time,
+       (select count(*) from failovers) as failovers,
+       (select coalesce(sum(partition_seconds), 0) from outage_seconds
+         where what = 'unavailable') as unavailable_s,
+       (select coalesce(sum(partition_seconds), 0) from outage_seconds
+         where what = 'under_replicated') as under_replicated_s,
+       (select count(*) from races where verdict = 'missed') as missed_races,
+       (select count(*) from zombies) as zombies
+"""
+
+PERIODS: Final = (("hour", 5 * 24), ("day", 400 * 24), ("week", 2000 * 24), ("month", 1 << 62))
+"""What a chart over time counts by, up to how many hours there are."""
+
+OVER_TIME: Final = """
+select date_trunc('{period}', time) as period,
+       sum(if(what = 'unavailable', seconds, 0)) as unavailable_s,
+       sum(if(what = 'under_replicated', seconds, 0)) as under_replicated_s
+  from outages group by 1 order by 1 limit 600
+"""
+
+QUERIES: Final = {
+    "causes": """
+        select what, cause, sum(partition_seconds) as seconds, sum(outages) as outages,
+               max(longest) as longest
+          from outage_seconds group by what, cause order by what desc, seconds desc limit 50""",
+    "clusters": """
+        select cluster,
+               sum(if(what = 'unavailable', partition_seconds, 0)) as unavailable_s,
+               sum(if(what = 'under_replicated', partition_seconds, 0)) as under_replicated_s,
+               sum(outages) as outages
+          from outage_seconds group by cluster
+         order by unavailable_s desc, under_replicated_s desc, cluster limit 15""",
+    "failovers_by_cluster": """
+        select value, failovers, p50, p90, p99, max from failover_percentiles
+         where by = 'cluster' and step = 'total' and p99 is not null
+         order by p99 desc, value limit 15""",
+    "failovers_by_group": """
+        select by, value, failovers, p50, p90, p99, max from failover_percentiles
+         where by in ('all', 'version', 'size') and step = 'total'
+         order by by, value limit 40""",
+    "failover_steps": """
+        select step, failovers, p50, p90, p99, max from failover_percentiles
+         where by = 'all' and step <> 'total' and p99 is not null
+         order by p50 desc limit 25""",
+    "churn": """
+        select cluster, topic, partition, changes, leaders, returns, changes_per_hour
+          from leader_churn where changes > 0
+         order by changes desc, cluster, topic, partition limit 15""",
+    "reassignments": """
+        select outcome, count(*) as count, percentile_approx(seconds, 0.5) as median,
+               max(seconds) as longest
+          from reassignments group by outcome order by count desc limit 20""",
+    "races": """
+        select first_what, what, verdict, count(*) as count, min(gap_s) as closest,
+               min_by(named_struct('cluster', cluster, 'log', log, 'seq', seq), gap_s) as example
+          from races group by first_what, what, verdict
+         order by verdict = 'missed' desc, count desc limit 20""",
+    "flapping": """
+        select cluster, broker, sum(times_gone) as times_gone, max(most_in_window) as most,
+               min(shortest_up_s) as shortest_up_s
+          from flapping_brokers group by cluster, broker
+         order by most desc, times_gone desc limit 15""",
+    "zombies": """
+        select cluster, how, controller, count(*) as count, max(seconds_after) as latest
+          from zombies group by cluster, how, controller order by count desc limit 15""",
+}
+
+REPLAYS: Final = {
+    "versions": """
+        select version, count(*) as logs, count(reason) as failed, sum(decisions) as decisions,
+               sum(agreed) as agreed, sum(divergences) as divergences
+          from replayed group by version order by version limit 20""",
+    "divergences": """
+        select version, rule, what, count(*) as count, count(distinct cluster) as clusters,
+               min_by(named_struct('cluster', cluster, 'log', log, 'seq', seq), seq) as example
+          from divergences group by version, rule, what order by count desc limit 20""",
+}
+
+INCIDENTS: Final = f"""
+with ended as (
+  select *, coalesce(ended_time, time + make_dt_interval(0, 0, 0, seconds)) as until from outages),
+apart as (
+  select *, max(until) over (partition by cluster, log, what order by time, seq
+                             rows between unbounded preceding and 1 preceding) as before
+    from ended),
+numbered as (
+  select *, sum(if(before is null or time > before + interval {_PAUSE_S} seconds, 1, 0))
+            over (partition by cluster, log, what order by time, seq
+                  rows unbounded preceding) as stretch
+    from apart)
+select cluster, log, what, stretch, min(time) as time, max(until) as until, min(seq) as seq,
+       max(coalesce(ended_seq, seq)) as ended_seq, bool_or(is_open) as is_open,
+       count(distinct topic, partition) as partitions, sum(seconds) as partition_seconds,
+       max_by(cause, seconds) as cause, max_by(broker, seconds) as broker
+  from numbered group by cluster, log, what, stretch
+ order by what = 'unavailable' desc, partition_seconds desc, time, cluster, log limit {{count}}
+"""
+
+PARTITIONS: Final = f"""
+select * from (
+  select incident, o.topic, o.partition, o.cause, o.broker, o.seq, o.time, o.seconds, o.is_open,
+         o.leader, o.isr, o.replicas,
+         row_number() over (partition by incident order by o.seconds desc, o.topic, o.partition,
+                            o.seq) as place
+    from outages o join incidents i
+      on o.cluster = i.cluster and o.log = i.log and o.what = i.what
+     and o.time between i.time and i.until)
+ where place <= {PARTITIONS_OF_INCIDENT} order by incident, place
+"""
+
+RECORDS: Final = f"""
+select * from (
+  select incident, r.seq, r.ordinal, r.time, r.record, r.kind, r.channel, r.target, r.rule, r.error,
+         r.path, r.broker, r.topic, r.partition, size(r.partitions) as partitions, r.leader, r.isr,
+         left(r.payload, {PAYLOAD_CHARACTERS}) as payload,
+         row_number() over (partition by incident order by r.seq, r.record = 'command',
+                            r.ordinal) as place,
+         count(*) over (partition by incident) as of_all
+    from records r join incidents i
+      on r.cluster = i.cluster and r.log = i.log
+     and r.seq between i.seq - {_AROUND} and i.ended_seq + {_AROUND}
+   where r.origin = 'exogenous' or r.error <> 0
+      or r.kind in ('write_znodes', 'write_atomically', 'become_controller', 'observed'))
+ where place <= {RECORDS_OF_INCIDENT} order by incident, place
+"""
+"""What happened and was written; not what was read, nor requests that went well."""

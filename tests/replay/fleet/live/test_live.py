@@ -1,0 +1,215 @@
+"""`refold fleet live` on a real topic, killed in the middle; the topic's records as a stream."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from pyarrow import parquet
+
+from eventstore.mirror.publishing import Publisher
+from eventstore.mirror.topic import Topic
+from replay.fleet.columns import RECORDS
+from replay.fleet.mirror_stream import messages, records
+from replay.fleet.session import spark_session
+from tests.replay.fleet.live.mirrored import State, counted
+from tools.fleet.incidents import History, LogOverTime, write_log
+from tools.lab.shared import shared_cluster
+from tools.setup.jars import SPARK_KAFKA, fetch
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.timeout(600),
+    # Spark's client leaves its sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+LAG_MAX_S = 10
+START_MAX_S = 180
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with shared_cluster(tmp_path_factory.mktemp("mirrored"), 1) as lab:
+        yield lab.bootstrap
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    return ",".join(str(jar) for jar in sorted(fetch(SPARK_KAFKA).glob("*.jar")))
+
+
+def publish(logs: Path, bootstrap: str, topic: str) -> None:
+    where = Topic(topic, {"bootstrap_servers": bootstrap})
+    anyio.run(Publisher(logs, where, lambda _: None).publish)
+
+
+def table(out: Path) -> dict[str, list[State]]:
+    """By cluster."""
+    found = {}
+    for file in out.glob("health/cluster=*/health.parquet"):
+        rows = parquet.read_table(file, partitioning=None).to_pylist()
+        found[file.parent.name.removeprefix("cluster=")] = [
+            (one["topic"], one["partition"], one["health"], one["leader"], tuple(one["isr"]))
+            for one in rows
+        ]
+    return found
+
+
+def log_rows(out: Path) -> dict[str, tuple[str, int, str | None]]:
+    """By log: its state, its last event, its trouble."""
+    return {
+        one["log"]: (one["state"], one["seq"], one["trouble"])
+        for file in out.glob("logs/cluster=*/logs.parquet")
+        for one in parquet.read_table(file, partitioning=None).to_pylist()
+    }
+
+
+def batches_begun(out: Path) -> int:
+    return len(list(out.glob("checkpoint/offsets/*")))
+
+
+def until(process: subprocess.Popen[str], is_so: Callable[[], bool], within_s: float) -> float:
+    """How long it took."""
+    begun = time.monotonic()
+    while not is_so():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() - begun < within_s
+        time.sleep(0.02)
+    return time.monotonic() - begun
+
+
+def command(bootstrap: str, topic: str, out: Path, jars: str, *more: str) -> list[str]:
+    arguments = ["fleet", "live", "--bootstrap-server", bootstrap, "--topic", topic]
+    spark = ["--master", "local[2]", "--conf", f"spark.jars={jars}"]
+    program = [sys.executable, "-m", "controller.cli.main"]
+    return [*program, *arguments, "--out", str(out), *spark, *more]
+
+
+@contextmanager
+def job(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Killed with all that it started, as the kernel would."""
+    process = subprocess.Popen(
+        arguments,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.ci
+def test_killed_in_the_middle_the_table_is_what_a_plain_count_says(
+    told: History, bootstrap: str, jars: str, tmp_path: Path
+) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    write_log(tmp_path / "whole", told, "a", 1)
+    plain = counted(tmp_path / "whole")
+    start = command(bootstrap, "live", out, jars)
+    with LogOverTime(logs / "run-1", told, "a", 1) as growing:
+        growing.until(100)
+        publish(logs, bootstrap, "live")
+        with job(start) as process:
+            until(
+                process, lambda: log_rows(out) == {"run-1": ("controller", 100, None)}, START_MAX_S
+            )
+            assert table(out) == {"a": plain[100]}
+            for seq in (140, 180):
+                growing.until(seq)
+                publish(logs, bootstrap, "live")
+                until(process, lambda last=seq: log_rows(out)["run-1"][1] == last, LAG_MAX_S)
+                assert table(out) == {"a": plain[seq]}
+        for seq in (230, 280):
+            # Spark has begun a batch, and the table has not got it, or just so.
+            begun = batches_begun(out)
+            with job(start) as process:
+                growing.until(seq)
+                publish(logs, bootstrap, "live")
+                until(process, lambda before=begun: batches_begun(out) > before, START_MAX_S)
+        growing.until(400)
+    publish(logs, bootstrap, "live")
+    once = subprocess.run([*start, "--once"], capture_output=True, text=True, timeout=300)
+    assert once.returncode == 0, once.stderr
+    assert log_rows(out) == {"run-1": ("ended", 400, None)}
+    assert table(out) == {"a": plain[400]}
+
+
+def test_without_its_checkpoint_all_comes_again_and_nothing_changes(
+    told: History, bootstrap: str, jars: str, tmp_path: Path
+) -> None:
+    """Two logs of one cluster, and one of which records are missing on the topic."""
+    out = tmp_path / "out"
+    for number in (1, 2):
+        write_log(tmp_path / "logs" / f"run-{number}", told, "a", number)
+    publish(tmp_path / "logs", bootstrap, "again")
+    arguments = command(bootstrap, "again", out, jars, "--once", "--json")
+    for _ in range(2):
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert {row[:2] for row in log_rows(out).values()} == {("ended", 400)}
+        assert table(out) == {"a": counted(tmp_path / "logs" / "run-2")[-1]}
+        for file in sorted((out / "checkpoint").rglob("*"), reverse=True):
+            file.rmdir() if file.is_dir() else file.unlink()
+    assert '"events":0' in done.stdout
+    other = subprocess.run(
+        command(bootstrap, "live", out, jars), capture_output=True, text=True, timeout=300
+    )
+    assert other.returncode == 2
+    assert "is of topic again on Kafka cluster" in other.stderr
+    assert "Traceback" not in other.stderr
+
+
+def test_topic_that_is_not_there(bootstrap: str, jars: str, tmp_path: Path) -> None:
+    arguments = command(bootstrap, "nothing", tmp_path / "out", jars)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "there is no such topic" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_spark_without_its_connector(told: History, bootstrap: str, tmp_path: Path) -> None:
+    write_log(tmp_path / "logs" / "run-1", told, "a", 1)
+    publish(tmp_path / "logs", bootstrap, "bare")
+    arguments = command(bootstrap, "bare", tmp_path / "out", "")
+    done = subprocess.run(arguments[:-2], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_records_of_the_topic_as_a_stream(
+    told: History, bootstrap: str, jars: str, tmp_path: Path
+) -> None:
+    """As the data source "refold" gives them, but for what only the log itself says."""
+    for cluster in "ab":
+        write_log(tmp_path / cluster / f"run-{cluster}", told, cluster, 1)
+        publish(tmp_path / cluster, bootstrap, "streamed")
+    with spark_session("local[2]", {"spark.jars": jars}) as spark:
+        stream = records(messages(spark.readStream, bootstrap, "streamed"))
+        writer = stream.writeStream.format("parquet").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.start(str(tmp_path / "streamed")).awaitTermination()
+        found = spark.read.parquet(str(tmp_path / "streamed"))
+        expected = spark.read.format("refold").load(f"{tmp_path / 'a'},{tmp_path / 'b'}")
+        assert found.columns == expected.columns == RECORDS.names
+        clocks = ["time", "wall_ns", "mono_ns"]
+        for record, other in (("event", ["log"]), ("command", ["log", *clocks])):
+            mine, theirs = (one.where(f"record = '{record}'") for one in (found, expected))
+            assert mine.count() == theirs.count() > 0
+            assert mine.drop(*other).exceptAll(theirs.drop(*other)).isEmpty()
+        assert {row.log for row in found.select("log").distinct().collect()} == {"run-a", "run-b"}
+        exact = expected.where("record = 'command'").selectExpr("cluster", "seq", "wall_ns as ns")
+        off = found.where("record = 'command'").join(exact, ["cluster", "seq"])
+        assert off.where("abs(ns - wall_ns) >= 1000000 or wall_ns is null").isEmpty()

@@ -1,0 +1,178 @@
+"""What a report asks of the tables, over an analysis that a test wrote."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from replay.fleet.errors import FleetError
+from replay.fleet.ingest import ingest
+from replay.fleet.report.gathering import gather
+from replay.fleet.report.queries import TABLES
+from replay.fleet.report.reporting import check_target, write_report
+from replay.fleet.table import segments
+from tools.fleet.incidents import History, write_log
+
+pytestmark = [
+    pytest.mark.timeout(400),
+    # Spark's client leaves its sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+AT = datetime(2026, 9, 21, tzinfo=UTC)
+TEXT, COUNT, SPAN = pa.string(), pa.int64(), pa.float64()
+TIME, BROKERS = pa.timestamp("us", "UTC"), pa.list_(pa.int64())
+COLUMNS: dict[str, dict[str, pa.DataType]] = {
+    "logs": {
+        "cluster": TEXT,
+        "events": COUNT,
+        "seconds": SPAN,
+        "first_time": TIME,
+        "last_time": TIME,
+    },
+    "failovers": {"cluster": TEXT},
+    "failover_percentiles": {
+        "by": TEXT,
+        "value": TEXT,
+        "step": TEXT,
+        "failovers": COUNT,
+        **dict.fromkeys(("p50", "p90", "p99", "max"), SPAN),
+    },
+    "outages": {
+        **dict.fromkeys(("cluster", "log", "topic", "what", "cause"), TEXT),
+        **dict.fromkeys(("partition", "broker", "seq", "ended_seq", "leader"), COUNT),
+        **dict.fromkeys(("time", "ended_time"), TIME),
+        "seconds": SPAN,
+        "is_open": pa.bool_(),
+        "isr": BROKERS,
+        "replicas": BROKERS,
+    },
+    "outage_seconds": {
+        **dict.fromkeys(("cluster", "what", "cause"), TEXT),
+        "outages": COUNT,
+        "partition_seconds": SPAN,
+        "longest": SPAN,
+    },
+    "leader_churn": {
+        **dict.fromkeys(("cluster", "topic"), TEXT),
+        **dict.fromkeys(("partition", "changes", "leaders", "returns"), COUNT),
+        "changes_per_hour": SPAN,
+    },
+    "reassignments": {"outcome": TEXT, "seconds": SPAN},
+    "flapping_brokers": {
+        "cluster": TEXT,
+        **dict.fromkeys(("broker", "times_gone", "most_in_window"), COUNT),
+        "shortest_up_s": SPAN,
+    },
+    "races": {
+        **dict.fromkeys(("first_what", "what", "verdict", "cluster", "log"), TEXT),
+        "gap_s": SPAN,
+        "seq": COUNT,
+    },
+    "zombies": {"cluster": TEXT, "how": TEXT, "controller": COUNT, "seconds_after": SPAN},
+}
+
+
+def outage(log: str, what: str, partition: int, begin_s: float, seconds: float) -> dict[str, Any]:
+    at = AT + timedelta(seconds=begin_s)
+    return {
+        "cluster": "a",
+        "log": log,
+        "topic": "topic-1",
+        "partition": partition,
+        "what": what,
+        "cause": "broker_failure",
+        "broker": 2,
+        "seq": 100 + int(begin_s),
+        "ended_seq": 100 + int(begin_s + seconds),
+        "time": at,
+        "ended_time": at + timedelta(seconds=seconds),
+        "seconds": seconds,
+        "is_open": False,
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, told: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log, of which an analysis says three stretches: two of no service, one of less safety."""
+    place = tmp_path_factory.mktemp("reported")
+    write_log(place / "logs", told, "a", 1)
+    ingest(spark, [str(place / "logs")], place / "table")
+    [log] = [row.log for row in segments(spark, place / "table").select("log").collect()]
+    rows = {
+        "logs": [{"cluster": "a", "events": 400, "first_time": AT, "last_time": AT}],
+        "outages": [
+            outage(log, "unavailable", 0, 0, 30),
+            # It begins while the one before lasts, and lasts beyond it.
+            outage(log, "unavailable", 1, 20, 30),
+            outage(log, "unavailable", 2, 55, 5),
+            # More than 10 s later.
+            outage(log, "unavailable", 0, 71, 6),
+            outage(log, "under_replicated", 3, 0, 100),
+        ],
+        "failover_percentiles": [
+            {"by": "all", "step": "read states", "failovers": 1, "p50": 1.0, "p99": 2.0},
+            # Of failovers that were never done no duration is known.
+            {"by": "all", "step": "elect leaders", "failovers": 0},
+        ],
+    }
+    for name in TABLES:
+        target = place / "table" / "analysis" / name
+        target.mkdir(parents=True)
+        schema = pa.schema(list(COLUMNS[name].items()))
+        parquet.write_table(pa.Table.from_pylist(rows.get(name, []), schema), target / "1.parquet")
+    (place / "table" / "analysis" / "analysis.json").write_text('{"made": "now"}')
+    return place / "table"
+
+
+def test_incidents_are_stretches_without_a_pause(spark: SparkSession, folder: Path) -> None:
+    found = gather(spark, folder, 20).incidents
+    told = [
+        (one.about["what"], one.about["partitions"], one.about["partition_seconds"])
+        for one in found
+    ]
+    assert told == [("unavailable", 3, 65.0), ("unavailable", 1, 6.0), ("under_replicated", 1, 100)]
+    first = found[0]
+    assert [one["partition"] for one in first.partitions] == [0, 1, 2]
+    numbers = [one["seq"] for one in first.records]
+    assert numbers == sorted(numbers) != []
+    assert numbers[0] >= 90
+    assert numbers[-1] <= 170
+    assert {one["kind"] for one in first.records if one["record"] == "command"} <= {
+        "write_znodes",
+        "write_atomically",
+    }
+
+
+def test_as_many_as_are_asked_for(spark: SparkSession, folder: Path) -> None:
+    [only] = gather(spark, folder, 1).incidents
+    assert only.about["partition_seconds"] == 65.0
+
+
+def test_the_page_is_written_whole(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    size = write_report(spark, folder, tmp_path / "fleet.html", 20)
+    text = (tmp_path / "fleet.html").read_text()
+    assert len(text.encode()) == size
+    assert text.startswith("<!doctype html>")
+    assert text.count('class="incident"') == 3
+    assert [one.name for one in tmp_path.iterdir()] == ["fleet.html"]
+
+
+def test_what_cannot_be_reported(
+    spark: SparkSession, folder: Path, told: History, tmp_path: Path
+) -> None:
+    write_log(tmp_path / "logs", told, "a", 1)
+    ingest(spark, [str(tmp_path / "logs")], tmp_path / "table")
+    with pytest.raises(FleetError, match="run `refold fleet analyse` first"):
+        gather(spark, tmp_path / "table", 20)
+    with pytest.raises(FleetError, match="is no table"):
+        gather(spark, tmp_path, 20)
+    with pytest.raises(FleetError, match="is a folder"):
+        check_target(tmp_path)
+    with pytest.raises(FleetError, match="there is no folder"):
+        check_target(tmp_path / "none" / "fleet.html")

@@ -1,0 +1,128 @@
+"""The page in Debian's chromium, offline: what is drawn, what is text, the way down to events."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from replay.fleet.report.page import page_of
+from tests.replay.fleet.report.samples import CLUSTER, PAYLOAD, TOPIC, findings
+
+pytestmark = pytest.mark.timeout(180)
+
+WIDE = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium")
+    assert found is not None, "apt-get install chromium"
+    quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-gpu", "--disable-quic", *quiet]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "fleet.html"
+    path.write_text(page_of(findings()), encoding="utf-8")
+    return path
+
+
+class Opened:
+    """The page in a window of its own, without a network; what went wrong in it."""
+
+    def __init__(self, browser: Browser, file: Path, size: dict[str, int] = WIDE) -> None:
+        context = browser.new_context(viewport=size, offline=True)  # type: ignore[arg-type]
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda one: self.complaints.append(one.text))
+        self.page.on("pageerror", lambda one: self.complaints.append(str(one)))
+        self.page.on("request", lambda one: self.asked.append(one.url))
+        self.page.goto(file.as_uri())
+        self.page.wait_for_selector("#chart-failover_steps .bars")
+
+
+@pytest.fixture
+def opened(browser: Browser, file: Path) -> Iterator[Opened]:
+    found = Opened(browser, file)
+    yield found
+    found.page.context.close()
+
+
+def test_it_opens_offline_without_a_complaint(opened: Opened, file: Path) -> None:
+    assert opened.complaints == []
+    assert opened.asked == [file.as_uri()]
+    assert opened.page.locator(".chart .main-svg").count() >= 5
+    assert opened.page.get_by_text("20,000,000").is_visible()
+
+
+def test_names_of_logs_are_text(opened: Opened) -> None:
+    page = opened.page
+    for one in page.locator(".incident").all():
+        one.evaluate("one => one.open = true")
+    page.locator("#incident-1 td details summary").first.click()
+    assert page.evaluate("window.broken") is None
+    assert page.locator("main img, main script:not([type]), main b b").count() == 0
+    cells = page.locator("td", has_text=f"{TOPIC}-0")
+    assert cells.first.is_visible()
+    assert page.locator("#incident-1 td code").first.inner_text() == PAYLOAD
+    assert page.locator("#incident-1").get_attribute("data-cluster") == CLUSTER
+    labels = page.locator("#chart-clusters .ytick text").all_text_contents()
+    assert labels[-1] == CLUSTER[:23] + "…"
+
+
+def test_a_click_leads_down_to_the_events(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#chart-clusters").scroll_into_view_if_needed()
+    bars = page.locator("#chart-clusters .trace.bars").first.locator(".point path")
+    bars.nth(1).click(force=True)
+    shown = page.locator(".incident:visible")
+    assert page.locator("#cluster").input_value() == "kafka-prod-eu-west-001"
+    assert shown.count() == 3
+    event = shown.first.locator(".events td").first
+    assert not event.is_visible()
+    shown.first.locator("summary").first.click()
+    assert event.is_visible()
+    assert event.inner_text() == "1195"
+    page.select_option("#cluster", "")
+    assert shown.count() == 8
+
+
+def test_a_link_opens_its_incident(opened: Opened, file: Path) -> None:
+    opened.page.goto(f"{file.as_uri()}#incident-3")
+    assert opened.page.locator("#incident-3 .events").is_visible()
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE])
+def test_it_fits_its_window(browser: Browser, file: Path, size: dict[str, int]) -> None:
+    opened = Opened(browser, file, size)
+    opened.page.locator("#incident-1").evaluate("one => one.open = true")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert opened.complaints == []
+    opened.page.context.close()
+
+
+def test_a_quiet_fleet(browser: Browser, tmp_path: Path) -> None:
+    """Nothing happened, nothing was replayed."""
+    told = findings()
+    steps = {"failover_steps": told.answers["failover_steps"]}
+    quiet = replace(
+        told, answers={**{name: [] for name in told.answers}, **steps}, replays=None, incidents=[]
+    )
+    path = tmp_path / "quiet.html"
+    path.write_text(page_of(quiet), encoding="utf-8")
+    opened = Opened(browser, path)
+    assert opened.complaints == []
+    assert opened.page.get_by_text("refold fleet replay").is_visible()
+    assert opened.page.get_by_text("No partition was without service").is_visible()
+    opened.page.context.close()
