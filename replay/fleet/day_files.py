@@ -97,7 +97,7 @@ class DayFiles:
 
     def _new(self, day: Day) -> parquet.ParquetWriter:
         cluster, date = day
-        folder = self._folder / f"cluster={_escaped(cluster)}" / f"date={date}"
+        folder = self._folder / f"cluster={escaped(cluster)}" / f"date={date}"
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{self.token}-{len(self.files)}.parquet"
         self.files.append(file)
@@ -112,7 +112,7 @@ class DayFiles:
             raise OutputError(f"{self._folder} cannot be written: {error}") from error
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
     """A value in a folder's name, as Hive and Spark escape it."""
     return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", name) or UNKNOWN
 

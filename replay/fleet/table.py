@@ -11,7 +11,6 @@ there is no moment at which one is there without the other. Readers need no more
 below `records`; names that begin with an underscore are no data to Spark.
 """
 
-import fcntl
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from pyspark.sql.types import StringType
 from eventstore.folders import sync_folder
 from replay.fleet.columns import RECORDS
 from replay.fleet.errors import FleetError
+from replay.fleet.locking import exclusive
 from replay.fleet.schemas import spark_schema
 
 LAYOUT: Final = 1
@@ -129,12 +129,7 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
     was killed is removed. Raises FleetError."""
     try:
         _make(folder)
-        with (folder / _LOCK).open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = f"{folder}: another ingest is at work there: wait for it, or end it"
-                raise FleetError(text) from None
+        with exclusive(folder / _LOCK, "another ingest"):
             shutil.rmtree(folder / _STAGING, ignore_errors=True)
             table = TableFolder(folder)
             table.files.mkdir(parents=True)

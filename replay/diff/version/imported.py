@@ -13,8 +13,9 @@ from controller.core.follower import Follower
 from eventstore.reader import LogReader
 from replay.agreement.comparison import agreeing_on, told
 from replay.agreement.fold_beside import FoldBeside
+from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.stock_controller import StockController
-from replay.diff.messages import Folded
+from replay.diff.messages import Agreed, Disagreement, Folded
 from replay.diff.version import assumptions
 from replay.diff.version.wanted import Progress, Wanted
 from replay.world_log.encoding import UPCASTERS
@@ -63,7 +64,9 @@ def fold_imported(
         agreeing = agreeing_on(
             world, last, "kafka", settings, lambda what, done, total: progress(done), follow
         )
-        agreeing.run(told(world, "folding", last, lambda what, done, total: progress(done)))
+        agreement = agreeing.run(
+            told(world, "folding", last, lambda what, done, total: progress(done))
+        )
     end_ns = 0
     for controller in controllers:
         follower = controller.fold.controller.follower
@@ -72,4 +75,31 @@ def fold_imported(
             turn = issued.id.cause
             wanted.deciding.take([issued], seq, turn, time_ns, "", {issued.id: cause})
             end_ns = max(end_ns, time_ns)
-    return Folded(last, end_ns, assumptions={assumptions.BESIDE: 1}, is_beside=True)
+    return Folded(
+        last,
+        end_ns,
+        assumptions={assumptions.BESIDE: 1},
+        is_beside=True,
+        agreed=_agreed(result_of(agreement, str(log))),
+    )
+
+
+def _agreed(result: AgreementResult) -> Agreed:
+    return Agreed(
+        result.decisions + result.requests.decisions,
+        result.agreed + result.requests.agreed,
+        [
+            Disagreement(
+                one.verdict,
+                one.subject,
+                one.kind,
+                one.seq,
+                one.zxid,
+                one.cause,
+                one.paths,
+                one.differences,
+                one.explained,
+            )
+            for one in result.divergences
+        ],
+    )
