@@ -1,23 +1,20 @@
 """`refold fleet`: the logs of many clusters, on Spark."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
+from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of, task_progress
+from controller.cli.fleet_replay import divergences, replay
 from controller.cli.output import OutputFault
-from controller.cli.progress import bar
-from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from replay.fleet.ingest import IngestResult
 
 _SET_ASIDE: Final = 1
-_UNUSABLE: Final = 2
-_NEEDED: Final = ("pyspark", "py4j", "pyarrow")
 
 app = typer.Typer(
     help="The logs of many clusters, on Spark: on this machine, or by --master on a cluster.",
@@ -26,16 +23,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Master = Annotated[
-    str | None,
-    typer.Option(
-        help="Of Spark: local[N], spark://HOST:PORT, yarn, k8s://URL. Else $MASTER, else local[*]."
-    ),
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; again for more."),
-]
+app.command()(replay)
+app.command()(divergences)
 
 
 @app.callback()
@@ -70,7 +59,7 @@ def ingest(
         from replay.fleet.ingest import ingest as bring_in
         from replay.fleet.session import spark_session
 
-        with _progress() as progress:
+        with task_progress() as progress:
             progress("starting Spark", 0, 0)
             with spark_session(master, settings) as spark:
                 result = bring_in(spark, sources, out, progress)
@@ -95,51 +84,6 @@ def package(
         from replay.fleet.session import package as write
 
         write(target)
-
-
-def settings_of(conf: list[str] | None) -> dict[str, str]:
-    """Settings of Spark's as options give them. Raises typer.BadParameter."""
-    settings: dict[str, str] = {}
-    for one in conf or ():
-        name, equals, value = one.partition("=")
-        if not name or not equals:
-            raise typer.BadParameter(f"{one} is not NAME=VALUE", param_hint="--conf")
-        settings[name] = value
-    return settings
-
-
-@contextmanager
-def fleet_errors(command: str) -> Iterator[None]:
-    """A clear line and an exit status in the place of a traceback."""
-    try:
-        yield
-    except ReplayError as error:
-        text = str(error)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _NEEDED:
-            raise
-        text = f"needs {error.name}: pip install 'refold[fleet]'"
-    except OSError as error:
-        text = f"{error.filename or 'a file'}: {error.strerror or error}"
-    except KeyboardInterrupt:
-        text = "stopped: nothing was added, run it again"
-    else:
-        return
-    typer.echo(f"refold fleet {command}: {text}", err=True)
-    raise typer.Exit(_UNUSABLE)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with bar(*columns, TextColumn("tasks"), what="") as show:
-
-        def tell(what: str, done: int, total: int) -> None:
-            show(what, done, total or None)
-
-        yield tell
 
 
 def _print(result: "IngestResult") -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from replay.fleet.inputs import inputs_below
-from replay.fleet.running import Progress, spark_errors, telling
+from replay.fleet.jobs import Progress, spark_errors, telling
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import INGESTED, TableFolder, known_segments, open_table
 from replay.fleet.units import INPUTS, SURVEYED, UNITS, ingest_units, survey
@@ -30,6 +30,7 @@ _TASKS_MAX: Final = 10_000
 _SURVEYED_A_TASK: Final = 500
 _ROWS: Final = 10_000
 _TOLD_MAX: Final = 20
+
 
 class SetAside(Struct):
     """An input that could not be read, and why."""
@@ -68,7 +69,8 @@ def ingest(
     if Spark fails.
     """
     start = time.monotonic()
-    with open_table(out) as table, spark_errors(out), telling(spark, progress) as tell:
+    failed = spark_errors(f"{out}: Spark failed, nothing was added")
+    with open_table(out) as table, failed, telling(spark, progress) as tell:
         run = _Ingest(spark, table, tell)
         inputs, size = run.name_inputs(sources)
         run.survey(inputs)

@@ -243,4 +243,3 @@ def _unpacked(archive: Path, folder: Path) -> list[Path]:
     except (tarfile.TarError, OSError, EOFError) as error:
         raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
     return segments
-

@@ -5,6 +5,7 @@ equal. Only from where it leaves the log are decisions compared by what they say
 does it, the log in the place of its base.
 """
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,9 @@ from replay.fleet.replaying.recorded import Recorded, Unknown, recorded_decision
 
 _WHAT: Final = {"differs": "changed", "missing": "missing", "extra": "new"}
 """The verdicts of `refold agree` in the words of `refold diff`."""
+
+_NAMES: Final = {"base": "log", "head": "version"}
+_SIDES: Final = re.compile(r"^(base|head)\b")
 
 Fold = Callable[[FoldLog], Answered]
 """Folds the log by a version. Raises DiffError."""
@@ -239,13 +243,18 @@ def _found(divergences: Iterable[Divergence]) -> Iterator[Found]:
                 differences=tuple(
                     Difference(each.part, each.base, each.head) for each in one.differences
                 ),
-                details=one.details,
+                details=tuple(map(_in_words, one.details)),
                 is_first=one is root.first,
                 first_seq=root.first.seq,
                 first_rule=root.first.rule,
                 group=id_of(signature(one)),
                 is_harmless=one.is_harmless,
             )
+
+
+def _in_words(detail: str) -> str:
+    """The base is the log here, and the head the version."""
+    return _SIDES.sub(lambda found: f"the {_NAMES[found[0]]}", detail)
 
 
 # Beside a stock cluster's controllers -------------------------------------------------------------

@@ -81,9 +81,7 @@ def rebuild(
     for segment in chosen:
         header = segment.header.encode()
         if core is not None:
-            known = structs.replace(
-                msgspec.json.decode(header, type=Header), core_fingerprint=core
-            )
+            known = structs.replace(msgspec.json.decode(header, type=Header), core_fingerprint=core)
             header = schema.document(known)
         with RestoredSegment(folder, header, stored.log) as made:
             _append_events(made, records, segment)
@@ -169,4 +167,3 @@ class _Records:
                 raise ReplayError(f"the table cannot be read: {error}") from None
             rows = found.sort_by(order)
             yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
-

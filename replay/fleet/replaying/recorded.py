@@ -44,9 +44,7 @@ class Recorded(Struct):
     unknown: list[Unknown]
 
 
-def recorded_decisions(
-    reader: LogReader, first_seq: int, causes: Mapping[int, str]
-) -> Recorded:
+def recorded_decisions(reader: LogReader, first_seq: int, causes: Mapping[int, str]) -> Recorded:
     """What the log says was decided from an event on. `causes` are the controller events that a
     version was at, by event: the log has none. Raises ReplayError, LogError."""
     deciding = Deciding(with_contents=True)

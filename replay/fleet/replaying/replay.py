@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -18,6 +18,7 @@ from pyspark.sql import functions as sql
 
 from replay.diff.references import Version
 from replay.fleet import table as tables
+from replay.fleet.jobs import Progress, spark_errors, telling
 from replay.fleet.replaying import results
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED, ReplayFolder, open_replays
 from replay.fleet.replaying.summary import ReplayResult, summary
@@ -31,8 +32,8 @@ from replay.fleet.replaying.units import (
     replay_units,
 )
 from replay.fleet.replaying.versions import ship
-from replay.fleet.running import Progress, spark_errors, telling
 from replay.fleet.schemas import spark_schema
+from replay.fleet.table import INGESTED
 
 PATIENCE_S: Final = 600.0
 SPLIT_EVENTS: Final = 500_000
@@ -42,9 +43,20 @@ _LOGS_A_TASK: Final = 200
 _TASKS_MAX: Final = 10_000
 _LOG: Final = ["cluster", "log"]
 _EXTENT: Final = ["last_seq", "commands", "is_closed"]
+_WHOLE: Final = "cast(null as bigint)"
 _COUNTS: Final = (
     "events", "decisions", "agreed", "divergences", "harmless", "explained", "unjudged", "seconds",
 )  # fmt: skip
+
+
+class Todo(NamedTuple):
+    """How much there is to do: logs that are not split, pieces of those that are, logs times
+    versions that snapshots are made for, and logs times versions in all."""
+
+    whole: int
+    pieces: int
+    passes: int
+    folds: int
 
 
 def replay(
@@ -64,10 +76,10 @@ def replay(
     if a version does not start.
     """
     start = time.monotonic()
-    tables.records(spark, table)  # Raises where there is no table.
+    tables.check_table(table)
     with (
         TemporaryDirectory(prefix="refold-fleet-") as scratch,
-        spark_errors(table),
+        spark_errors(f"{table}: Spark failed, nothing was added"),
         telling(spark, progress) as tell,
         open_replays(table) as folder,
     ):
@@ -75,10 +87,10 @@ def replay(
         shipped = tuple(ship(spark, versions, Path(scratch)))
         job = Job(table.absolute(), folder.snapshots.absolute(), shipped, patience_s)
         run = _Replay(spark, folder, job, tell, split_events)
-        done = run.choose()
-        batch = run.replay()
+        todo = run.choose()
+        batch = run.replay(todo)
         tell("counting")
-        return summary(spark, table, shipped, done, batch, start)
+        return summary(spark, table, shipped, todo.folds, batch, start)
 
 
 class _Replay:
@@ -95,63 +107,80 @@ class _Replay:
         self._job = job
         self._tell = tell
         self._cores = spark.sparkContext.defaultParallelism
+        # A segment begins where the fold of the daemon was idle.
         self._is_split = sql.expr(
             f"kind = 'recorded' and size(segments) > 1 and last_seq > {split_events}"
         )
 
-    def choose(self) -> int:
-        """Write down the logs, each with the versions that it was not replayed by; how many logs
-        and versions there are to do."""
+    def choose(self) -> Todo:
+        """Write down the logs, each with the versions that it was not replayed by yet."""
         self._tell("looking for logs")
-        logs = _logs(self._spark, self._job.table)
-        codes = [(one.code,) for one in self._job.versions]
-        named = self._spark.createDataFrame(codes, "code string")
-        done = results.replayed(self._spark, self._job.table).where("reason is null")
         key = [*_LOG, *_EXTENT]
-        todo = (
-            logs.select(*key)
-            .crossJoin(sql.broadcast(named))
-            .join(done.select(*key, "code"), [*key, "code"], "left_anti")
-            .groupBy(*_LOG)
-            .agg(sql.sort_array(sql.collect_list("code")).alias("codes"))
+        codes = sql.array(*(sql.lit(one.code) for one in self._job.versions))
+        done = (
+            results.replayed(self._spark, self._job.table)
+            .where("reason is null")
+            .groupBy(*key)
+            .agg(sql.collect_set("code").alias("done"))
         )
-        logs.join(todo, _LOG).write.parquet(self._folder.results_of("logs"))
-        count = self._logs().agg(sql.coalesce(sql.sum(sql.size("codes")), sql.lit(0))).head()
-        assert count is not None, "an aggregate has a row"
-        return int(count[0])
+        none = sql.array().cast("array<string>")
+        logs = _logs(self._spark, self._job.table).join(done, key, "left")
+        logs = logs.withColumn("codes", sql.array_except(codes, sql.coalesce("done", none)))
+        logs = logs.drop("done").where("size(codes) > 0")
+        logs.write.parquet(self._folder.results_of("logs"))
+        counts = (
+            self._logs()
+            .withColumn("is_split", self._is_split)
+            .agg(
+                sql.expr("count_if(not is_split) as whole"),
+                sql.expr("coalesce(sum(if(is_split, size(segments), 0)), 0) as pieces"),
+                sql.expr("coalesce(sum(if(is_split, size(codes), 0)), 0) as passes"),
+                sql.expr("coalesce(sum(size(codes)), 0) as folds"),
+            )
+            .head()
+        )
+        assert counts is not None, "an aggregate has a row"
+        return Todo(**counts.asDict())
 
-    def replay(self) -> int | None:
+    def replay(self, todo: Todo) -> int | None:
         """Replay them and make what was found part of the results; the number of the batch, None
         where there was nothing to do."""
-        logs = self._logs()
-        if logs.isEmpty():
+        if not todo.folds:
             return None
-        split = logs.where(self._is_split)
-        whole = logs.where(~self._is_split).withColumn("piece", sql.lit(None).cast("bigint"))
-        steps = ["first"]
-        if split.isEmpty():
-            self._tell("replaying")
-            self._fold(whole, "first")
+        logs = self._logs()
+        whole = logs.where(~self._is_split).withColumn("piece", sql.expr(_WHOLE))
+        if todo.pieces:
+            steps = self._replay_split(whole, logs.where(self._is_split), todo)
         else:
-            self._tell("making snapshots")
-            each = split.select("*", sql.explode("codes").alias("code"))
-            each = each.withColumn("codes", sql.array("code")).withColumn("piece", sql.lit(0))
-            self._run(each, make_snapshots, PASSED, "passed")
+            steps = ["first"]
             self._tell("replaying")
-            pieces = split.select("*", sql.posexplode("segments").alias("piece", "segment"))
-            self._fold(whole.unionByName(pieces.select(*whole.columns)), "first")
-            left = self._left()
-            if not left.isEmpty():
-                self._tell("replaying split logs that a version leaves")
-                again = split.drop("codes").join(left, _LOG)
-                self._fold(again.withColumn("piece", sql.lit(None).cast("bigint")), "whole")
-                steps.append("whole")
+            self._fold(whole, todo.whole, "first")
         self._tell("writing what was found")
-        self._write(steps)
+        self._write(steps, has_pieces=bool(todo.pieces))
         return self._folder.commit()
 
-    def _fold(self, units: DataFrame, step: str) -> None:
-        self._run(units, replay_units, OUTCOMES, step)
+    def _replay_split(self, whole: DataFrame, split: DataFrame, todo: Todo) -> list[str]:
+        """Replay pieces beside whole logs, then those as a whole that a version does not follow;
+        the steps that have what was found."""
+        self._tell("making snapshots")
+        each = split.select("*", sql.explode("codes").alias("code"))
+        each = each.withColumn("codes", sql.array("code")).withColumn("piece", sql.expr(_WHOLE))
+        self._run(each, todo.passes, partial(make_snapshots, job=self._job), PASSED, "passed")
+        self._tell("replaying")
+        pieces = split.select("*", sql.posexplode("segments").alias("piece", "segment"))
+        units = whole.unionByName(pieces.select(*whole.columns))
+        self._fold(units, todo.whole + todo.pieces, "first")
+        left = self._left()
+        count = left.count()
+        if not count:
+            return ["first"]
+        self._tell("replaying split logs that a version leaves")
+        again = split.drop("codes").join(left, _LOG).withColumn("piece", sql.expr(_WHOLE))
+        self._fold(again, count, "again")
+        return ["first", "again"]
+
+    def _fold(self, units: DataFrame, count: int, step: str) -> None:
+        self._run(units, count, partial(replay_units, job=self._job), OUTCOMES, step)
 
     def _left(self) -> DataFrame:
         """The versions that do not follow a piece of a log, to be replayed by as a whole."""
@@ -160,10 +189,12 @@ class _Replay:
         by_version = pieces.groupBy(*_LOG, "code").agg(follows).where("not follows")
         return by_version.groupBy(*_LOG).agg(sql.collect_list("code").alias("codes"))
 
-    def _write(self, steps: Sequence[str]) -> None:
+    def _write(self, steps: Sequence[str], *, has_pieces: bool) -> None:
         whole = [self._results(step).where("piece is null") for step in steps]
         found = [self._divergences(step) for step in steps]
-        rows = [one.select(*REPLAYED.names) for one in (*whole, self._joined_pieces())]
+        if has_pieces:
+            whole.append(self._joined_pieces())
+        rows = [one.select(*REPLAYED.names) for one in whole]
         _union(rows).coalesce(self._cores).write.parquet(self._folder.logs)
         _union(found).write.parquet(self._folder.divergences)
 
@@ -206,12 +237,12 @@ class _Replay:
     def _run(
         self,
         units: DataFrame,
-        work: Callable[[Iterable[Any], Job], Iterator[Any]],
+        count: int,
+        work: Callable[[Iterable[Any]], Iterator[Any]],
         schema: pa.Schema,
         step: str,
     ) -> None:
         """Spread units over tasks, the large ones evenly, and write what comes of them."""
-        count = units.count()
         tasks = max(self._cores * _TASKS_A_CORE, count // _LOGS_A_TASK)
         tasks = max(1, min(tasks, _TASKS_MAX, count))
         events = "if(piece is null, last_seq, segments[piece].last_seq - segments[piece].first_seq)"
@@ -222,7 +253,7 @@ class _Replay:
             placed.rdd.map(lambda row: (row.place, row))
             .partitionBy(tasks, int)
             .values()
-            .mapPartitions(partial(work, job=self._job))
+            .mapPartitions(work)
         )
         frame = self._spark.createDataFrame(rows, spark_schema(schema), verifySchema=False)
         frame.write.parquet(self._folder.results_of(step))
@@ -230,24 +261,35 @@ class _Replay:
 
 def _logs(spark: SparkSession, table: Path) -> DataFrame:
     """The logs of the table: UNITS without versions and pieces."""
+    latest = sql.struct(*INGESTED.names)
+    units = (
+        tables.segments(spark, table)
+        .groupBy("unit")
+        .agg(
+            sql.max_by(latest, sql.struct("last_seq", "last_command")).alias("latest"),
+            sql.collect_set("token").alias("tokens"),
+        )
+        .select("latest.*", "tokens")
+        .drop("token")
+    )
     segment = sql.struct(
         *(
             sql.col("last_command" if field.name == "commands" else field.name).alias(field.name)
             for field in SEGMENT
         )
     )
-    tokens = tables.segments(spark, table).groupBy(*_LOG)
-    last = tables.known_segments(spark, table).groupBy(*_LOG)
-    logs = last.agg(
-        sql.sort_array(sql.collect_list(segment)).alias("segments"),
-        sql.max("last_seq").alias("last_seq"),
-        sql.sum("last_command").alias("commands"),
-        sql.max("is_closed").alias("is_closed"),
-    )
-    logs = logs.join(tokens.agg(sql.collect_set("token").alias("tokens")), _LOG)
     header = sql.col("segments")[0]["header"]
-    return logs.withColumn("kind", sql.get_json_object(header, "$.kind")).withColumn(
-        "recorded_by", sql.get_json_object(header, "$.core_fingerprint")
+    return (
+        units.groupBy(*_LOG)
+        .agg(
+            sql.sort_array(sql.collect_list(segment)).alias("segments"),
+            sql.max("last_seq").alias("last_seq"),
+            sql.sum("last_command").alias("commands"),
+            sql.max("is_closed").alias("is_closed"),
+            sql.array_distinct(sql.flatten(sql.collect_list("tokens"))).alias("tokens"),
+        )
+        .withColumn("kind", sql.get_json_object(header, "$.kind"))
+        .withColumn("recorded_by", sql.get_json_object(header, "$.core_fingerprint"))
     )
 
 

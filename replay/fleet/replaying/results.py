@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
-from eventstore.folders import sync_folder
+from replay.fleet.batches import add_batch, batches
 from replay.fleet.errors import FleetError
 from replay.fleet.locking import exclusive
 from replay.fleet.schemas import spark_schema
@@ -119,13 +119,10 @@ class ReplayFolder:
 
     def commit(self) -> int:
         """Make the batch part of the results, all at once; its number. Raises FleetError."""
-        number = 1 + max((int(path.name[len("batch=") :]) for path in _batches(self.table)), default=0)
         try:
-            self._made.rename(self.folder / f"batch={number:06d}")
-            sync_folder(self.folder)
+            return add_batch(self._made, self.folder)
         except OSError as error:
             raise FleetError(f"{self.folder} cannot be written: {error}") from error
-        return number
 
 
 @contextmanager
@@ -163,11 +160,7 @@ def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
 
 def _read(spark: SparkSession, table: Path, what: str, columns: pa.Schema) -> DataFrame:
     schema = spark_schema(columns).add("batch", StringType())
-    paths = [str(batch / what) for batch in _batches(table)]
+    paths = [str(batch / what) for batch in batches(table / _REPLAYS)]
     if not paths:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).option("basePath", f"{table}/{_REPLAYS}").parquet(*paths)
-
-
-def _batches(table: Path) -> list[Path]:
-    return sorted((table / _REPLAYS).glob("batch=*"))

@@ -93,17 +93,15 @@ def summary(
     is_named = sql.col("code").isin(list(named))
     results = replayed(spark, table).where(is_named)
     of_versions = list(_versions(results, named))
-    failures = results.where("reason is not null").orderBy("cluster", "log", "code")
+    failed = sum(one.failed for one in of_versions)
+    found = sum(one.divergences for one in of_versions)
     return ReplayResult(
         str(table),
         todo,
-        sum(one.failed for one in of_versions),
+        failed,
         of_versions,
-        list(_rules(divergences(spark, table).where(is_named), named)),
-        [
-            Failure(row.cluster, row.log, named[row.code], row.reason)
-            for row in failures.limit(TOLD_MAX).collect()
-        ],
+        list(_rules(divergences(spark, table).where(is_named), named)) if found else [],
+        list(_failures(results, named)) if failed else [],
         batch,
         time.monotonic() - start,
     )
@@ -144,6 +142,12 @@ def _rules(found: DataFrame, named: dict[str, str]) -> Iterator[RuleSummary]:
     for row in rows.collect():
         told = {"version": named[row.code], "log": row.one.log, "seq": row.one.seq}
         yield _of_row(RuleSummary, {**row.asDict(), **told})
+
+
+def _failures(results: DataFrame, named: dict[str, str]) -> Iterator[Failure]:
+    failures = results.where("reason is not null").orderBy("cluster", "log", "code")
+    for row in failures.limit(TOLD_MAX).collect():
+        yield Failure(row.cluster, row.log, named[row.code], row.reason)
 
 
 def _sum(column: Column) -> Column:

@@ -57,7 +57,7 @@ UNITS: Final = pa.schema(
         ("piece", pa.int64()),
     ]
 )
-"""A log, or its piece of one segment (`piece`, null: all of it), with the versions to fold it by."""
+"""A log, or its piece of one segment (`piece`, null: all of it), and the versions to fold it by."""
 
 PIECES: Final = pa.schema([*REPLAYED, ("piece", pa.int64()), ("follows", pa.bool_())])
 """REPLAYED of a unit. `follows`: the version decides as the log says, to the end of the piece."""
@@ -199,4 +199,3 @@ def _counts(judged: Judged) -> Row:
 def _stored(unit: Row) -> StoredLog:
     segments = tuple(StoredSegment(**one) for one in unit["segments"])
     return StoredLog(unit["cluster"], unit["log"], unit["kind"], segments, tuple(unit["tokens"]))
-

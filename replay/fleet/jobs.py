@@ -1,8 +1,7 @@
-"""A job of Spark's while it runs: what is told of how far it is, and what is said where it fails."""
+"""What all jobs on Spark share: telling how far they are, and a clear line where Spark fails."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Event
 from typing import Final
 
@@ -13,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from replay.fleet.errors import FleetError
 
-_PROGRESS_S: Final = 0.5
-
 Progress = Callable[[str, int, int], None]
 """Told what is being done, and how many tasks are done of how many."""
+
+_PROGRESS_S: Final = 0.5
 
 
 @contextmanager
@@ -55,12 +54,12 @@ def telling(spark: SparkSession, progress: Progress | None) -> Iterator[Callable
 
 
 @contextmanager
-def spark_errors(out: Path) -> Iterator[None]:
-    """A clear line in the place of Spark's traces."""
+def spark_errors(what: str) -> Iterator[None]:
+    """Raises FleetError, which begins with `what` did not come about, in the place of Spark's."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
         text = str(error)
         told = [line for line in text.splitlines() if "Error: " in line or "Exception: " in line]
         reason = (told or text.splitlines() or [type(error).__name__])[-1].strip()
-        raise FleetError(f"{out}: Spark failed, nothing was added: {reason}") from error
+        raise FleetError(f"{what}: {reason}") from error
