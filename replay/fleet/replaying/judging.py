@@ -2,14 +2,15 @@
 
 A version that follows a daemon's log decides what is recorded: the digests of all commands are
 equal. Only from where it leaves the log are decisions compared by what they say, as `refold diff`
-does it, the log in the place of its base.
+does it, the log in the place of its base. A version that follows the log stands for it, if there is
+one: it knows what the log does not hold, large commands and the controller events behind all.
 """
 
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -17,7 +18,6 @@ from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.diff.contents import compared
-from replay.diff.errors import DiffError
 from replay.diff.grouping import (
     Divergence,
     alike,
@@ -30,6 +30,7 @@ from replay.diff.grouping import (
 from replay.diff.matching import match
 from replay.diff.messages import Decision, Disagreement, FoldLog
 from replay.diff.processes import Answered
+from replay.errors import ReplayError
 from replay.fleet.replaying.recorded import Recorded, Unknown, recorded_decisions
 
 _WHAT: Final = {"differs": "changed", "missing": "missing", "extra": "new"}
@@ -93,12 +94,17 @@ class Judged(Struct):
 
 
 def judge(log: str, reader: LogReader, fold: Fold, others: Sequence[Fold]) -> Judged:
-    """Fold the log and judge; `others` are the folds of other versions, which may know of a
-    command more than the log holds. Raises DiffError, ReplayError, LogError."""
+    """Fold the log and judge; `others` are the folds of other versions. Raises ReplayError,
+    LogError."""
     answered = fold(FoldLog(log))
     if reader.header.kind != "recorded":
         return _beside(reader, answered)
     return _Judging(log, reader, fold, others).judge(answered)
+
+
+class _Follower(NamedTuple):
+    fold: Fold
+    decisions: list[Decision]
 
 
 class _Judging:
@@ -115,40 +121,59 @@ class _Judging:
 
     def judge(self, answered: Answered) -> Judged:
         """`answered` is what it says of the log without contents."""
-        left_at = answered.folded.left_at
+        left_at = 0 if self._follows(answered) else answered.folded.left_at
         begin = left_at or self._last_seq + 1
         if self._reader.closing is None:
             begin = min(begin, self._stored_until)
         events = self._last_seq - self._reader.header.first_seq + 1
-        agreed = sum(one.seq < begin for one in answered.decisions)
+        agreed = sum(one.seq < begin for one in self._within(answered, 0))
         judged = Judged(events, agreed, agreed, left_at)
         if begin <= self._last_seq:
             self._compare(judged, answered, begin)
-        if left_at == self._last_seq and judged.follows:
-            # It only went on with what was under way at the end of the log.
-            judged.left_at = 0
         return judged
+
+    def _follows(self, answered: Answered) -> bool:
+        """Whether it follows the log to its end, and only goes on there with what is under way."""
+        if answered.folded.left_at != self._last_seq:
+            return answered.folded.left_at == 0
+        logged = recorded_decisions(self._reader, self._last_seq, {})
+        last = _without(self._within(answered, self._last_seq), logged.unknown)
+        stored = [one.key for one in logged.decisions]
+        return [one.key for one in last[: len(stored)]] == stored
 
     def _compare(self, judged: Judged, answered: Answered, begin: int) -> None:
         head = self._within(answered, begin)
-        logged = recorded_decisions(self._reader, begin, {one.seq: one.cause for one in head})
-        if logged.unknown:
-            logged = self._known_by_others(begin) or logged
+        follower = self._follower(begin)
+        if follower is None:
+            logged = recorded_decisions(self._reader, begin, {one.seq: one.cause for one in head})
+        else:
+            logged = Recorded(follower.decisions, [])
         base, unknown = logged.decisions, logged.unknown
         same = {one.digest for one in unknown} & {one.key for one in head}
         judged.decisions += len(base) + len(same)
         judged.agreed = judged.decisions
-        head = _without(head, unknown)
-        if self._is_same(base, head):
+        if self._is_same(base, _without(head, unknown)):
             return
-        known = b"".join(alike(base, head))
-        answered = self._fold(FoldLog(self._log, with_contents=True, known=known))
-        of_version = self._within(answered, begin)
+        request = FoldLog(self._log, with_contents=True, known=b"".join(alike(base, head)))
+        if follower is not None:
+            base = self._within(follower.fold(request), begin)
+        of_version = self._within(self._fold(request), begin)
         head = _without(of_version, unknown)
         judged.unjudged = len(of_version) - len(head) - len(same)
         found = [one for one in divergences(base, head) if not self._is_unstored(one)]
         judged.agreed -= _differing(base, head, found)
         judged.divergences = list(_found(found))
+
+    def _follower(self, begin: int) -> _Follower | None:
+        """A version that follows the log to its end: it knows what was decided, and upon what."""
+        for fold in self._others:
+            try:
+                answered = fold(FoldLog(self._log))
+            except ReplayError:
+                continue
+            if self._follows(answered):
+                return _Follower(fold, self._within(answered, begin))
+        return None
 
     def _within(self, answered: Answered, begin: int) -> list[Decision]:
         """From an event on, without what a version decides behind the end of the log."""
@@ -158,7 +183,9 @@ class _Judging:
         return [
             one
             for one in answered.decisions
-            if one.seq >= begin and one.turn <= turns and one.time_ns <= self._end_ns
+            if one.seq >= begin
+            and one.turn <= turns
+            and (one.seq < self._last_seq or one.time_ns <= self._end_ns)
         ]
 
     def _is_unstored(self, one: Divergence) -> bool:
@@ -169,21 +196,6 @@ class _Judging:
         return not has_differences(base, head[: len(base)]) and all(
             one.seq >= self._stored_until for one in rest
         )
-
-    def _known_by_others(self, begin: int) -> Recorded | None:
-        """What a version decides that follows the log to its end."""
-        for fold in self._others:
-            try:
-                answered = fold(FoldLog(self._log))
-                if answered.folded.left_at not in (0, self._last_seq):
-                    continue
-                known = {one.key for one in answered.decisions}
-                known -= {one.key for one in answered.decisions if one.seq >= begin}
-                request = FoldLog(self._log, with_contents=True, known=b"".join(known))
-                return Recorded(self._within(fold(request), begin), [])
-            except DiffError:
-                continue
-        return None
 
 
 def _last_cause(reader: LogReader) -> int:

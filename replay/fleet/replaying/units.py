@@ -4,7 +4,7 @@ A log fails alone, and with one version only: what is wrong is the reason in its
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -124,10 +124,11 @@ class _Replaying:
                 for code in unit["codes"]:
                     yield self._result(unit, code, {"reason": reason_of(error)}), None
                 return
+            folds = _Folds(self._sides)
             for code in unit["codes"]:
                 start = time.monotonic()
                 try:
-                    judged = self._judge(log, stored, piece, code)
+                    judged = self._judge(log, stored, piece, code, folds)
                 except Exception as error:
                     text = reason_of(error).replace(str(log), "the log")
                     told: Row = {"reason": text}
@@ -139,19 +140,17 @@ class _Replaying:
                 told["seconds"] = time.monotonic() - start
                 yield self._result(unit, code, told), None
 
-    def _judge(self, log: Path, stored: StoredLog, piece: int | None, code: str) -> Judged:
+    def _judge(
+        self, log: Path, stored: StoredLog, piece: int | None, code: str, folds: "_Folds"
+    ) -> Judged:
         version = self._sides.version(code)
         if piece is not None and not self._snapshots.put_beside(log, stored, piece, version.core):
             raise ReplayError("there is no snapshot to begin with")
-        fold = partial(self._fold, code)
-        others: list[Callable[[FoldLog], Answered]] = []
-        if piece is None:
-            others = [partial(self._fold, one) for one in self._sides.codes if one != code]
+        # Others have no snapshot beside a piece, and that is replayed as a whole if it differs.
+        others = [one for one in self._sides.codes if one != code] if piece is None else []
         with LogReader.open(log, UPCASTERS) as reader:
-            return judge(str(log), reader, fold, others)
-
-    def _fold(self, code: str, request: FoldLog) -> Answered:
-        return self._sides.fold(code, request)
+            of_others = [partial(folds.fold, one) for one in others]
+            return judge(str(log), reader, partial(folds.fold, code), of_others)
 
     def _result(self, unit: Row, code: str, told: Row) -> Values:
         version = self._sides.version(code)
@@ -179,6 +178,28 @@ class _Replaying:
             "details": list(one.details),
         }
         return tuple(row[name] for name in DIVERGENCES.names)
+
+
+class _Folds:
+    """Those of one log: without contents each version folds it once, or fails at it once."""
+
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
+        self._known: dict[str, Answered | ReplayError] = {}
+
+    def fold(self, code: str, request: FoldLog) -> Answered:
+        """What a version says of it. Raises DiffError, FleetError."""
+        if request.with_contents:
+            return self._sides.fold(code, request)
+        if code not in self._known:
+            try:
+                self._known[code] = self._sides.fold(code, request)
+            except ReplayError as error:
+                self._known[code] = error
+        known = self._known[code]
+        if isinstance(known, ReplayError):
+            raise known
+        return known
 
 
 def _counts(judged: Judged) -> Row:

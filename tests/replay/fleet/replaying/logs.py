@@ -1,4 +1,4 @@
-"""Logs for replays: split into segments as a daemon does it, and a version that fails in two ways."""
+"""Logs for replays, in segments as a daemon begins them, and a version that fails."""
 
 from pathlib import Path
 from typing import Final
