@@ -89,8 +89,8 @@ class Judged(Struct):
 
     @property
     def follows(self) -> bool:
-        """Whether the version decides as the log says, to its end."""
-        return self.agreed == self.decisions and not self.divergences and not self.unjudged
+        """Whether the version issues what the log has, to its end."""
+        return self.left_at == 0 and self.agreed == self.decisions and not self.divergences
 
 
 def judge(log: str, reader: LogReader, fold: Fold, others: Sequence[Fold]) -> Judged:

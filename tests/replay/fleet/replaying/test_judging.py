@@ -72,6 +72,16 @@ def test_what_a_daemon_that_was_killed_did_not_store_is_no_divergence(
     assert found.agreed == found.decisions
 
 
+def test_nor_is_it_where_a_version_left_the_log_before(tmp_path: Path) -> None:
+    told = history(400, 1_790_000_000_000, 0)
+    stored = [one for one in told.commands if one.cause < 340]
+    cut = History(told.begun_ms, told.events, stored)
+    log = write_log(tmp_path / "log", cut, "c", 1, is_closed=False)
+    found = judged(log, tmp_path, versions.LAST_OF_ISR)
+    assert found.divergences
+    assert "new" not in {one.what for one in found.divergences if one.seq >= 340}
+
+
 def test_large_command_is_judged_where_a_version_follows(tmp_path: Path) -> None:
     """A log holds no body of it: as if all writes were that large."""
     told = history(400, 1_790_000_000_000, 0)
