@@ -102,7 +102,7 @@ class Agreeing:
     def run(self, records: Iterator[tuple[EventRecord, WorldEvent]]) -> Agreement:
         """Walk through the log's records, up to its last transaction: what brokers logged later
         comes from a world that is not known."""
-        for record, event, found in _paired(records):
+        for record, event, found in paired(records):
             if record.seq > self.index.last_transaction:
                 break
             time_ms = record.wall_ns // _NS
@@ -304,7 +304,7 @@ class Agreeing:
                 )
 
 
-def _paired(
+def paired(
     events: Iterator[tuple[EventRecord, WorldEvent]],
 ) -> Iterator[tuple[EventRecord, WorldEvent, Found | None]]:
     """Each event but what transactions are found to be, which stands beside its transaction."""

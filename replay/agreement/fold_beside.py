@@ -28,6 +28,7 @@ from replay.agreement.broker_queues import BrokerQueues
 from replay.agreement.broker_requests.told import Told, told_of
 from replay.agreement.held_fold import HeldFold
 from replay.agreement.index import Index
+from replay.agreement.inputs import Inputs
 from replay.agreement.logged_turns import LoggedTurns
 from replay.agreement.znode_view import READS, Overlay, Read, Watches, ZnodeView
 from replay.world.tree import Znode
@@ -35,6 +36,7 @@ from replay.world.tree import Znode
 _NO_TOPIC_ID: Final = bytes(16)
 _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 _SESSION_TIMEOUT_MS: Final = 6000
+_NS_A_MS: Final = 1_000_000
 
 Listed = tuple[str, tuple[str, ...]]
 """A path and the children that a log says were read of it."""
@@ -44,7 +46,8 @@ class FoldBeside:
     """A fold that is beside one session of a broker.
 
     It waits for at most one thing: for `read` to be answered, or for `batch` to be settled. `sent`
-    are its requests, `cause` and `rule` what it is at, since record `since`.
+    are its requests, `inputs` what it was told beside transactions, `cause` and `rule` what it is
+    at, since record `since`.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class FoldBeside:
         self.watches = Watches()
         self.queues = BrokerQueues()
         self.sent: list[Told] = []
+        self.inputs = Inputs()
         self.read: tuple[Issued, Read] | None = None
         self.batch: Batch | None = None
         self.listed: Listed | None = None
@@ -124,6 +128,7 @@ class FoldBeside:
         """Handle a controller event up to where it waits."""
         self.cause = _name_of(trigger)
         self.since = self.seq
+        self.inputs.add(self.seq, self.now_ms * _NS_A_MS, trigger)
         self._take(self._fold.begin(trigger, self.now_ms))
 
     def queued(self) -> list[Trigger]:
@@ -159,6 +164,7 @@ class FoldBeside:
 
     def hear(self, answer: BrokerAnswered) -> None:
         """A broker has answered."""
+        self.inputs.add(self.seq, self.now_ms * _NS_A_MS, answer)
         self._take(self._fold.tell(answer, self.now_ms))
 
     def catch_up(self, told: Told) -> None:
@@ -199,6 +205,7 @@ class FoldBeside:
                 self.queues.close(command.broker)
             elif isinstance(command, DrawTopicIds):
                 drawn = TopicIdsDrawn(one.id, self._drawn(command.count))
+                self.inputs.add(self.seq, self.now_ms * _NS_A_MS, drawn)
                 self._take(self._fold.tell(drawn, self.now_ms))
 
     def _listed(self, path: str) -> tuple[str, ...] | None:

@@ -27,7 +27,6 @@ from replay.agreement.arrivals import Arrivals
 from replay.agreement.batches import Decision
 from replay.agreement.fold_beside import FoldBeside
 from replay.agreement.index import Index
-from replay.agreement.inferring import calls_of
 from replay.zookeeper_log.transactions import Operation, SetData
 
 _SHUTDOWN_MS: Final = 60_000
@@ -126,30 +125,42 @@ class Suppositions:
             )
 
     def _reassignment_asked_for(self, decision: Decision) -> Iterator[Trigger]:
-        """A request for what /admin/reassign_partitions asks otherwise takes that out first. Where
-        nothing more is written for it, what it asked for shows nowhere: maybe to cancel."""
+        """A request for what /admin/reassign_partitions asks otherwise takes that out first, and a
+        request for others writes it again as it is. Where nothing more is written for a partition,
+        what was asked for shows nowhere: maybe to cancel, or to stay where it is."""
         for path, operation in decision.operations:
             if path != znodes.REASSIGN_PARTITIONS:
                 continue
             found = self._index.take_reassignment(self._session, self._fold.seq)
-            if found is not None:
-                yield from calls_of(found, self._fold.controller.context)
-            else:
-                yield from self._cancellation(operation)
+            targets = [] if found is None else found.reassignments
+            named = {(one.topic, one.partition) for one in targets}
+            taken_out = self._taken_out(operation)
+            if found is None and taken_out is None:
+                continue
+            asked = [
+                *targets,
+                *(
+                    ReassignmentTarget(*one.key, None if is_moving else one.replicas)
+                    for one, is_moving in taken_out or ()
+                    if one.key not in named
+                ),
+            ]
+            yield ApiCall(AlterPartitionReassignmentsReceived(0, _FIRST_VERSION, asked))
 
-    def _cancellation(self, operation: Operation) -> Iterator[Trigger]:
-        """Of what is being reassigned, and a write takes out of /admin/reassign_partitions; what
-        does not stand there leaves it as it is, but written again."""
+    def _taken_out(self, operation: Operation) -> list[tuple[Partition, bool]] | None:
+        """The partitions that a write takes out of /admin/reassign_partitions, and whether each is
+        being reassigned; None if no request for others, either, writes that."""
         try:
             listed = read_reassignments(self._fold.content(znodes.REASSIGN_PARTITIONS))
             left = read_reassignments(operation.data) if isinstance(operation, SetData) else {}
         except ZnodeError:
-            return
-        reassigning = {one.key for one in self._fold.controller.context.reassigning}
-        gone = [name for name in listed if name not in left and name in reassigning]
-        if gone or left == listed:
-            asked = [ReassignmentTarget(*name, None) for name in gone]
-            yield ApiCall(AlterPartitionReassignmentsReceived(0, _FIRST_VERSION, asked))
+            return None
+        context = self._fold.controller.context
+        gone = [context.find(*name) for name in listed if name not in left]
+        known = [one for one in gone if one is not None and one.replicas]
+        if not known and left != listed:
+            return None
+        return [(one, one in context.reassigning) for one in known]
 
     def _block_asked_for(self, decision: Decision) -> Iterator[Trigger]:
         """A block of producer ids is given to the broker that asked for it."""

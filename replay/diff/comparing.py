@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 from replay.diff.consequences import consequences
 from replay.diff.contents import name_of, partitions_of
 from replay.diff.errors import DiffError
-from replay.diff.grouping import Root, alike, divergences, has_differences, id_of, roots, signature
+from replay.diff.grouping import Root, alike, divergences, first_difference, id_of, roots, signature
 from replay.diff.logs import GivenLog
 from replay.diff.messages import Decision, Folded, FoldLog, Hello
 from replay.diff.processes import Answered, VersionProcess
@@ -26,8 +26,8 @@ Tell = Callable[[str, str, int, int], None]
 
 
 class Instance(Struct):
-    """A root in a log, with what came of it; that is not known where the versions were `is_beside`
-    the log's controller."""
+    """A root in a log, with what came of it; that is not known where one of the versions was only
+    `is_beside` the log's controller."""
 
     log: str
     root: Root
@@ -197,15 +197,14 @@ class _Pool:
     ) -> LogResult:
         request = FoldLog(str(log.path), settings=dict(settings))
         base, head = self._folded(pair, log, request, tell)
-        result = LogResult(
-            log.name,
-            base.folded.events,
-            len(base.decisions),
-            (base.folded.left_at, head.folded.left_at),
-            (base.folded.assumptions, head.folded.assumptions),
-        )
-        if has_differences(base.decisions, head.decisions):
-            result.instances = self._explained(pair, log, request, tell, (base, head))
+        result = LogResult(log.name, base.folded.events, len(base.decisions))
+        since = first_difference(base.decisions, head.decisions)
+        if since is not None:
+            request = structs.replace(request, with_contents=True, since=since)
+            base, head = self._explained(pair, log, request, tell, (base, head))
+            result.instances = _instances(log, base, head)
+        result.left_at = (base.folded.left_at, head.folded.left_at)
+        result.assumptions = (base.folded.assumptions, head.folded.assumptions)
         return result
 
     def _explained(
@@ -215,27 +214,19 @@ class _Pool:
         request: FoldLog,
         tell: Tell,
         found: tuple[Answered, Answered],
-    ) -> list[Instance]:
-        """What differs, and what came of it: folded again with contents, and once more where those
-        touch partitions that the writes to states do not show."""
+    ) -> tuple[Answered, Answered]:
+        """Folded again with contents, and once more where what differs touches partitions that the
+        writes to states do not show."""
         known = b"".join(alike(found[0].decisions, found[1].decisions))
         followed = _written(found[0].decisions, found[1].decisions)
-        base, head = self._folded(
-            pair,
-            log,
-            structs.replace(request, with_contents=True, known=known, partitions=_named(followed)),
-            tell,
-        )
+        request = structs.replace(request, known=known, partitions=_named(followed))
+        base, head = self._folded(pair, log, request, tell)
         all_roots = roots(divergences(base.decisions, head.decisions))
-        is_beside = base.folded.is_beside or head.folded.is_beside
         touched = {name for one in all_roots if one.may_matter for name in one.partitions}
-        if not is_beside and not touched <= followed:
+        if not _is_beside(base, head) and not touched <= followed:
             request = structs.replace(request, partitions=_named(touched))
             base, head = self._folded(pair, log, request, tell)
-        return [
-            Instance(log.name, one, _consequences(one, base.folded, head.folded), is_beside)
-            for one in all_roots
-        ]
+        return base, head
 
     def _folded(
         self, pair: _Pair, log: GivenLog, request: FoldLog, tell: Tell
@@ -276,6 +267,24 @@ def _written(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
 
 def _named(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(map(name_of, sorted(names)))
+
+
+def _instances(log: GivenLog, base: Answered, head: Answered) -> list[Instance]:
+    """What differs, and what came of it."""
+    return [
+        Instance(
+            log.name,
+            one,
+            _consequences(one, base.folded, head.folded),
+            is_beside=_is_beside(base, head),
+        )
+        for one in roots(divergences(base.decisions, head.decisions))
+    ]
+
+
+def _is_beside(base: Answered, head: Answered) -> bool:
+    """Whether one of them is a version that does not go its own way through an imported log."""
+    return base.folded.is_beside or head.folded.is_beside
 
 
 def _consequences(root: Root, base: Folded, head: Folded) -> list[str]:

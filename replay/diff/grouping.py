@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
@@ -94,14 +95,19 @@ def alike(base: Sequence[Decision], head: Sequence[Decision]) -> set[bytes]:
     return {one.key for one in base} - differing
 
 
-def has_differences(base: Sequence[Decision], head: Sequence[Decision]) -> bool:
-    """Whether there is anything to compare more closely; needs no contents."""
-    if len(base) != len(head):
-        return True
-    return any(
-        ours.key != theirs.key or abs(ours.time_ns - theirs.time_ns) >= _LATE_NS
-        for ours, theirs in zip(base, head, strict=True)
-    )
+def first_difference(base: Sequence[Decision], head: Sequence[Decision]) -> int | None:
+    """The event from which on there is anything to compare more closely, None if there is nothing;
+    needs no contents. Of an imported log each session of a controller is told by itself."""
+    for ours, theirs in zip_longest(sorted(base, key=_seq_of), sorted(head, key=_seq_of)):
+        if ours is None or theirs is None:
+            return (ours or theirs).seq
+        if ours.key != theirs.key or abs(ours.time_ns - theirs.time_ns) >= _LATE_NS:
+            return min(ours.seq, theirs.seq)
+    return None
+
+
+def _seq_of(decision: Decision) -> int:
+    return decision.seq
 
 
 def _late(

@@ -30,13 +30,15 @@ class Hello(Struct, frozen=True, tag_field="is", tag="hello"):
 class FoldLog(Struct, frozen=True, tag_field="is", tag="fold_log"):
     """Fold a log. `with_contents`: decisions come with their content and choices, but for those
     whose key is one of `known`, the keys of 16 bytes one after the other. `partitions` are those
-    whose course is wanted. `settings` are those of the brokers of an imported log."""
+    whose course is wanted. Of an imported log, `settings` are those of the brokers, and `since` is
+    the event from which on the versions decide otherwise; 0: none is known."""
 
     log: str
     with_contents: bool = False
     known: bytes = b""
     partitions: tuple[tuple[str, int], ...] = ()
     settings: dict[str, str] = {}
+    since: int = 0
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
@@ -121,9 +123,10 @@ class Agreed(Struct, frozen=True):
 
 class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     """The end of a log. `left_at` is the event at which the version wanted something that is not
-    in the log, 0 if never; `assumptions` what was supposed from then on, with how often.
-    `is_beside`: another controller's decisions count, nothing follows from the version's own; then
-    `agreed` says how far it decides as that one, None where a version does not tell."""
+    in the log, or became the controller of an imported one, 0 if never; `assumptions` what was
+    supposed from then on, with how often. `is_beside`: another controller's decisions count,
+    nothing follows from the version's own; then `agreed` says how far it decides as that one, None
+    where a version does not tell."""
 
     events: int
     end_ns: int

@@ -70,7 +70,7 @@ def _fold(request: FoldLog, wanted: Wanted, answers: IO[bytes]) -> Folded:
         progress = _progress(answers, reader.last_seq)
         if reader.header.kind == "recorded":
             return fold_log(reader, wanted, progress)
-    return fold_imported(log, wanted, request.settings, progress)
+    return fold_imported(log, wanted, request.settings, progress, request.since)
 
 
 def _progress(answers: IO[bytes], total: int) -> Callable[[int], None]:

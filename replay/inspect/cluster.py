@@ -1,13 +1,17 @@
 """A cluster at a moment, as plain values for people and scripts."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct, field
+
+from controller.core.values import NO_EPOCH, RECOVERING, Assignment, LeaderAndIsr
 
 NOBODY = -1
 """In place of a leader or a broker that there is not."""
 
 PartitionStatus = Literal["new", "online", "offline", "deleting"]
+DeletionStatus = Literal["queued", "under way", "waits"]
 
 
 class ControllerView(Struct, frozen=True):
@@ -75,6 +79,33 @@ class PartitionView(Struct, frozen=True):
         return bool(self.adding or self.removing)
 
 
+def partition_view(
+    topic: str,
+    number: int,
+    status: PartitionStatus,
+    state: LeaderAndIsr | None,
+    assignment: Assignment,
+    offline_replicas: Iterable[int],
+) -> PartitionView:
+    """A partition and its state, None if it never had one. What only a controller knows is left
+    out."""
+    return PartitionView(
+        topic,
+        number,
+        status,
+        NOBODY if state is None else state.leader,
+        NO_EPOCH if state is None else state.leader_epoch,
+        () if state is None else state.isr,
+        assignment.replicas,
+        assignment.adding,
+        assignment.removing,
+        NO_EPOCH if state is None else state.partition_epoch,
+        NO_EPOCH if state is None else state.controller_epoch,
+        state is not None and state.recovery_state == RECOVERING,
+        tuple(offline_replicas),
+    )
+
+
 class TopicView(Struct, frozen=True):
     """A topic and its partitions by number; `id` in hex."""
 
@@ -97,7 +128,7 @@ class DeletionView(Struct, frozen=True):
     """A topic that is to be deleted. `offline_brokers` hold replicas of it and are not there."""
 
     topic: str
-    status: Literal["queued", "under way", "waits"]
+    status: DeletionStatus
     offline_brokers: tuple[int, ...]
 
 

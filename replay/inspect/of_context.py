@@ -1,20 +1,24 @@
 """The cluster as the fold knows it."""
 
+from msgspec import structs
+
 from controller.core.fold import Fold
 from controller.core.partition_states import PartitionState
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.triggers import ApiCall, Trigger
-from controller.core.values import NO_EPOCH, RECOVERING, Broker
+from controller.core.values import Broker
 from replay.inspect.cluster import (
     NOBODY,
     BrokerView,
     Cluster,
     ControllerView,
+    DeletionStatus,
     DeletionView,
     PartitionStatus,
     PartitionView,
     ProcedureView,
     TopicView,
+    partition_view,
     reassignments_of,
 )
 
@@ -91,36 +95,33 @@ def _broker(context: ControllerContext, broker: Broker) -> BrokerView:
 
 
 def _partition(context: ControllerContext, partition: Partition) -> PartitionView:
-    state, assignment = partition.leadership, partition.assignment
-    status = _STATUS[partition.state]
-    if context.is_queued(partition):
-        status = "deleting"
-    return PartitionView(
+    replicas = partition.assignment.replicas
+    view = partition_view(
         partition.topic.name,
         partition.number,
-        status,
-        NOBODY if state is None else state.leader,
-        NO_EPOCH if state is None else state.leader_epoch,
-        () if state is None else state.isr,
-        assignment.replicas,
-        assignment.adding,
-        assignment.removing,
-        NO_EPOCH if state is None else state.partition_epoch,
-        NO_EPOCH if state is None else state.controller_epoch,
-        state is not None and state.recovery_state == RECOVERING,
-        tuple(one for one in assignment.replicas if not context.is_online(one, partition)),
-        tuple(one for one in assignment.replicas if partition in context.offline_dirs.get(one, ())),
-        {broker: one.name for broker, one in sorted(partition.replica_states.items())},
-        context.rollback_waiting.get(partition, ""),
+        "deleting" if context.is_queued(partition) else _STATUS[partition.state],
+        partition.leadership,
+        partition.assignment,
+        (one for one in replicas if not context.is_online(one, partition)),
+    )
+    return structs.replace(
+        view,
+        in_failed_dirs=tuple(
+            one for one in replicas if partition in context.offline_dirs.get(one, ())
+        ),
+        replica_states={
+            broker: one.name for broker, one in sorted(partition.replica_states.items())
+        },
+        rollback_waits=context.rollback_waiting.get(partition, ""),
     )
 
 
 def _deletion(context: ControllerContext, name: str) -> DeletionView:
     replicas = list(context.replicas_of(name)) if name in context.topics else []
     offline = {broker for broker, one in replicas if not context.is_online(broker, one)}
+    status: DeletionStatus = "queued"
     if name in context.ineligible_for_deletion:
-        return DeletionView(name, "waits", tuple(sorted(offline)))
-    status = "under way" if name in context.deletion_started else "queued"
-    return DeletionView(
-        name, "under way" if status == "under way" else "queued", tuple(sorted(offline))
-    )
+        status = "waits"
+    elif name in context.deletion_started:
+        status = "under way"
+    return DeletionView(name, status, tuple(sorted(offline)))

@@ -2,7 +2,7 @@
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
-from controller.core.values import NO_EPOCH, RECOVERING, Assignment, LeaderAndIsr
+from controller.core.values import Assignment, LeaderAndIsr
 from replay.agreement.znode_view import ZnodeView
 from replay.inspect.cluster import (
     NOBODY,
@@ -13,6 +13,7 @@ from replay.inspect.cluster import (
     PartitionStatus,
     PartitionView,
     TopicView,
+    partition_view,
     reassignments_of,
 )
 
@@ -101,21 +102,8 @@ def _partition(
         status = "deleting"
     elif state is not None:
         status = "online" if state.leader in live else "offline"
-    return PartitionView(
-        topic,
-        number,
-        status,
-        NOBODY if state is None else state.leader,
-        NO_EPOCH if state is None else state.leader_epoch,
-        () if state is None else state.isr,
-        assignment.replicas,
-        assignment.adding,
-        assignment.removing,
-        NO_EPOCH if state is None else state.partition_epoch,
-        NO_EPOCH if state is None else state.controller_epoch,
-        state is not None and state.recovery_state == RECOVERING,
-        tuple(one for one in assignment.replicas if one not in live),
-    )
+    offline = (one for one in assignment.replicas if one not in live)
+    return partition_view(topic, number, status, state, assignment, offline)
 
 
 def _deletion(name: str, topics: list[TopicView], live: set[int]) -> DeletionView:

@@ -133,8 +133,9 @@ def _decided(world: World, subject: Subject, seq: int, advance: Advance) -> list
 def _until(
     records: Iterator[tuple[EventRecord, WorldEvent]], seq: int
 ) -> Iterator[tuple[EventRecord, WorldEvent]]:
+    """Up to a record, and what that one is found to be: which comes behind it."""
     for record, event in records:
-        if record.seq > seq:
+        if record.seq > seq and record.cause != seq:
             return
         yield record, event
 

@@ -63,6 +63,13 @@ class ZooKeeper:
         world.zxid = zxid
         return world
 
+    def find(self, path: str) -> Znode | None:
+        """A znode, None if there is none."""
+        try:
+            return self._tree.get(path)
+        except Refused:
+            return None
+
     def dump(self) -> dict[str, Znode]:
         """All znodes by path, for `load` and for tests."""
         return self._tree.dump()

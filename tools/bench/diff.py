@@ -24,6 +24,8 @@ from replay.diff.reports import told
 from tools.bench.inspect import make_log
 
 _ROOMS: Final = ("controller", "eventstore", "replay")
+_ACTS_BETWEEN_DEATHS: Final = 500
+"""Often enough that there are elections in a small log, at moments when most ISRs are whole."""
 _ELECTION: Final = Path("controller", "core", "election.py")
 
 
@@ -37,7 +39,7 @@ def main(
     with TemporaryDirectory(prefix="refold-bench-") as folder:
         scratch = Path(folder)
         made = scratch / "logs" / "log-01"
-        make_log(made, events)
+        make_log(made, events, _ACTS_BETWEEN_DEATHS)
         for number in range(2, logs + 1):
             shutil.copytree(made, scratch / "logs" / f"log-{number:02}")
         head = _head(scratch / "head", changed=changed)

@@ -73,8 +73,9 @@ def _used_by_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def make_log(path: Path, events: int) -> None:
-    """A log of at least so many events, as the daemon writes them."""
+def make_log(path: Path, events: int, acts_between_deaths: int = _ACTS_BETWEEN_DEATHS) -> None:
+    """A log of at least so many events, as the daemon writes them. Most acts are a leader's, which
+    takes the others out of the ISR or in again; now and then a broker dies and comes back."""
     simulation = Simulation(_CONFIGURATION)
     for broker in range(1, _BROKERS + 1):
         simulation.start_broker(broker)
@@ -96,18 +97,21 @@ def make_log(path: Path, events: int) -> None:
     with LogWriter.create(path, header) as writer:
         stored, act = 0, 0
         while stored < events:
-            _act(simulation, act)
+            if act % acts_between_deaths == acts_between_deaths - 1:
+                _die(simulation, act // acts_between_deaths % _BROKERS + 1)
+            else:
+                _act(simulation, act)
             act += 1
             if act % 100 == 0:
                 stored = _store(writer, simulation, stored)
 
 
+def _die(simulation: Simulation, broker: int) -> None:
+    simulation.stop_broker(broker)
+    simulation.start_broker(broker)
+
+
 def _act(simulation: Simulation, act: int) -> None:
-    if act % _ACTS_BETWEEN_DEATHS == _ACTS_BETWEEN_DEATHS - 1:
-        broker = act // _ACTS_BETWEEN_DEATHS % _BROKERS + 1
-        simulation.stop_broker(broker)
-        simulation.start_broker(broker)
-        return
     context = simulation.fold.controller.context
     partition = context.topics["t"].partitions[act % _PARTITIONS]
     state = partition.leadership

@@ -68,7 +68,7 @@ def outcome(instance: Instance) -> list[str]:
     if not instance.root.may_matter:
         return []
     if instance.is_beside:
-        return ["what comes of it is not known: in this log the stock controller's decisions count"]
+        return ["what comes of it is not known: a version is too old to tell it of an imported log"]
     if instance.root.partitions and not instance.consequences:
         return ["no consequence seen: its partitions are led by the same and as long"]
     return instance.consequences

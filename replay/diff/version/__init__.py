@@ -4,6 +4,7 @@
 - `own_way` is what comes after that: exogenous events keep their times, `own_world` is the
   ZooKeeper, `log_commands` knows which of its own commands the log has, too
 - `log_story` is what a log tells of ZooKeeper and of times, `log_znodes` the znodes in it
-- `decided` says what counts as a decision, `courses` what became of partitions, `imported` does
-  the same for the log of a stock cluster
+- `decided` says what counts as a decision, `courses` what became of partitions
+- `imported` folds a stock cluster's log `beside` its controllers; in `imported_way` the version
+  becomes the controller itself, term by term (`imported_term`), in `imported_world`
 """

@@ -10,8 +10,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from controller.core.canonical import digest, encode_command
+from controller.core.canonical import digest, encode_command, kind_of
 from controller.core.commands import (
+    BrokerRequest,
     Command,
     CommandId,
     Issued,
@@ -60,17 +61,22 @@ class LogCommands:
         self._by_digest: dict[bytes, deque[LogCommand]] = defaultdict(deque)
         self._items: dict[ItemKey, deque[Item]] = defaultdict(deque)
 
-    def add(self, record: CommandRecord, at_ns: int, command: Command | None = None) -> LogCommand:
-        """A command that the log comes to, `command` if its body is known otherwise."""
+    def add(self, record: CommandRecord, at_ns: int) -> None:
+        """A command that the log comes to."""
         id = CommandId(record.cause, record.ordinal)
-        body = command or body_of(record)
-        one = LogCommand(id, record.kind, record.digest, body, at_ns)
-        keys = list(_keys(body)) if body is not None else []
-        self.of[id] = one
-        self._by_digest[record.digest].append(one)
-        for place, key in enumerate(keys):
+        one = LogCommand(id, record.kind, record.digest, body_of(record), at_ns)
+        self._put(one)
+        for place, key in enumerate(_keys(one.command) if one.command is not None else ()):
             self._items[key].append((one, place))
-        return one
+
+    def add_request(self, id: CommandId, request: BrokerRequest, at_ns: int) -> None:
+        """A request that the log's controller sends."""
+        key = digest(encode_command(request))
+        self._put(LogCommand(id, kind_of(request), key, request, at_ns))
+
+    def _put(self, one: LogCommand) -> None:
+        self.of[one.id] = one
+        self._by_digest[one.digest].append(one)
 
     def adopt(self, issued: Issued) -> None:
         """A command that was the same in both, and is not answered yet."""

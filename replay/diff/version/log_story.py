@@ -43,7 +43,8 @@ from replay.world.paths import parent_of
 from replay.world.tree import Znode
 from replay.world.watches import Watches
 
-_USUAL_NS: Final = 2_000_000
+USUAL_NS: Final = 2_000_000
+"""Where a log does not tell."""
 _TIMES_MAX: Final = 1000
 """Of a kind of command: enough to know what is usual."""
 
@@ -97,7 +98,7 @@ class LogStory:
     def usual_ns(self, kind: str) -> int:
         """How long the answer to this kind of command takes."""
         times = self._times.get(kind)
-        return int(median(times)) if times else _USUAL_NS
+        return int(median(times)) if times else USUAL_NS
 
     def _command(self, seq: int, id: CommandId, command: Command) -> None:
         match command:

@@ -41,6 +41,7 @@ from controller.core.events import (
     Recorded,
     TimerFired,
     TopicIdsDrawn,
+    WatchFired,
     ZnodesRead,
     ZnodesWritten,
 )
@@ -49,8 +50,7 @@ from controller.core.operations import OK
 from replay.diff.version import assumptions
 from replay.diff.version.draws import numbers, topic_ids
 from replay.diff.version.log_commands import LogCommand, LogCommands
-from replay.diff.version.log_story import LogStory, watch
-from replay.diff.version.own_world import Changes, OwnWorld
+from replay.diff.version.own_zookeeper import OwnZooKeeper
 from replay.diff.version.schedule import Schedule
 from replay.diff.version.wanted import Wanted
 from replay.errors import ReplayError
@@ -80,24 +80,37 @@ class Waiting(Struct, eq=False):
 
 class OwnCommands:
     """The fold, and what its commands wait for. `seq` and `event` are the event of the log that
-    came last and its kind, `now_ns` the wall clock, `turn` the number of the last own event."""
+    came last and its kind, `now_ns` the wall clock, `turn` the number of the last own event.
+    `usual_ns` tells how long the answer to a kind of command takes, `timers` are those that run."""
 
     def __init__(
-        self, fold: Fold, story: LogStory, log: LogCommands, last: Recorded, wanted: Wanted
+        self,
+        fold: Fold,
+        world: OwnZooKeeper,
+        log: LogCommands,
+        usual_ns: Callable[[str], int],
+        timers: Iterable[str],
+        last: Recorded,
+        wanted: Wanted,
     ) -> None:
         self.seq = self.turn = last.seq
         self.event = kind_of(last.event)
         self.now_ns = last.wall_ns
-        self.world = OwnWorld(story.znodes, last.seq, story.session_when_left)
-        self.watches = story.watches
-        self.timers: dict[str, int] = dict.fromkeys(story.timers_when_left, AS_IN_LOG)
+        self.timers: dict[str, int] = dict.fromkeys(timers, AS_IN_LOG)
         self.waiting: dict[CommandId, Waiting] = {}
         self.assumed: Counter[str] = Counter()
         self.drawn: dict[bytes, deque[TopicIdsDrawn | NumbersDrawn]] = defaultdict(deque)
         """What the log has drawn and the version has not, by the digest of the command."""
+        self.answered: dict[bytes, deque[BrokerAnswered]] = defaultdict(deque)
+        """The same for brokers' answers to requests that the version had not sent by then."""
+        self.is_timed_by_log: Callable[[str], bool] = lambda _: False
+        """Of a timer that the log need not have: whether it fires only when the log says."""
+        self.is_silent: Callable[[int], bool] = lambda _: False
+        """Of a broker that is registered: whether it answers nothing now."""
         self._fold = fold
-        self._story = story
+        self._world = world
         self._log = log
+        self._usual_ns = usual_ns
         self._wanted = wanted
         self._mono_ns = last.mono_ns - last.wall_ns
         self._inbox: deque[tuple[str, Event]] = deque()
@@ -153,6 +166,8 @@ class OwnCommands:
         """The log is over. What is under way goes on to its end; no timer fires any more."""
         begun = self.turn
         while self.turn - begun < _EVENTS_IN_A_ROW_MAX:
+            self.timers.clear()
+            self._schedule.drop("timer")
             due = self._schedule.take(_END_NS)
             if due is not None:
                 self.now_ns = max(self.now_ns, due[0])
@@ -162,7 +177,6 @@ class OwnCommands:
                 self._answer_open(next(iter(self.waiting.values())).issued)
             else:
                 return
-            self.timers.clear()
             self.work()
 
     def lose_all(self, error: int) -> None:
@@ -194,7 +208,7 @@ class OwnCommands:
                 self._draw(one, command)
 
     def _read(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        watch(self.watches, self.world.session, command)
+        self._world.watch(command)
         self.waiting[issued.id] = waiting = Waiting(issued)
         if self._log.take(issued, self.now_ns, ahead=False) is not None:
             return
@@ -227,9 +241,9 @@ class OwnCommands:
         assert isinstance(command, WriteZnodes), "an atomic write has no parts"
         operations = tuple(command.operations[place] for place in places)
         part = WriteZnodes(operations, command.epoch_version)
-        [written], changes = self.world.carry_out(waiting.issued.id, part, self.now_ms)
+        [written], fired = self._world.carry_out(waiting.issued.id, part, self.now_ms)
         assert isinstance(written, ZnodesWritten), "what is written has written outcomes"
-        self._fire(changes)
+        self.tell(fired)
         for place, error, version in zip(places, written.errors, written.versions, strict=True):
             self.settle(waiting, place, error, version)
 
@@ -251,37 +265,41 @@ class OwnCommands:
         if self.waiting.pop(issued.id, None) is None:
             return
         assert isinstance(command, (*READS, *WRITES)), "the world is ZooKeeper"
-        outcomes, changes = self.world.carry_out(issued.id, command, self.now_ms)
+        outcomes, fired = self._world.carry_out(issued.id, command, self.now_ms)
         # What changed before the reply is told before the reply.
-        self._fire(changes)
+        self.tell(fired)
         for one in outcomes:
             self.happen(one, _ZOOKEEPER)
 
-    def _fire(self, changes: Changes) -> None:
-        """Watches that the log does not tell of, because it has not made these changes."""
-        for change, path in changes:
-            for _, fired in self.watches.fire(change, path, 0):
-                self.happen(fired, "watches")
+    def tell(self, fired: Iterable[WatchFired]) -> None:
+        """Watches have fired."""
+        for one in fired:
+            self.happen(one, "watches")
 
     def _later(self, command: Command, kind: str, act: Callable[[], None]) -> None:
-        usual_ns = self._story.usual_ns(kind_of(command))
-        self._schedule.add(self.now_ns + usual_ns, kind, act)
+        self._schedule.add(self.now_ns + self._usual_ns(kind_of(command)), kind, act)
 
     def _send(self, issued: Issued, request: BrokerRequest) -> None:
         if self._log.take(issued, self.now_ns, ahead=True) is not None:
             return
-        self.assumed[assumptions.REQUESTS] += 1
+        missed = self.answered.get(digest(encode_command(request)))
+        if missed:
+            answered = structs.replace(missed.popleft(), command=issued.id)
+        else:
+            self.assumed[assumptions.REQUESTS] += 1
+            answered = BrokerAnswered(issued.id, request.broker, request.broker_epoch, OK, [])
 
         def answer() -> None:
-            if self.world.find(znodes.broker_path(request.broker)) is not None:
-                answered = BrokerAnswered(issued.id, request.broker, request.broker_epoch, OK, [])
+            is_there = self._world.find(znodes.broker_path(request.broker)) is not None
+            if is_there and not self.is_silent(request.broker):
                 self.happen(answered, f"broker:{request.broker}")
 
         self._later(request, "broker", answer)
 
     def _start_timer(self, issued: Issued, command: StartTimer) -> None:
         timer = command.timer
-        if self._log.take(issued, self.now_ns, ahead=True) is not None:
+        taken = self._log.take(issued, self.now_ns, ahead=True)
+        if taken is not None or self.is_timed_by_log(timer):
             self.timers[timer] = AS_IN_LOG
             return
         self.assumed[assumptions.TIMERS] += 1

@@ -41,6 +41,7 @@ from replay.diff.version.log_commands import AHEAD_NS, LogCommand, LogCommands
 from replay.diff.version.log_story import LogStory
 from replay.diff.version.own_commands import AS_IN_LOG, READS, WRITES, OwnCommands
 from replay.diff.version.own_requests import as_it_would_be, state_as_it_would_be
+from replay.diff.version.own_world import OwnWorld
 from replay.diff.version.wanted import Progress, Wanted
 from replay.recorded import recorded
 
@@ -68,7 +69,9 @@ class OwnWay:
         self._progress = progress
         self._left_at = last.seq
         self._log = LogCommands()
-        self._own = OwnCommands(fold, story, self._log, last, wanted)
+        self._world = OwnWorld(story.znodes, last.seq, story.session_when_left, story.watches)
+        timers = story.timers_when_left
+        self._own = OwnCommands(fold, self._world, self._log, story.usual_ns, timers, last, wanted)
         for id, command in story.open_when_left.items():
             self._own.adopt(id, command)
 
@@ -92,8 +95,8 @@ class OwnWay:
             own.work()
             self._progress(event.seq)
         own.finish()
-        own.assumed[assumptions.UNKNOWN] += len(own.world.unknown)
-        own.assumed[assumptions.EARLY] += len(own.world.early)
+        own.assumed[assumptions.UNKNOWN] += len(self._world.unknown)
+        own.assumed[assumptions.EARLY] += len(self._world.early)
         own.assumed[assumptions.BODIES] += self._story.without_body
         courses = self._wanted.courses.result()
         return Folded(own.seq, own.now_ns, self._left_at, dict(+own.assumed), courses)
@@ -145,7 +148,7 @@ class OwnWay:
 
     def _move_on(self, seq: int) -> None:
         """The log's ZooKeeper counts as it is after this event."""
-        world = self._own.world
+        world = self._world
         for path in self._story.znodes.changed_by_others.get(seq, ()):
             if not world.has_own(path):
                 continue
@@ -168,7 +171,7 @@ class OwnWay:
         taken = one.taken_by
         if taken is not None:
             command = taken.command
-            is_own = isinstance(command, READS) and self._own.world.has_own_among(command)
+            is_own = isinstance(command, READS) and self._world.has_own_among(command)
             if is_own and not _is_lost(outcome):
                 self._own.answer_by_world(taken)
             else:
@@ -194,7 +197,7 @@ class OwnWay:
     def _written_by_both(self, seq: int, taken: Issued, outcome: ZnodesWritten) -> None:
         """The same command. Where anything of it differs, the version does it in its own world, in
         which what the log's did is not done before."""
-        world, command = self._own.world, taken.command
+        world, command = self._world, taken.command
         operations = command.operations if isinstance(command, WRITES) else ()
         is_own = (
             isinstance(command, WRITES) and world.has_own_among(command) and not _is_lost(outcome)
@@ -212,7 +215,7 @@ class OwnWay:
 
     def _written_by_log(self, seq: int, one: LogCommand, outcome: ZnodesWritten) -> None:
         """What of it the version does not do, is different from now on."""
-        world, command = self._own.world, one.command
+        world, command = self._world, one.command
         operations = command.operations if isinstance(command, WRITES) else ()
         places = [place for place in _places(outcome) if place < len(operations)]
         for place in places:
@@ -231,7 +234,7 @@ class OwnWay:
             if waiting is None or not isinstance(waiting.issued.command, WRITES):
                 continue
             path = waiting.issued.command.operations[own_place].path
-            if self._own.world.has_own(path) and not _is_lost(outcome):
+            if self._world.has_own(path) and not _is_lost(outcome):
                 self._own.write_places(waiting, [own_place])
             else:
                 error, version = outcome.errors[number], outcome.versions[number]
@@ -254,6 +257,8 @@ class OwnWay:
             self._own.happen(structs.replace(outcome, command=taken.id), channel)
         elif one is not None and isinstance(outcome, TopicIdsDrawn | NumbersDrawn):
             self._own.drawn[one.digest].append(outcome)
+        elif one is not None and isinstance(outcome, BrokerAnswered):
+            self._own.answered[one.digest].append(outcome)
 
     def _end(self, event: Recorded) -> None:
         """Nobody can take a command whose last outcome has come."""
@@ -274,13 +279,12 @@ class OwnWay:
     ) -> None:
         """What is not answered by then never is."""
         if isinstance(event, SessionConnected):
-            self._own.world.session = event.session_id
+            self._world.session = event.session_id
         elif isinstance(event, SessionDisconnected):
             self._own.lose_all(CONNECTION_LOSS)
         else:
             self._own.lose_all(SESSION_EXPIRED)
-            self._own.watches.drop(event.session_id)
-            self._own.world.end_session()
+            self._world.end_session()
         self._own.happen(event, channel)
 
 

@@ -18,30 +18,30 @@ from controller.core.commands import (
     WriteZnodes,
     ZooKeeperCommand,
 )
+from controller.core.events import WatchFired
 from controller.core.operations import Delete
-from replay.diff.version.log_story import znode_of
+from replay.diff.version.log_story import watch, znode_of
 from replay.diff.version.log_znodes import LogZnodes, is_like
 from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.paths import ROOT, name_of, parent_of
 from replay.world.tree import Znode
-from replay.world.watches import Change
+from replay.world.watches import Change, Watches
 from replay.world.zookeeper import ZooKeeper
 
 _ALL: Final = 1 << 30
-
-Changes = list[tuple[Change, str]]
 
 
 class OwnWorld:
     """`seq` is the event of the log up to which the log's ZooKeeper counts; `session` the
     controller's. `unknown` are znodes that were asked for and that the log never saw."""
 
-    def __init__(self, log: LogZnodes, seq: int, session: int) -> None:
+    def __init__(self, log: LogZnodes, seq: int, session: int, watches: Watches) -> None:
         self.seq = seq
         self.session = session
         self.unknown: dict[str, None] = {}
         self.early: dict[str, None] = {}
         self._log = log
+        self._watches = watches
         self._own: dict[str, Znode | None] = {}
         self._zxid = 1 << 40
 
@@ -88,15 +88,21 @@ class OwnWorld:
 
     def end_session(self) -> None:
         """The controller's session is over: what lived as long as it is gone."""
+        self._watches.drop(self.session)
         for path, znode in list(self._own.items()):
             if znode is not None and znode.owner == self.session:
                 self._own[path] = None
                 self.settle(path)
 
+    def watch(self, command: ZooKeeperCommand) -> None:
+        """Take in what a command asks to be told of, whoever answers it."""
+        watch(self._watches, self.session, command)
+
     def carry_out(
         self, id: CommandId, command: ZooKeeperCommand, now_ms: int
-    ) -> tuple[list[ZooKeeperOutcome], Changes]:
-        """Do what is asked; its outcomes, and what watches tell of it."""
+    ) -> tuple[list[ZooKeeperOutcome], list[WatchFired]]:
+        """Do what is asked; its outcomes, and the watches that fire: the log does not tell of
+        them, because it has not made these changes."""
         known = self._known(command)
         server = ZooKeeper.load(known, self._zxid)
         if not server.is_live(self.session):
@@ -105,15 +111,15 @@ class OwnWorld:
         self._zxid = server.zxid
         if not isinstance(command, WriteZnodes | WriteAtomically):
             return outcomes, []
-        return outcomes, self._changes(known, server.dump(), command)
+        return outcomes, self._fired(known, server.dump(), command)
 
-    def _changes(
+    def _fired(
         self,
         before: dict[str, Znode],
         after: dict[str, Znode],
         command: WriteZnodes | WriteAtomically,
-    ) -> Changes:
-        changes: Changes = []
+    ) -> list[WatchFired]:
+        told: list[WatchFired] = []
         for path in dict.fromkeys(one.path for one in command.operations):
             was, now = before.get(path), after.get(path)
             if was is now or is_like(was, now):
@@ -121,8 +127,8 @@ class OwnWorld:
             self._own[path] = now
             self.settle(path)
             change: Change = "created" if was is None else "deleted" if now is None else "data"
-            changes.append((change, path))
-        return changes
+            told += [fired for _, fired in self._watches.fire(change, path, 0)]
+        return told
 
     def _known(self, command: ZooKeeperCommand) -> dict[str, Znode]:
         """The znodes that a command is about, what is above them, and below those to delete."""

@@ -22,7 +22,7 @@ from replay.diff.grouping import (
     Divergence,
     alike,
     divergences,
-    has_differences,
+    first_difference,
     id_of,
     roots,
     signature,
@@ -193,7 +193,7 @@ class _Judging:
 
     def _is_same(self, base: Sequence[Decision], head: Sequence[Decision]) -> bool:
         rest = head[len(base) :]
-        return not has_differences(base, head[: len(base)]) and all(
+        return first_difference(base, head[: len(base)]) is None and all(
             one.seq >= self._stored_until for one in rest
         )
 

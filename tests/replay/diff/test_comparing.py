@@ -1,6 +1,5 @@
 """Two versions on real logs: what is found, and what is not."""
 
-import json
 import re
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from replay.diff.grouping import Divergence, Root
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
 from replay.diff.reports import told
-from replay.diff.reports.as_json import as_json
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, RECORDED, ROOT, Edit, changed
 
@@ -136,18 +134,6 @@ def test_request_that_is_not_sent_any_more_is_missing(tmp_path: Path) -> None:
         "update_metadata",
         "broker start-up",
     )
-
-
-def test_changed_rule_is_found_beside_a_stock_controller(tmp_path: Path) -> None:
-    log = RECORDINGS / "broker-crash-2.tar.xz"
-    found = diff(tmp_path, (versions.LAST_OF_ISR,), log)
-    assert not found.errors
-    group = next(one for one in found.groups if "election" in told.title(one))
-    # There the stock controller's decision counts: nobody knows what this one would have led to.
-    assert "is not known" in told.outcome(group.first)[0]
-    assert any("beside a stock controller" in one for one in told.supposed(found))
-    [[first, *_], *_] = [one["instances"] for one in json.loads(as_json(found, []))["groups"]]
-    assert first["consequences"] is None
 
 
 def test_changed_rule_is_found_in_an_incident_under_a_stock_controller(tmp_path: Path) -> None:

@@ -44,6 +44,14 @@ def test_partition_that_was_offline_before(log_of: LogOf) -> None:
     )
 
 
+def test_rule_of_the_very_event_that_is_asked_about(log_of: LogOf) -> None:
+    """What a transaction is found to be stands in the log behind it."""
+    answer = asked(log_of("broker-crash-2"), 471, topic="wide-03", partition=0)
+    assert answer.chain[0].seq == 471
+    assert answer.chain[0].rule == "offline partition leader election"
+    assert [one.broker for one in answer.chain[0].passed_over] == [1]
+
+
 def test_reassignment_that_a_killed_broker_blocks(log_of: LogOf) -> None:
     log = log_of("reassign-cancel-6")
     answer = asked(log, 1950, topic="dead.07", partition=0, is_reassignment=True)

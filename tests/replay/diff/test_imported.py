@@ -1,0 +1,135 @@
+"""What comes of another decision beside a stock controller: a version's own way through its log."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eventstore.filters import EventFilter
+from replay.diff.comparing import Comparison, Instance
+from replay.diff.grouping import Divergence, Root
+from replay.diff.logs import opened
+from replay.diff.messages import Folded
+from replay.diff.reports import told
+from replay.diff.reports.as_json import as_json
+from replay.diff.version import assumptions
+from replay.diff.version.courses import Courses
+from replay.diff.version.decided import Deciding
+from replay.diff.version.imported import fold_imported
+from replay.diff.version.wanted import Wanted
+from replay.inspect.at import cluster_at
+from replay.opened import open_log
+from replay.world_log.encoding import event_of
+from replay.world_log.events import Observed
+from tests.replay.diff import versions
+from tests.replay.diff.test_comparing import INCIDENTS, RECORDINGS, diff
+
+pytestmark = pytest.mark.timeout(240)
+
+End = dict[tuple[str, int], tuple[int, list[int]]]
+"""By partition, its leader and its ISR."""
+
+
+def end_of_log(log: Path) -> tuple[End, int]:
+    """How the partitions end that there are then, and the record of the first election."""
+    with open_log(log) as whole:
+        cluster = cluster_at(whole, whole.reader.last_seq)
+        observed = whole.reader.events(EventFilter(kinds=("observed",)))
+        first = next(one.cause for one in observed if _is_election(event_of(one)))
+    partitions = [one for topic in cluster.topics for one in topic.partitions if one.isr]
+    ends = {(one.topic, one.partition): (one.leader, sorted(one.isr)) for one in partitions}
+    return ends, first or 0
+
+
+def _is_election(event: object) -> bool:
+    return isinstance(event, Observed) and event.what == "election" and not event.error
+
+
+def gone_its_way(log: Path, wanted: End, since: int) -> tuple[End, Folded]:
+    """How they end with this version as controller."""
+    folded = fold_imported(
+        log, Wanted(Deciding(), Courses(list(wanted))), {}, lambda _: None, since
+    )
+    last = {(one.topic, one.partition): one.moments[-1] for one in folded.courses if one.moments}
+    return {name: (one.leader, sorted(one.isr)) for name, one in last.items()}, folded
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        "broker-crash-2",  # leaders are rebalanced
+        "unclean-3",  # leaders write the ISR themselves; below a chroot
+        "zk-session-expiry-1",  # a controller is killed before it loses its session
+        "topics-1",  # topics are deleted
+        "controller-failover-8",  # six terms
+        "controller-70701",  # thirteen
+        "rolling-restart-4",
+        "reassign-cancel-6",
+    ],
+)
+def test_version_that_decides_as_kafka_ends_as_the_log(recording: str) -> None:
+    with opened([RECORDINGS / f"{recording}.tar.xz"]) as [log]:
+        in_log, first = end_of_log(log.path)
+        own, folded = gone_its_way(log.path, in_log, first)
+    assert len(own) >= 10
+    assert own == in_log
+    assert folded.left_at == first
+    assert not folded.is_beside
+
+
+def test_what_is_asked_of_brokers_as_in_the_log_is_answered_as_in_the_log() -> None:
+    with opened([RECORDINGS / "rolling-restart-4.tar.xz"]) as [log]:
+        in_log, first = end_of_log(log.path)
+        _, folded = gone_its_way(log.path, in_log, first)
+    assert folded.assumptions == {assumptions.BESIDE: 1}
+
+
+def of_partition(found: Comparison, name: str) -> list[Instance]:
+    """What was found on a partition."""
+    every = [one for group in found.groups for one in group.instances]
+    return [one for one in every if name in one.root.partitions]
+
+
+def test_another_leader_leads_until_its_broker_crashes_too(tmp_path: Path) -> None:
+    # Broker 1 is gone at second 8.206. The log's next leader is 3; with head it is 2, which is the
+    # controller, too, and is gone at 17.206.
+    found = diff(tmp_path, (versions.LAST_OF_ISR,), RECORDINGS / "broker-crash-2.tar.xz")
+    assert not found.errors
+    [first] = of_partition(found, "wide-03-0")
+    assert first.consequences == ["wide-03-0: led by 2 instead of 3 for 9.0 s, then as before"]
+    assert any("beside a stock controller" in one for one in told.supposed(found))
+    [[shown, *_], *_] = [one["instances"] for one in json.loads(as_json(found, []))["groups"]]
+    assert shown["consequences"] == first.consequences
+
+
+def test_how_much_longer_it_is_offline_without_an_unclean_election(tmp_path: Path) -> None:
+    # Broker 1, the last one in sync, goes at second 23.206; 2 comes at 25.613 and leads in the log;
+    # 1 comes at 33.642, when another broker is controller already.
+    found = diff(tmp_path, (versions.NEVER_UNCLEAN,), RECORDINGS / "unclean-3.tar.xz")
+    [first] = of_partition(found, "yes-01-0")
+    names = "yes-01-0, yes-01-1, yes-01-2"
+    assert first.consequences == [
+        f"{names}: offline 8.0 s longer with head (2.4 s with base, 10.4 s with head)",
+        f"{names}: ends with leader 1 instead of leader 2",
+    ]
+
+
+def test_partition_stays_offline_to_the_end_of_the_log(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS / "stock-unclean-election")
+    first = of_partition(found, "yes-01-0")[0]
+    assert "yes-01-0, yes-01-1, yes-01-2: ends with no leader instead of leader 2" in (
+        first.consequences
+    )
+
+
+def test_reassignment_that_never_ends(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.NEVER_COMPLETE,), RECORDINGS / "reassign-5.tar.xz")
+    said = [text for one in of_partition(found, "t-03-6") for text in one.consequences]
+    assert "t-03-6: its reassignment does not end with head" in said
+    assert "t-03-6: ends on brokers [4, 2, 1] instead of [4, 2]" in said
+
+
+def test_nothing_is_known_where_a_version_does_not_go_its_own_way() -> None:
+    root = Root(Divergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",)))
+    instance = Instance("a log", root, [], is_beside=True)
+    assert "is not known" in told.outcome(instance)[0]
