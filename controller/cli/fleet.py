@@ -1,7 +1,6 @@
 """`refold fleet`: the logs of many clusters, on Spark."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -9,10 +8,10 @@ import msgspec
 import typer
 
 from controller.cli.fleet_live import live
-from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of
+from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of, task_progress
+from controller.cli.fleet_replay import divergences, replay
 from controller.cli.fleet_report import report
 from controller.cli.output import OutputFault
-from controller.cli.progress import bar
 
 if TYPE_CHECKING:
     from replay.fleet.ingest import IngestResult
@@ -26,6 +25,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+app.command()(replay)
+app.command()(divergences)
 app.command()(live)
 app.command()(report)
 
@@ -62,7 +63,7 @@ def ingest(
         from replay.fleet.ingest import ingest as bring_in
         from replay.fleet.session import spark_session
 
-        with _progress() as progress:
+        with task_progress() as progress:
             progress("starting Spark", 0, 0)
             with spark_session(master, settings) as spark:
                 result = bring_in(spark, sources, out, progress)
@@ -87,19 +88,6 @@ def package(
         from replay.fleet.session import package as write
 
         write(target)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with bar(*columns, TextColumn("tasks"), what="") as show:
-
-        def tell(what: str, done: int, total: int) -> None:
-            show(what, done, total or None)
-
-        yield tell
 
 
 def _print(result: "IngestResult") -> None:

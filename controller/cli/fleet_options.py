@@ -1,11 +1,12 @@
 """What the commands of `refold fleet` have in common: Spark's options, errors in one line."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
 
+from controller.cli.progress import bar
 from replay.errors import ReplayError
 
 _UNUSABLE: Final = 2
@@ -53,3 +54,17 @@ def fleet_errors(command: str) -> Iterator[None]:
         return
     typer.echo(f"refold fleet {command}: {text}", err=True)
     raise typer.Exit(_UNUSABLE)
+
+
+@contextmanager
+def task_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Gives what is to be told: what is being done, and how many tasks are done of how many."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with bar(*columns, TextColumn("tasks"), what="") as show:
+
+        def tell(what: str, done: int, total: int) -> None:
+            show(what, done, total or None)
+
+        yield tell

@@ -96,11 +96,37 @@ class Course(Struct, frozen=True):
     moments: list[Moment]
 
 
+class Disagreement(Struct, frozen=True):
+    """Where this version does not decide as a stock controller did, in the words of `refold agree`:
+    `verdict` is differs, missing or extra, `subject` decision or request; `explained` is the rule
+    that says why it is no fault, "" if none does."""
+
+    verdict: str
+    subject: str
+    kind: str
+    seq: int
+    zxid: int
+    cause: str
+    paths: tuple[str, ...]
+    differences: tuple[str, ...]
+    explained: str = ""
+
+
+class Agreed(Struct, frozen=True):
+    """How many decisions of stock controllers, and requests of theirs, could be judged, and how
+    many of these the version made, too."""
+
+    decisions: int
+    agreed: int
+    disagreements: list[Disagreement]
+
+
 class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     """The end of a log. `left_at` is the event at which the version wanted something that is not
     in the log, or became the controller of an imported one, 0 if never; `assumptions` what was
     supposed from then on, with how often. `is_beside`: another controller's decisions count,
-    nothing follows from the version's own."""
+    nothing follows from the version's own; then `agreed` says how far it decides as that one, None
+    where a version does not tell."""
 
     events: int
     end_ns: int
@@ -108,6 +134,7 @@ class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     assumptions: dict[str, int] = {}
     courses: list[Course] = []
     is_beside: bool = False
+    agreed: Agreed | None = None
 
 
 class Failed(Struct, frozen=True, tag_field="is", tag="failed"):

@@ -35,24 +35,28 @@ class Answered(Struct):
     folded: Folded = Folded(0, 0)
 
 
+def environment_of(version: Version) -> dict[str, str]:
+    """That of a process of a version: its own code comes first, wherever it is started and whatever
+    else is installed."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if version.folder is None:
+        environment["PYTHONSAFEPATH"] = "1"
+    else:
+        environment["PYTHONPATH"] = str(version.folder)
+    return environment
+
+
 class VersionProcess:
     """One process of a version. A context manager; folds one log at a time."""
 
     def __init__(self, version: Version) -> None:
         """Raises DiffError where it cannot be started, or speaks another protocol."""
         self.version = version
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        # Its own code comes first, wherever it is started and whatever else is installed.
-        command = [version.python, "-m", "replay.diff.protocol"]
-        if version.folder is None:
-            environment["PYTHONSAFEPATH"] = "1"
-        else:
-            environment["PYTHONPATH"] = str(version.folder)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the process
         self._process = subprocess.Popen(
-            command,
+            [version.python, "-m", "replay.diff.protocol"],
             cwd=version.folder,
-            env=environment,
+            env=environment_of(version),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -123,6 +127,10 @@ class VersionProcess:
             return f"it ended with status {self._process.returncode} and said nothing"
         places = [one.strip() for one in lines if one.lstrip().startswith("File ")]
         return f"{lines[-1]} ({places[-1]})" if places else lines[-1]
+
+    def kill(self) -> None:
+        """End it where it stands, from any thread: `fold` raises DiffError then."""
+        self._process.kill()
 
     def close(self) -> None:
         """End the process."""

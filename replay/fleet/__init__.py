@@ -10,6 +10,8 @@
 - `session` starts Spark and gives executors this code
 - `ingest` brings logs into the table, by `inputs` (what there is to read), `units` (one of them,
   on an executor), `day_files` (its Parquet files) and `table` (the table's folder)
+- `replaying` folds the logs in the table by versions of the code
+- `jobs`, `batches` and `locking` are what all of these share
 
 pyspark is imported here only, pyarrow here and for `refold log export`. What runs on an executor
 takes no path but those in its partition or row, and returns counts, never records.

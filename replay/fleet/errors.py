@@ -1,5 +1,6 @@
 """The exceptions of the fleet's pipeline."""
 
+from eventstore.errors import LogError
 from replay.errors import ReplayError
 
 
@@ -9,3 +10,9 @@ class FleetError(ReplayError):
 
 class OutputError(FleetError):
     """What was read cannot be written: the disk of the table is full, or gone."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why a log fails, in one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, ReplayError | LogError) else f"{type(error).__name__}: {text}"

@@ -79,10 +79,15 @@ def package(target: Path) -> Path:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for one in _PACKAGES:
             root = Path(str(one.__file__)).parent
-            for file in sorted(root.rglob("*")):
-                if file.is_file() and "__pycache__" not in file.parts:
-                    archive.write(file, file.relative_to(root.parent))
+            for file in files_of(root):
+                archive.write(file, file.relative_to(root.parent))
     return target
+
+
+def files_of(root: Path) -> list[Path]:
+    """The files of a package, without what Python makes of them."""
+    found = sorted(root.rglob("*"))
+    return [file for file in found if file.is_file() and "__pycache__" not in file.parts]
 
 
 def check_java() -> None:

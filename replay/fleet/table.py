@@ -11,7 +11,6 @@ there is no moment at which one is there without the other. Readers need no more
 below `records`; names that begin with an underscore are no data to Spark.
 """
 
-import fcntl
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -27,14 +26,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
-from eventstore.folders import sync_folder
+from replay.fleet.batches import add_batch, batches
 from replay.fleet.columns import RECORDS
 from replay.fleet.errors import FleetError
+from replay.fleet.locking import exclusive
 from replay.fleet.schemas import spark_schema
 
 LAYOUT: Final = 1
 _MARKER: Final = "refold-fleet.json"
 _LOCK: Final = "lock"
+_RECORDS: Final = "records"
 _INGESTED: Final = "_ingested"
 _STAGING: Final = "staging"
 _SET_ASIDE: Final = "set_aside.jsonl"
@@ -103,12 +104,9 @@ class TableFolder:
             for file in self.files.glob("cluster=*/date=*/*"):
                 if file.name.rpartition("-")[0] not in tokens:
                     file.unlink()
-            batch = max(map(_number_of, _batches(self.folder)), default=0) + 1
-            self.files.rename(self.folder / "records" / f"batch={batch:06d}")
-            sync_folder(self.folder / "records")
+            return add_batch(self.files, self.folder / _RECORDS)
         except OSError as error:
             raise FleetError(f"{self.folder} cannot be written: {error}") from error
-        return batch
 
     def tell_set_aside(self, rows: Iterator[dict[str, Any]]) -> None:
         """Replace the list of what could not be read. Raises FleetError."""
@@ -129,12 +127,7 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
     was killed is removed. Raises FleetError."""
     try:
         _make(folder)
-        with (folder / _LOCK).open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = f"{folder}: another ingest is at work there: wait for it, or end it"
-                raise FleetError(text) from None
+        with exclusive(folder / _LOCK, "another ingest"):
             shutil.rmtree(folder / _STAGING, ignore_errors=True)
             table = TableFolder(folder)
             table.files.mkdir(parents=True)
@@ -164,7 +157,7 @@ def segments(spark: SparkSession, folder: Path | str) -> DataFrame:
 
 def known_segments(spark: SparkSession, folder: Path) -> DataFrame:
     """How far each segment is in the table; of a new table, none."""
-    if not _batches(folder):
+    if not batches(folder / _RECORDS):
         return spark.createDataFrame([], spark_schema(INGESTED))
     progress = sql.struct("last_seq", "last_command")
     latest = sql.max_by(sql.struct(*INGESTED.names), progress).alias("latest")
@@ -174,7 +167,7 @@ def known_segments(spark: SparkSession, folder: Path) -> DataFrame:
 def known_of(folder: Path, unit: str) -> Known | None:
     """How far one segment is in the table, on an executor; None if it is not there."""
     found: list[Known] = []
-    for batch in _batches(folder):
+    for batch in batches(folder / _RECORDS):
         for file in sorted((batch / _INGESTED).glob("*.parquet")):
             rows = parquet.read_table(
                 file,
@@ -184,6 +177,11 @@ def known_of(folder: Path, unit: str) -> Known | None:
             )
             found += [Known(**row) for row in rows.to_pylist()]
     return max(found, key=lambda one: (one.last_seq, one.last_command), default=None)
+
+
+def check_table(folder: Path) -> None:
+    """Raises FleetError if there is no table in the folder, or nothing in it."""
+    _paths(folder)
 
 
 def _make(folder: Path) -> None:
@@ -196,7 +194,7 @@ def _make(folder: Path) -> None:
         partial.write_bytes(msgspec.json.encode(_Marker(LAYOUT)))
         partial.rename(marker)
     _check_layout(folder)
-    (folder / "records").mkdir(exist_ok=True)
+    (folder / _RECORDS).mkdir(exist_ok=True)
 
 
 def _check_layout(folder: Path) -> None:
@@ -213,15 +211,7 @@ def _check_layout(folder: Path) -> None:
 
 def _paths(folder: Path) -> list[str]:
     _check_layout(folder)
-    found = [str(path) for path in _batches(folder)]
+    found = [str(path) for path in batches(folder / _RECORDS)]
     if not found:
         raise FleetError(f"{folder} holds no records: `refold fleet ingest` brings them there")
     return found
-
-
-def _batches(folder: Path) -> list[Path]:
-    return sorted((folder / "records").glob("batch=*"))
-
-
-def _number_of(batch: Path) -> int:
-    return int(batch.name.removeprefix("batch="))

@@ -17,11 +17,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from eventstore import chain, folders
-from eventstore.errors import LogError
 from eventstore.segment import open_segment
 from replay.errors import ReplayError
 from replay.fleet.day_files import DayFiles
-from replay.fleet.errors import OutputError
+from replay.fleet.errors import OutputError, reason_of
 from replay.fleet.inputs import Kind
 from replay.fleet.reading import log_name, segment_id
 from replay.fleet.segment_rows import ingest_segment
@@ -115,7 +114,7 @@ class Task:
         except OutputError:
             raise
         except Exception as error:  # a bad log fails alone
-            return [{**unit, "reason": _reason(error)}]
+            return [{**unit, "reason": reason_of(error)}]
 
     def _segment(self, path: Path, known: Known | None, cluster: str, log: str) -> Row:
         sink = Sink(self.shared, DayFiles(self._files, uuid.uuid4().hex), cluster)
@@ -211,7 +210,7 @@ def _look(row: Row) -> Row:
                 "last_seq": segment.last_seq(),
             }
     except Exception as error:  # a bad log fails alone
-        return {"reason": _reason(error)}
+        return {"reason": reason_of(error)}
 
 
 def _stamp(path: Path) -> str:
@@ -244,8 +243,3 @@ def _unpacked(archive: Path, folder: Path) -> list[Path]:
     except (tarfile.TarError, OSError, EOFError) as error:
         raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
     return segments
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if isinstance(error, ReplayError | LogError) else f"{type(error).__name__}: {text}"

@@ -44,10 +44,18 @@ def main(
 def _ingest(logs: Path, out: Path, master: str) -> tuple[float, int, dict[str, float]]:
     command = [sys.executable, "-m", "controller.cli.main", "fleet", "ingest", str(logs)]
     start = time.monotonic()
+    try:
+        content, memory = run_measured([*command, "--out", str(out), "--master", master, "--json"])
+    except subprocess.CalledProcessError as error:
+        raise typer.Exit(error.returncode) from None
+    return time.monotonic() - start, memory, msgspec.json.decode(content)
+
+
+def run_measured(command: list[str]) -> tuple[bytes, int]:
+    """What a command prints, and the largest memory of its driver in bytes. Raises
+    CalledProcessError."""
     with tempfile.TemporaryFile() as told:
-        process = subprocess.Popen(
-            [*command, "--out", str(out), "--master", master, "--json"], stdout=told
-        )
+        process = subprocess.Popen(command, stdout=told)
         memory = 0
         while process.poll() is None:
             memory = max(memory, _driver_bytes(process.pid))
@@ -55,8 +63,8 @@ def _ingest(logs: Path, out: Path, master: str) -> tuple[float, int, dict[str, f
         told.seek(0)
         content = told.read()
     if process.returncode:
-        raise typer.Exit(process.returncode)
-    return time.monotonic() - start, memory, msgspec.json.decode(content)
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return content, memory
 
 
 def _driver_bytes(pid: int) -> int:

@@ -13,9 +13,10 @@ from eventstore.reader import LogReader
 from replay.agreement.agreeing import paired
 from replay.agreement.comparison import agreeing_on, told
 from replay.agreement.index import Index
+from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.stock_controller import StockController
 from replay.agreement.znode_view import ZnodeView
-from replay.diff.messages import Folded
+from replay.diff.messages import Agreed, Disagreement, Folded
 from replay.diff.version.beside import Beside
 from replay.diff.version.imported_way import ImportedWay, is_election
 from replay.diff.version.imported_world import ImportedWorld
@@ -46,7 +47,9 @@ def fold_imported(
         agreeing = agreeing_on(
             world, last, "kafka", settings, lambda what, done, total: progress(done), follow
         )
-        agreeing.run(told(world, "folding", last, lambda what, done, total: progress(done)))
+        agreement = agreeing.run(
+            told(world, "folding", last, lambda what, done, total: progress(done))
+        )
         sessions = {one.session: _follower(one) for one in controllers}
         end_ns = 0
         for follower in sessions.values():
@@ -56,7 +59,8 @@ def fold_imported(
                 end_ns = max(end_ns, time_ns)
         begun = max((one for one in _elections(reader) if one <= since), default=0)
         if not begun:
-            return Folded(last, end_ns, is_beside=True)
+            agreed = _agreed(result_of(agreement, str(log)))
+            return Folded(last, end_ns, is_beside=True, agreed=agreed)
         way = _go(reader, begun, agreeing.index, sessions, wanted, progress)
     courses = wanted.courses.result()
     return Folded(last, max(end_ns, way.end_ns), begun, way.assumed, courses)
@@ -66,6 +70,27 @@ def _follower(controller: StockController) -> Beside:
     follower = controller.fold.controller.follower
     assert isinstance(follower, Beside), "each session is followed"
     return follower
+
+
+def _agreed(result: AgreementResult) -> Agreed:
+    return Agreed(
+        result.decisions + result.requests.decisions,
+        result.agreed + result.requests.agreed,
+        [
+            Disagreement(
+                one.verdict,
+                one.subject,
+                one.kind,
+                one.seq,
+                one.zxid,
+                one.cause,
+                one.paths,
+                one.differences,
+                one.explained,
+            )
+            for one in result.divergences
+        ],
+    )
 
 
 def _elections(reader: LogReader) -> Iterator[int]:

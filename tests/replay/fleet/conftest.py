@@ -8,6 +8,13 @@ from pyspark.sql import SparkSession
 from replay.fleet.session import spark_session
 from tools.fleet.incidents import History, history
 
+_SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    # What takes time with little data is making and optimizing code.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+
 
 @pytest.fixture(scope="session")
 def told() -> History:
@@ -16,5 +23,5 @@ def told() -> History:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", {"spark.sql.shuffle.partitions": "2"}) as session:
+    with spark_session("local[2]", _SMALL) as session:
         yield session

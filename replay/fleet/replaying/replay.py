@@ -1,0 +1,300 @@
+"""Replaying the logs of a table by versions of the code: what there is to do, and in which steps.
+
+The driver knows versions and paths; executors make logs again of the table, fold them and judge.
+Between the steps stand small tables of one row a log, on the disk: no record and no decision comes
+to the driver.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sql
+
+from replay.diff.references import Version
+from replay.fleet import table as tables
+from replay.fleet.jobs import Progress, spark_errors, telling
+from replay.fleet.replaying import results
+from replay.fleet.replaying.results import DIVERGENCES, REPLAYED, ReplayFolder, open_replays
+from replay.fleet.replaying.summary import ReplayResult, summary
+from replay.fleet.replaying.units import (
+    OUTCOMES,
+    PASSED,
+    SEGMENT,
+    UNITS,
+    Job,
+    make_snapshots,
+    replay_units,
+)
+from replay.fleet.replaying.versions import ship
+from replay.fleet.schemas import spark_schema
+from replay.fleet.table import INGESTED
+
+PATIENCE_S: Final = 600.0
+SPLIT_EVENTS: Final = 500_000
+
+_TASKS_A_CORE: Final = 4
+_LOGS_A_TASK: Final = 200
+_TASKS_MAX: Final = 10_000
+_LOG: Final = ["cluster", "log"]
+_EXTENT: Final = ["last_seq", "commands", "is_closed"]
+_WHOLE: Final = "cast(null as bigint)"
+_COUNTS: Final = (
+    "events", "decisions", "agreed", "divergences", "harmless", "explained", "unjudged", "seconds",
+)  # fmt: skip
+
+
+class Todo(NamedTuple):
+    """How much there is to do: logs that are not split, pieces of those that are, logs times
+    versions that snapshots are made for, and logs times versions in all."""
+
+    whole: int
+    pieces: int
+    passes: int
+    folds: int
+
+
+def replay(
+    spark: SparkSession,
+    table: Path,
+    versions: Sequence[Version],
+    progress: Progress | None = None,
+    *,
+    patience_s: float = PATIENCE_S,
+    split_events: int = SPLIT_EVENTS,
+) -> ReplayResult:
+    """Replay each log of the table by each version that it was not replayed by yet, as far as it
+    has come. `patience_s` is how long a version may tell of no progress; a log of more than
+    `split_events` events is split at its segments.
+
+    Raises FleetError if there is no table, its folder cannot be written or Spark fails, DiffError
+    if a version does not start.
+    """
+    start = time.monotonic()
+    tables.check_table(table)
+    with (
+        TemporaryDirectory(prefix="refold-fleet-") as scratch,
+        spark_errors(f"{table}: Spark failed, nothing was added"),
+        telling(spark, progress) as tell,
+        open_replays(table) as folder,
+    ):
+        tell("trying versions")
+        shipped = tuple(ship(spark, versions, Path(scratch)))
+        job = Job(table.absolute(), folder.snapshots.absolute(), shipped, patience_s)
+        run = _Replay(spark, folder, job, tell, split_events)
+        todo = run.choose()
+        batch = run.replay(todo)
+        tell("counting")
+        return summary(spark, table, shipped, todo.folds, batch, start)
+
+
+class _Replay:
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: ReplayFolder,
+        job: Job,
+        tell: Callable[[str], None],
+        split_events: int,
+    ) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._job = job
+        self._tell = tell
+        self._cores = spark.sparkContext.defaultParallelism
+        # A segment begins where the fold of the daemon was idle.
+        self._is_split = sql.expr(
+            f"kind = 'recorded' and size(segments) > 1 and last_seq > {split_events}"
+        )
+
+    def choose(self) -> Todo:
+        """Write down the logs, each with the versions that it was not replayed by yet."""
+        self._tell("looking for logs")
+        key = [*_LOG, *_EXTENT]
+        codes = sql.array(*(sql.lit(one.code) for one in self._job.versions))
+        done = (
+            results.replayed(self._spark, self._job.table)
+            .where("reason is null")
+            .groupBy(*key)
+            .agg(sql.collect_set("code").alias("done"))
+        )
+        none = sql.array().cast("array<string>")
+        logs = _logs(self._spark, self._job.table).join(done, key, "left")
+        logs = logs.withColumn("codes", sql.array_except(codes, sql.coalesce("done", none)))
+        logs = logs.drop("done").where("size(codes) > 0")
+        logs.write.parquet(self._folder.results_of("logs"))
+        counts = (
+            self._logs()
+            .withColumn("is_split", self._is_split)
+            .agg(
+                sql.expr("count_if(not is_split) as whole"),
+                sql.expr("coalesce(sum(if(is_split, size(segments), 0)), 0) as pieces"),
+                sql.expr("coalesce(sum(if(is_split, size(codes), 0)), 0) as passes"),
+                sql.expr("coalesce(sum(size(codes)), 0) as folds"),
+            )
+            .head()
+        )
+        assert counts is not None, "an aggregate has a row"
+        return Todo(**counts.asDict())
+
+    def replay(self, todo: Todo) -> int | None:
+        """Replay them and make what was found part of the results; the number of the batch, None
+        where there was nothing to do."""
+        if not todo.folds:
+            return None
+        logs = self._logs()
+        whole = logs.where(~self._is_split).withColumn("piece", sql.expr(_WHOLE))
+        if todo.pieces:
+            steps = self._replay_split(whole, logs.where(self._is_split), todo)
+        else:
+            steps = ["first"]
+            self._tell("replaying")
+            self._fold(whole, todo.whole, "first")
+        self._tell("writing what was found")
+        self._write(steps, has_pieces=bool(todo.pieces))
+        return self._folder.commit()
+
+    def _replay_split(self, whole: DataFrame, split: DataFrame, todo: Todo) -> list[str]:
+        """Replay pieces beside whole logs, then those as a whole that a version does not follow;
+        the steps that have what was found."""
+        self._tell("making snapshots")
+        each = split.select("*", sql.explode("codes").alias("code"))
+        each = each.withColumn("codes", sql.array("code")).withColumn("piece", sql.expr(_WHOLE))
+        self._run(each, todo.passes, partial(make_snapshots, job=self._job), PASSED, "passed")
+        self._tell("replaying")
+        pieces = split.select("*", sql.posexplode("segments").alias("piece", "segment"))
+        units = whole.unionByName(pieces.select(*whole.columns))
+        self._fold(units, todo.whole + todo.pieces, "first")
+        left = self._left()
+        count = left.count()
+        if not count:
+            return ["first"]
+        self._tell("replaying split logs that a version leaves")
+        again = split.drop("codes").join(left, _LOG).withColumn("piece", sql.expr(_WHOLE))
+        self._fold(again, count, "again")
+        return ["first", "again"]
+
+    def _fold(self, units: DataFrame, count: int, step: str) -> None:
+        self._run(units, count, partial(replay_units, job=self._job), OUTCOMES, step)
+
+    def _left(self) -> DataFrame:
+        """The versions that do not follow a piece of a log, to be replayed by as a whole."""
+        pieces = self._results("first").where("piece is not null")
+        follows = sql.bool_and(sql.coalesce("follows", sql.lit(False))).alias("follows")
+        by_version = pieces.groupBy(*_LOG, "code").agg(follows).where("not follows")
+        return by_version.groupBy(*_LOG).agg(sql.collect_list("code").alias("codes"))
+
+    def _write(self, steps: Sequence[str], *, has_pieces: bool) -> None:
+        whole = [self._results(step).where("piece is null") for step in steps]
+        found = [self._divergences(step) for step in steps]
+        if has_pieces:
+            whole.append(self._joined_pieces())
+        rows = [one.select(*REPLAYED.names) for one in whole]
+        _union(rows).coalesce(self._cores).write.parquet(self._folder.logs)
+        _union(found).write.parquet(self._folder.divergences)
+
+    def _joined_pieces(self) -> DataFrame:
+        """Logs that a version follows in all of their pieces."""
+        pieces = self._results("first").where("piece is not null")
+        key = [*_LOG, "code"]
+        same = [
+            name
+            for name in REPLAYED.names
+            if name not in (*key, *_COUNTS, "left_at", "pieces", "reason")
+        ]
+        return (
+            pieces.groupBy(*key)
+            .agg(
+                *(sql.first(name).alias(name) for name in same),
+                *(sql.sum(name).alias(name) for name in _COUNTS),
+                sql.count("*").alias("pieces"),
+                sql.lit(0).cast("bigint").alias("left_at"),
+                sql.lit(None).cast("string").alias("reason"),
+                sql.bool_and(sql.coalesce("follows", sql.lit(False))).alias("follows"),
+            )
+            .where("follows")
+        )
+
+    def _results(self, step: str) -> DataFrame:
+        return self._outcomes(step).where("result is not null").select("result.*")
+
+    def _divergences(self, step: str) -> DataFrame:
+        found = self._outcomes(step).where("divergence is not null").select("divergence.*")
+        return found.select(*DIVERGENCES.names)
+
+    def _outcomes(self, step: str) -> DataFrame:
+        path = self._folder.results_of(step)
+        return self._spark.read.schema(spark_schema(OUTCOMES)).parquet(path)
+
+    def _logs(self) -> DataFrame:
+        return self._spark.read.parquet(self._folder.results_of("logs"))
+
+    def _run(
+        self,
+        units: DataFrame,
+        count: int,
+        work: Callable[[Iterable[Any]], Iterator[Any]],
+        schema: pa.Schema,
+        step: str,
+    ) -> None:
+        """Spread units over tasks, the large ones evenly, and write what comes of them."""
+        tasks = max(self._cores * _TASKS_A_CORE, count // _LOGS_A_TASK)
+        tasks = max(1, min(tasks, _TASKS_MAX, count))
+        events = "if(piece is null, last_seq, segments[piece].last_seq - segments[piece].first_seq)"
+        by_size = Window.orderBy(sql.expr(events).desc(), *_LOG, "piece")
+        place = ((sql.row_number().over(by_size) - 1) % tasks).alias("place")
+        placed = units.select(place, *UNITS.names)
+        rows = (
+            placed.rdd.map(lambda row: (row.place, row))
+            .partitionBy(tasks, int)
+            .values()
+            .mapPartitions(work)
+        )
+        frame = self._spark.createDataFrame(rows, spark_schema(schema), verifySchema=False)
+        frame.write.parquet(self._folder.results_of(step))
+
+
+def _logs(spark: SparkSession, table: Path) -> DataFrame:
+    """The logs of the table: UNITS without versions and pieces."""
+    latest = sql.struct(*INGESTED.names)
+    units = (
+        tables.segments(spark, table)
+        .groupBy("unit")
+        .agg(
+            sql.max_by(latest, sql.struct("last_seq", "last_command")).alias("latest"),
+            sql.collect_set("token").alias("tokens"),
+        )
+        .select("latest.*", "tokens")
+        .drop("token")
+    )
+    segment = sql.struct(
+        *(
+            sql.col("last_command" if field.name == "commands" else field.name).alias(field.name)
+            for field in SEGMENT
+        )
+    )
+    header = sql.col("segments")[0]["header"]
+    return (
+        units.groupBy(*_LOG)
+        .agg(
+            sql.sort_array(sql.collect_list(segment)).alias("segments"),
+            sql.max("last_seq").alias("last_seq"),
+            sql.sum("last_command").alias("commands"),
+            sql.max("is_closed").alias("is_closed"),
+            sql.array_distinct(sql.flatten(sql.collect_list("tokens"))).alias("tokens"),
+        )
+        .withColumn("kind", sql.get_json_object(header, "$.kind"))
+        .withColumn("recorded_by", sql.get_json_object(header, "$.core_fingerprint"))
+    )
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    first, *rest = frames
+    for one in rest:
+        first = first.unionByName(one)
+    return first

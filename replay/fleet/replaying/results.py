@@ -1,0 +1,166 @@
+"""What replays found: the folder that it is in, and its columns.
+
+    DIR/replays/batch=000001/logs/*.parquet             REPLAYED, a row for each log and version
+    DIR/replays/batch=000001/divergences/*.parquet      DIVERGENCES
+    DIR/replays/snapshots/core=F/cluster=C/LOG/...      where logs are split
+    DIR/replays/staging/...                             a batch that is being made
+
+A batch becomes part of it by one rename. A log and version that is replayed again has a row in each
+batch: the last one counts.
+"""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType
+
+from replay.fleet.batches import add_batch, batches
+from replay.fleet.errors import FleetError
+from replay.fleet.locking import exclusive
+from replay.fleet.schemas import spark_schema
+
+_REPLAYS: Final = "replays"
+_STAGING: Final = "staging"
+_KEY: Final = ("cluster", "log", "code")
+
+REPLAYED: Final = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("log", pa.string()),
+        ("kind", pa.string()),
+        ("recorded_by", pa.string()),
+        ("version", pa.string()),
+        ("code", pa.string()),
+        ("core", pa.string()),
+        ("code_version", pa.string()),
+        ("last_seq", pa.int64()),
+        ("commands", pa.int64()),
+        ("is_closed", pa.bool_()),
+        ("events", pa.int64()),
+        ("decisions", pa.int64()),
+        ("agreed", pa.int64()),
+        ("divergences", pa.int64()),
+        ("harmless", pa.int64()),
+        ("explained", pa.int64()),
+        ("unjudged", pa.int64()),
+        ("left_at", pa.int64()),
+        ("pieces", pa.int64()),
+        ("seconds", pa.float64()),
+        ("reason", pa.string()),
+    ]
+)
+"""A log by a version; docs/fleet.md says what is in each column. `last_seq`, `commands` and
+`is_closed` are how far the log had come."""
+
+_PART: Final = pa.struct(
+    [("part", pa.string()), ("recorded", pa.string()), ("version", pa.string())]
+)
+
+DIVERGENCES: Final = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("log", pa.string()),
+        ("version", pa.string()),
+        ("code", pa.string()),
+        ("subject", pa.string()),
+        ("what", pa.string()),
+        ("kind", pa.string()),
+        ("target", pa.string()),
+        ("rule", pa.string()),
+        ("seq", pa.int64()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("zxid", pa.int64()),
+        ("event", pa.string()),
+        ("cause", pa.string()),
+        ("partitions", pa.list_(pa.field("element", pa.string()))),
+        ("differences", pa.list_(pa.field("element", _PART))),
+        ("details", pa.list_(pa.field("element", pa.string()))),
+        ("is_first", pa.bool_()),
+        ("first_seq", pa.int64()),
+        ("first_rule", pa.string()),
+        ("group", pa.string()),
+        ("is_harmless", pa.bool_()),
+        ("explained", pa.string()),
+    ]
+)
+"""One decision that a log and a version do not share."""
+
+
+class ReplayFolder:
+    """The folder of a table's replays, locked while it is open for writing."""
+
+    def __init__(self, table: Path) -> None:
+        self.table = table
+        self.folder = table / _REPLAYS
+        self.snapshots = self.folder / "snapshots"
+        self.staging = self.folder / _STAGING / uuid.uuid4().hex
+        self._made = self.staging / "batch"
+
+    def results_of(self, step: str) -> str:
+        """Where a step leaves what the next one reads."""
+        return str(self.staging / step)
+
+    @property
+    def logs(self) -> str:
+        """Where the rows of REPLAYED of the batch that is being made belong."""
+        return str(self._made / "logs")
+
+    @property
+    def divergences(self) -> str:
+        """Where its rows of DIVERGENCES belong."""
+        return str(self._made / "divergences")
+
+    def commit(self) -> int:
+        """Make the batch part of the results, all at once; its number. Raises FleetError."""
+        try:
+            return add_batch(self._made, self.folder)
+        except OSError as error:
+            raise FleetError(f"{self.folder} cannot be written: {error}") from error
+
+
+@contextmanager
+def open_replays(table: Path) -> Iterator[ReplayFolder]:
+    """The replays of a table to add to; one process at a time. What one left that was killed is
+    removed. Raises FleetError."""
+    folder = ReplayFolder(table)
+    staging = folder.folder / _STAGING
+    try:
+        folder.folder.mkdir(exist_ok=True)
+        with exclusive(folder.folder / "lock", "another replay"):
+            shutil.rmtree(staging, ignore_errors=True)
+            folder.staging.mkdir(parents=True)
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        where = error.filename or folder.folder
+        raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
+
+
+def replayed(spark: SparkSession, table: Path | str) -> DataFrame:
+    """The last result of each log and version (REPLAYED, and `batch`); none where there is none."""
+    found = _read(spark, Path(table), "logs", REPLAYED)
+    latest = Window.partitionBy(*_KEY).orderBy(sql.col("batch").desc())
+    return found.withColumn("place", sql.row_number().over(latest)).where("place = 1").drop("place")
+
+
+def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
+    """The divergences of these (DIVERGENCES, and `batch`)."""
+    found = _read(spark, Path(table), "divergences", DIVERGENCES)
+    return found.join(replayed(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi")
+
+
+def _read(spark: SparkSession, table: Path, what: str, columns: pa.Schema) -> DataFrame:
+    schema = spark_schema(columns).add("batch", StringType())
+    paths = [str(batch / what) for batch in batches(table / _REPLAYS)]
+    if not paths:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).option("basePath", f"{table}/{_REPLAYS}").parquet(*paths)

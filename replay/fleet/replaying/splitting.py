@@ -1,0 +1,85 @@
+"""The snapshots that a log is split at: of a version's own, at the starts of the log's segments.
+
+A daemon begins a segment while its fold is idle, and so is that of a version that follows the log.
+The version's own `replay.snapshots`, which its daemon runs, makes them. A fold from there decides
+the same as one from the beginning as long as the version follows the log, which all pieces show; if
+one of them does not, the log is replayed as a whole. Snapshots are kept: other versions with the
+same core use them, too.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from eventstore.errors import LogError
+from eventstore.snapshots import SnapshotName, names_in, put_snapshot, read_snapshot
+from replay.diff.processes import environment_of
+from replay.errors import ReplayError
+from replay.fleet.day_files import escaped
+from replay.fleet.replaying.rebuilt import StoredLog, rebuild
+from replay.fleet.replaying.versions import Shipped
+
+_EVENTS_A_SECOND_MIN: Final = 200
+"""A version that makes snapshots more slowly is taken to hang."""
+
+
+class Snapshots:
+    """Those of one table."""
+
+    def __init__(self, table: Path, folder: Path) -> None:
+        self._table = table
+        self._folder = folder
+
+    def make(self, stored: StoredLog, version: Shipped, patience_s: float) -> None:
+        """Let the version make what it has not. Where it cannot there are none: the log is
+        replayed as a whole then. Raises OSError."""
+        wanted = [one.first_seq - 1 for one in stored.segments[1:]]
+        if self._has(stored, version.core, wanted):
+            return
+        with TemporaryDirectory(prefix="refold-fleet-") as scratch:
+            try:
+                log = rebuild(self._table, stored, Path(scratch) / "log", core=version.core)
+                _run(version, log, patience_s + stored.events / _EVENTS_A_SECOND_MIN)
+                target = self._of(stored, version.core)
+                target.mkdir(parents=True, exist_ok=True)
+                for one in names_in(log):
+                    put_snapshot(target, version.core, one.seq, read_snapshot(one))
+            except (ReplayError, LogError, subprocess.SubprocessError):
+                return
+
+    def put_beside(self, log: Path, stored: StoredLog, piece: int, core: str) -> bool:
+        """Give a piece of the log, made again, what it begins with. False if there is none."""
+        if piece == 0:
+            return True
+        seq = stored.segments[piece].first_seq - 1
+        found = self._find(stored, core, [seq])
+        for one in found:
+            shutil.copy(one.path, log)
+        return bool(found)
+
+    def _has(self, stored: StoredLog, core: str, wanted: Iterable[int]) -> bool:
+        return len(self._find(stored, core, wanted)) == len(stored.segments) - 1
+
+    def _find(self, stored: StoredLog, core: str, wanted: Iterable[int]) -> list[SnapshotName]:
+        folder = self._of(stored, core)
+        seqs = set(wanted)
+        return [one for one in names_in(folder) if one.seq in seqs] if folder.is_dir() else []
+
+    def _of(self, stored: StoredLog, core: str) -> Path:
+        return self._folder / f"core={core}" / f"cluster={escaped(stored.cluster)}" / stored.log
+
+
+def _run(version: Shipped, log: Path, timeout_s: float) -> None:
+    here = version.here()
+    subprocess.run(
+        [here.python, "-m", "replay.snapshots", str(log)],
+        cwd=here.folder,
+        env=environment_of(here),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=timeout_s,
+        check=True,
+    )

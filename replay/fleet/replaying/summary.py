@@ -1,0 +1,158 @@
+"""What replays came to, as small as it is told: for a terminal or a script."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from replay.fleet.replaying.results import divergences, replayed
+from replay.fleet.replaying.versions import Shipped
+
+TOLD_MAX: Final = 20
+RULES_MAX: Final = 100
+
+Summary = TypeVar("Summary", bound=Struct)
+
+_COUNTED: Final = "not is_harmless and explained = ''"
+
+
+class VersionSummary(Struct):
+    """A version on all logs. `decisions` are those that were recorded, or Kafka's; `left` counts
+    logs in which it wanted something that is not in the log. The counts of a version that cannot
+    tell how far it agrees with stock clusters are without those (`untold` logs)."""
+
+    version: str
+    code: str
+    core: str
+    code_version: str
+    logs: int
+    failed: int
+    left: int
+    untold: int
+    decisions: int
+    agreed: int
+    divergences: int
+    harmless: int
+    explained: int
+    unjudged: int
+
+
+class RuleSummary(Struct):
+    """What a version decides otherwise by a rule, in the logs of a cluster: `first` are those that
+    follow from no other, `log` and `seq` one of these."""
+
+    version: str
+    rule: str
+    cluster: str
+    logs: int
+    first: int
+    divergences: int
+    log: str
+    seq: int
+
+
+class Failure(Struct):
+    """A log that a version could not replay, and why."""
+
+    cluster: str
+    log: str
+    version: str
+    reason: str
+
+
+class ReplayResult(Struct):
+    """What a replay came to. `todo` is how many logs times versions were replayed by it; the rest
+    is of all that the table has, `rules` those with most divergences, `failures` some of `failed`.
+    `batch` is None where nothing was to do."""
+
+    table: str
+    todo: int
+    failed: int
+    versions: list[VersionSummary]
+    rules: list[RuleSummary]
+    failures: list[Failure]
+    batch: int | None
+    seconds: float
+
+
+def summary(
+    spark: SparkSession,
+    table: Path,
+    versions: Sequence[Shipped],
+    todo: int,
+    batch: int | None,
+    start: float,
+) -> ReplayResult:
+    """Count what is known of these versions."""
+    named = {one.code: one.reference for one in versions}
+    is_named = sql.col("code").isin(list(named))
+    results = replayed(spark, table).where(is_named)
+    of_versions = list(_versions(results, named))
+    failed = sum(one.failed for one in of_versions)
+    found = sum(one.divergences for one in of_versions)
+    return ReplayResult(
+        str(table),
+        todo,
+        failed,
+        of_versions,
+        list(_rules(divergences(spark, table).where(is_named), named)) if found else [],
+        list(_failures(results, named)) if failed else [],
+        batch,
+        time.monotonic() - start,
+    )
+
+
+def _versions(results: DataFrame, named: dict[str, str]) -> Iterator[VersionSummary]:
+    is_told = sql.col("agreed").isNotNull()
+    counts = ("decisions", "agreed", "divergences", "harmless", "explained", "unjudged")
+    found = results.groupBy("code").agg(
+        sql.first("core").alias("core"),
+        sql.first("code_version").alias("code_version"),
+        sql.count("*").alias("logs"),
+        sql.count("reason").alias("failed"),
+        sql.count_if(sql.expr("left_at > 0")).alias("left"),
+        sql.count_if(sql.expr("reason is null and agreed is null")).alias("untold"),
+        *(_sum(sql.when(is_told, sql.col(name))).alias(name) for name in counts),
+    )
+    rows = {row.code: row for row in found.collect()}
+    for code, reference in named.items():
+        if code in rows:
+            yield _of_row(VersionSummary, {**rows[code].asDict(), "version": reference})
+
+
+def _rules(found: DataFrame, named: dict[str, str]) -> Iterator[RuleSummary]:
+    first = sql.struct(~sql.col("is_first"), "log", "seq")
+    rows = (
+        found.where(_COUNTED)
+        .groupBy("code", sql.col("first_rule").alias("rule"), "cluster")
+        .agg(
+            sql.count_distinct("log").alias("logs"),
+            sql.count_if("is_first").alias("first"),
+            sql.count("*").alias("divergences"),
+            sql.min(first).alias("one"),
+        )
+        .orderBy(sql.col("divergences").desc(), "code", "rule", "cluster")
+        .limit(RULES_MAX)
+    )
+    for row in rows.collect():
+        told = {"version": named[row.code], "log": row.one.log, "seq": row.one.seq}
+        yield _of_row(RuleSummary, {**row.asDict(), **told})
+
+
+def _failures(results: DataFrame, named: dict[str, str]) -> Iterator[Failure]:
+    failures = results.where("reason is not null").orderBy("cluster", "log", "code")
+    for row in failures.limit(TOLD_MAX).collect():
+        yield Failure(row.cluster, row.log, named[row.code], row.reason)
+
+
+def _sum(column: Column) -> Column:
+    return sql.coalesce(sql.sum(column), sql.lit(0))
+
+
+def _of_row(kind: type[Summary], row: dict[str, Any]) -> Summary:
+    return msgspec.convert({name: row[name] for name in kind.__struct_fields__}, kind)

@@ -1,0 +1,100 @@
+"""Versions of the code on executors: found once on the driver, shipped as archives."""
+
+import shutil
+import sys
+import zipfile
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, structs
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from replay.diff.processes import VersionProcess
+from replay.diff.references import Version, cache_folder, find_version
+from replay.fleet.errors import FleetError
+from replay.fleet.session import files_of, package
+
+_ROOMS: Final = ("controller", "eventstore", "replay", "*.dist-info")
+_DIGEST_BYTES: Final = 8
+
+
+class Shipped(Struct, frozen=True):
+    """A version as executors know it. `code` tells its code from any other, whatever it is called;
+    `core` is the fingerprint of its core, `python` None for that of the executor."""
+
+    reference: str
+    code: str
+    core: str
+    code_version: str
+    python: str | None
+
+    def here(self) -> Version:
+        """The version on this executor. Raises FleetError."""
+        python = self.python or sys.executable
+        if not Path(python).is_file():
+            raise FleetError(
+                f"{self.reference} asks for other packages than this version, and there is no"
+                f" {python} on this executor: give it the same path there"
+            )
+        folder = Path(SparkFiles.getRootDirectory(), _archive_of(self.code))
+        return Version(self.reference, folder, python)
+
+
+def find_versions(references: Sequence[str]) -> list[Version]:
+    """The versions that are named, as `refold diff` finds them. Raises DiffError, FleetError."""
+    named = list(dict.fromkeys(one.strip() for one in references if one.strip()))
+    if not named:
+        raise FleetError("--versions names none: name git refs, wheels, folders, working-tree")
+    return [find_version(one, Path(), cache_folder()) for one in named]
+
+
+def ship(spark: SparkSession, versions: Sequence[Version], scratch: Path) -> list[Shipped]:
+    """Try that each version starts, and give its code to all executors, those of the same code
+    once. Raises DiffError."""
+    shipped: dict[str, Shipped] = {}
+    for number, version in enumerate(versions):
+        with VersionProcess(version) as process:
+            hello = process.hello
+        archive = _packed(version, scratch / f"{number}.zip")
+        code = _digest(archive)
+        before = shipped.get(code)
+        if before is not None:
+            both = f"{before.reference} = {version.reference}"
+            shipped[code] = structs.replace(before, reference=both)
+            continue
+        python = None if version.python == sys.executable else version.python
+        shipped[code] = Shipped(
+            version.reference, code, hello.core_fingerprint, hello.code_version, python
+        )
+        named = shutil.move(archive, scratch / f"{_archive_of(code)}.zip")
+        spark.sparkContext.addArchive(f"{named}#{_archive_of(code)}")
+    return list(shipped.values())
+
+
+def _archive_of(code: str) -> str:
+    return f"version-{code}"
+
+
+def _packed(version: Version, target: Path) -> Path:
+    folder = version.folder
+    if folder is None:
+        return package(target)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for room in _ROOMS:
+            for root in folder.glob(room):
+                for file in files_of(root):
+                    archive.write(file, file.relative_to(folder))
+    return target
+
+
+def _digest(archive: Path) -> str:
+    """Of what is in it, without times."""
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    with zipfile.ZipFile(archive) as files:
+        for name in sorted(files.namelist()):
+            if ".dist-info/" not in name:
+                digest.update(f"{name}\0{len(content := files.read(name))}\0".encode() + content)
+    return digest.hexdigest()

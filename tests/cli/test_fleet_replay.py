@@ -1,0 +1,97 @@
+"""`refold fleet replay` as a user meets it; what it finds is tested in tests/replay/fleet."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from controller.cli import fleet_replay
+from replay.fleet.replaying.summary import Failure, ReplayResult, RuleSummary, VersionSummary
+from tests.replay.diff.versions import ROOT
+
+UNUSABLE: Final = 2
+
+
+def refold(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """One with a batch, of which nobody comes to read a record."""
+    folder = tmp_path / "table"
+    (folder / "records" / "batch=000001").mkdir(parents=True)
+    (folder / "refold-fleet.json").write_text('{"layout": 1}')
+    return folder
+
+
+def assert_told(told: subprocess.CompletedProcess[str], text: str) -> None:
+    assert told.returncode == UNUSABLE
+    assert text in told.stderr
+    assert len(told.stderr.strip().splitlines()) == 1
+    assert told.stdout == ""
+
+
+@pytest.mark.parametrize("command", ["replay", "divergences"])
+def test_folder_without_a_table(command: str, tmp_path: Path) -> None:
+    options = ["--versions", "working-tree"] if command == "replay" else []
+    told = refold(command, str(tmp_path), *options)
+    assert_told(
+        told, f"refold fleet {command}: {tmp_path} is no table: make one with `refold fleet"
+    )
+
+
+def test_table_without_records(tmp_path: Path) -> None:
+    (tmp_path / "refold-fleet.json").write_text('{"layout": 1}')
+    told = refold("replay", str(tmp_path), "--versions", "working-tree")
+    assert_told(told, "holds no records: `refold fleet ingest` brings them there")
+
+
+@pytest.mark.parametrize(
+    ("versions", "reason"),
+    [
+        ("no-such-ref", "no-such-ref is no version"),
+        ("working-tree,no-such.whl", "no-such.whl cannot be read as a wheel"),
+        (" ,", "--versions names none"),
+    ],
+)
+def test_what_is_no_version(versions: str, reason: str, table: Path) -> None:
+    assert_told(refold("replay", str(table), "--versions", versions), reason)
+
+
+def test_wrong_master(table: Path) -> None:
+    told = refold("replay", str(table), "--versions", "working-tree", "--master", "lokal")
+    assert_told(told, "refold fleet replay: --master lokal is none of local[N]")
+
+
+def test_no_java(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/none")
+    told = refold("replay", str(table), "--versions", "working-tree")
+    assert_told(told, "refold fleet replay: Spark needs Java")
+
+
+def test_result_names_failures_versions_and_rules() -> None:
+    result = ReplayResult(
+        "/t",
+        4,
+        1,
+        [VersionSummary("v1", "c0de", "f", "0.1.0", 2, 1, 1, 1, 300, 290, 12, 1, 2, 3)],
+        [RuleSummary("v1", "leader election", "west", 1, 2, 12, "20260921-aa", 180)],
+        [Failure("west", "20260921-bb", "v1", "it hangs")],
+        2,
+        3.25,
+    )
+    app = typer.Typer()
+    app.command()(lambda: fleet_replay._print(result))
+    told = CliRunner().invoke(app)
+    assert told.exit_code == 0
+    lines = [" ".join(line.replace("│", " ").split()) for line in told.output.splitlines()]
+    assert lines[0] == "failed: cluster west, log 20260921-bb, version v1: it hangs"
+    assert "v1 (c0de) 2 1 300 290 12 1 2 3 1" in lines
+    assert "v1 leader election west 1 2 12 20260921-aa event 180" in lines
+    assert lines[-1] == "/t: 4 logs by versions replayed, batch 2, 1 failed; 3.2 s"

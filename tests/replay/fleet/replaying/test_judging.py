@@ -1,0 +1,169 @@
+"""How far a version agrees with one log, and whether a log made again is the one that was; no Spark
+runs here."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventstore.reader import LogReader
+from eventstore.verify import verify
+from replay.diff.messages import FoldLog
+from replay.diff.processes import Answered, VersionProcess
+from replay.diff.references import find_version
+from replay.errors import ReplayError
+from replay.fleet.replaying.judging import Judged, judge
+from replay.fleet.replaying.rebuilt import StoredLog, StoredSegment, rebuild
+from replay.fleet.units import Task
+from replay.recorded import UPCASTERS
+from tests.replay.diff import versions
+from tests.replay.diff.versions import ROOT, Edit, changed
+from tests.replay.fleet.replaying.logs import write_rolled
+from tools.fleet.incidents import History, history, write_log
+
+Fold = Callable[[FoldLog], Answered]
+
+
+def judged(log: Path, tmp_path: Path, *edits: Edit, beside_this: bool = False) -> Judged:
+    """This version with some changes on a log; `beside_this`: as it is, it is there as well."""
+    folder = changed(tmp_path / "version", *edits)
+    version = find_version(str(folder), ROOT, tmp_path / "cache")
+    this = find_version(str(ROOT), ROOT, tmp_path / "cache")
+    with (
+        VersionProcess(version) as process,
+        VersionProcess(this) as other,
+        LogReader.open(log, UPCASTERS) as reader,
+    ):
+        return judge(str(log), reader, process.fold, [other.fold] if beside_this else [])
+
+
+@pytest.fixture
+def log(told: History, tmp_path: Path) -> Path:
+    return write_log(tmp_path / "log", told, "c", 1)
+
+
+def test_version_that_only_reads_otherwise_agrees(log: Path, tmp_path: Path) -> None:
+    found = judged(log, tmp_path, versions.READS_TWICE)
+    assert found.left_at > 0
+    assert found.agreed == found.decisions
+    assert found.divergences == []
+
+
+def test_same_is_found_with_and_without_a_version_that_follows(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", history(400, 1_790_000_000_000, 0), "c", 1)
+    alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
+    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, beside_this=True)
+    assert alone.divergences
+    assert (alone.agreed, alone.decisions) == (beside.agreed, beside.decisions)
+    assert [(one.seq, one.what, one.rule) for one in alone.divergences] == [
+        (one.seq, one.what, one.rule) for one in beside.divergences
+    ]
+
+
+def test_what_a_daemon_that_was_killed_did_not_store_is_no_divergence(
+    told: History, tmp_path: Path
+) -> None:
+    last = told.commands[-1].cause
+    cut = History(told.begun_ms, told.events, [one for one in told.commands if one.cause < last])
+    log = write_log(tmp_path / "log", cut, "c", 1, is_closed=False)
+    found = judged(log, tmp_path)
+    assert (found.divergences, found.left_at) == ([], 0)
+    assert found.agreed == found.decisions
+
+
+def test_nor_is_it_where_a_version_left_the_log_before(tmp_path: Path) -> None:
+    told = history(400, 1_790_000_000_000, 0)
+    stored = [one for one in told.commands if one.cause < 340]
+    cut = History(told.begun_ms, told.events, stored)
+    log = write_log(tmp_path / "log", cut, "c", 1, is_closed=False)
+    found = judged(log, tmp_path, versions.LAST_OF_ISR)
+    assert found.divergences
+    assert "new" not in {one.what for one in found.divergences if one.seq >= 340}
+
+
+def test_large_command_is_judged_where_a_version_follows(tmp_path: Path) -> None:
+    """A log holds no body of it: as if all writes were that large."""
+    told = history(400, 1_790_000_000_000, 0)
+    without = [
+        one._replace(body=None) if one.kind == "write_znodes" else one for one in told.commands
+    ]
+    log = write_log(tmp_path / "log", History(told.begun_ms, told.events, without), "c", 1)
+    alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
+    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, beside_this=True)
+    assert alone.unjudged > 0
+    assert "set" not in {one.kind for one in alone.divergences}
+    assert beside.unjudged == 0
+    assert "set" in {one.kind for one in beside.divergences}
+
+
+# Made again ---------------------------------------------------------------------------------------
+
+
+def in_table(log: Path, table: Path) -> StoredLog:
+    """Ingest a log and give what the manifest says of it."""
+    task = Task(table, table / "records" / "batch=000001")
+    rows: list[dict[str, Any]] = []
+    for path in LogReader(log).segments:
+        unit = {"kind": "segment", "path": str(path), "known": None, "cluster": "c*", "log": "l"}
+        rows += task.ingest(unit)
+    task.shared.close()
+    segments = tuple(
+        StoredSegment(
+            row["header"],
+            row["first_seq"],
+            row["last_seq"],
+            row["last_command"],
+            row["event_chain"],
+            row["command_chain"],
+            row["is_closed"],
+        )
+        for row in rows
+    )
+    tokens = tuple({row["token"] for row in rows})
+    return StoredLog("c*", "l", "recorded", segments, tokens)
+
+
+def contents(log: Path) -> list[Any]:
+    with LogReader.open(log) as reader:
+        return [*reader.records()]
+
+
+def test_log_made_again_is_the_one_that_was_ingested(told: History, tmp_path: Path) -> None:
+    log = write_rolled(tmp_path / "log", told, "c*", 3)
+    stored = in_table(log, tmp_path)
+    made = rebuild(tmp_path, stored, tmp_path / "again")
+    assert contents(made) == contents(log)
+    report = verify(made)
+    assert report.is_sound
+    assert (report.segments, report.closed) == (3, True)
+    piece = rebuild(tmp_path, stored, tmp_path / "piece", slice(1, 2))
+    assert verify(piece).closed
+    assert [one.seq for one, _ in contents(piece)] == [
+        one.seq
+        for one, _ in contents(log)
+        if stored.segments[1].first_seq <= one.seq <= stored.segments[1].last_seq
+    ]
+
+
+def test_table_that_has_other_records_is_refused(told: History, tmp_path: Path) -> None:
+    stored = in_table(write_rolled(tmp_path / "log", told, "c*", 3), tmp_path)
+    first, *rest = stored.segments
+    other = StoredSegment(
+        first.header,
+        first.first_seq,
+        first.last_seq,
+        first.commands,
+        rest[0].event_chain,
+        first.command_chain,
+        first.is_closed,
+    )
+    changed = StoredLog("c*", "l", "recorded", (other, *rest), stored.tokens)
+    with pytest.raises(ReplayError, match="the table has not the records that were ingested"):
+        rebuild(tmp_path, changed, tmp_path / "again")
+    gap = StoredLog("c*", "l", "recorded", (first, *rest[1:]), stored.tokens)
+    with pytest.raises(ReplayError, match=r"are not in the table: ingest the whole log"):
+        rebuild(tmp_path, gap, tmp_path / "gap")
+    gone = StoredLog("c*", "l", "recorded", stored.segments, ())
+    with pytest.raises(ReplayError, match="the table has not the records"):
+        rebuild(tmp_path, gone, tmp_path / "gone")

@@ -1,0 +1,249 @@
+"""Logs of a table by versions: what is found is what a plain count of the same logs finds."""
+
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from eventstore.reader import LogReader
+from replay.agreement.comparison import agree, imported
+from replay.diff.comparing import compare
+from replay.diff.logs import opened
+from replay.diff.references import Version, find_version
+from replay.diff.version.decided import parts_of
+from replay.diff.version.log_story import body_of
+from replay.fleet.errors import FleetError
+from replay.fleet.ingest import ingest
+from replay.fleet.replaying import results
+from replay.fleet.replaying.listing import Wanted, listed
+from replay.fleet.replaying.replay import replay
+from replay.fleet.replaying.results import open_replays
+from replay.imports.importing import Selection
+from tests.replay.diff import versions
+from tests.replay.diff.versions import INCIDENTS, ROOT, changed
+from tests.replay.fleet.replaying.logs import FAILS_AND_HANGS, HANGS_BEFORE_MS, write_rolled
+from tools.fleet.incidents import history, write_log
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    # Spark's client leaves its sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+RECORDING = ROOT / "tests" / "recordings" / "unclean-3.tar.xz"
+INCIDENT = INCIDENTS / "broker-crash" / "log.tar.xz"
+CLUSTER = "rS7EErMoTjyCjHuj1Crl1Q"
+NOW_MS = 1_790_000_000_000
+
+
+class Fleet(NamedTuple):
+    """Logs as they lie, a table of them, and two versions, one with a planted defect."""
+
+    logs: list[Path]
+    table: Path
+    versions: list[Version]
+
+
+@pytest.fixture(scope="module")
+def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    folder = tmp_path_factory.mktemp("fleet")
+    logs = [
+        write_log(folder / "logs" / "a" / "1", history(400, NOW_MS, 1), "a", 1),
+        write_log(folder / "logs" / "b" / "1", history(300, NOW_MS, 2), "b", 1, is_closed=False),
+        write_rolled(folder / "logs" / "b" / "2", history(400, NOW_MS + 1, 0), "b", 3),
+        write_rolled(folder / "logs" / "c" / "1", history(300, NOW_MS + 1, 1), "c", 3),
+    ]
+    table = folder / "table"
+    ingested = ingest(spark, [*map(str, logs), str(INCIDENT), str(RECORDING)], table)
+    assert (ingested.logs, ingested.set_aside) == (6, 0)
+    defect = changed(folder / "defect", versions.LAST_OF_ISR)
+    found = [find_version(str(one), ROOT, folder / "cache") for one in (ROOT, defect)]
+    return Fleet([*logs, INCIDENT, RECORDING], table, found)
+
+
+@pytest.fixture(scope="module")
+def collected(spark: SparkSession, fleet: Fleet) -> list[tuple[int, set[str]]]:
+    """Replays all, split, and then as a whole into a copy; how much came to the driver each time
+    that something did, with its columns."""
+    frame = type(spark.range(1))
+    found: list[tuple[int, set[str]]] = []
+    shutil.copytree(fleet.table, whole_of(fleet))
+    with pytest.MonkeyPatch.context() as patch:
+        collect = frame.collect
+
+        def noting(self: Any) -> list[Any]:
+            rows: list[Any] = collect(self)
+            found.append((len(rows), set(self.columns)))
+            return rows
+
+        patch.setattr(frame, "collect", noting)
+        for refused in ("toLocalIterator", "toPandas", "toArrow"):
+            patch.delattr(frame, refused)
+        replay(spark, fleet.table, fleet.versions, split_events=1)
+    replay(spark, whole_of(fleet), fleet.versions)
+    return found
+
+
+def whole_of(fleet: Fleet) -> Path:
+    return fleet.table.with_name("whole")
+
+
+def rows_of(spark: SparkSession, table: Path) -> dict[tuple[str, str, str], Any]:
+    rows = results.replayed(spark, table).collect()
+    return {(row.cluster, row.log, row.version): row for row in rows}
+
+
+def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collected: object) -> None:
+    """What a version that follows agrees with is all that the logs say was decided."""
+    recorded = 0
+    with opened(fleet.logs) as found:
+        for log in found:
+            with LogReader.open(log.path) as reader:
+                if reader.header.kind == "recorded":
+                    commands = [body_of(one) for one in reader.commands()]
+                    recorded += sum(len([*parts_of(one)]) for one in commands if one is not None)
+                    assert None not in commands
+    with imported(RECORDING, Selection(), lambda *_: None) as log:
+        result = agree(log)
+        of_kafka = result.decisions + result.requests.decisions
+        agreed = result.agreed + result.requests.agreed
+    rows = [row for row in rows_of(spark, fleet.table).values() if row.version == str(ROOT)]
+    assert len(rows) == 6
+    assert all(row.reason is None and row.divergences == row.left_at == 0 for row in rows)
+    of_stock = [row for row in rows if row.kind == "world-backed"]
+    assert [(row.decisions, row.agreed) for row in of_stock] == [(of_kafka, agreed)]
+    of_daemons = [row for row in rows if row.kind == "recorded"]
+    assert sum(row.decisions for row in of_daemons) == recorded
+    assert sum(row.agreed for row in of_daemons) == recorded
+
+
+def test_planted_defect_is_named_by_rule_and_cluster(
+    spark: SparkSession, fleet: Fleet, collected: object
+) -> None:
+    """As `refold diff` tells it of the same logs, the log in the place of its base."""
+    result = replay(spark, fleet.table, fleet.versions)
+    assert (result.todo, result.batch, result.failed) == (0, None, 0)
+    head = str(fleet.versions[1].reference)
+    assert {one.version for one in result.rules} == {head}
+    assert "offline partition leader election" in {one.rule for one in result.rules}
+
+    ends = {"a": 400, "c": 300}
+    found = Counter(
+        (row.cluster, row.first_rule, row.what, row.kind, row.seq)
+        for row in results.divergences(spark, fleet.table).collect()
+        if row.seq < ends.get(row.cluster, sys.maxsize)
+    )
+    with opened(fleet.logs[:1] + fleet.logs[3:5]) as logs:
+        told = compare(logs, fleet.versions[0], fleet.versions[1], {}, lambda *_: None)
+    expected: Counter[tuple[str, str, str, str, int]] = Counter()
+    clusters = {str(fleet.logs[0]): "a", str(fleet.logs[3]): "c", str(INCIDENT): CLUSTER}
+    for group in told.groups:
+        for instance in group.instances:
+            cluster, root = clusters[instance.log], instance.root
+            for one in (root.first, *root.followers):
+                # What is decided behind the end of a log is compared there, too.
+                if one.seq < ends.get(cluster, sys.maxsize):
+                    key = (cluster, root.first.rule, one.what, one.kind, one.seq)
+                    expected[key] += 1
+    assert {key: one for key, one in found.items() if key[0] != "b"} == expected
+    assert expected
+
+
+def test_way_down_to_the_single_divergence(
+    spark: SparkSession, fleet: Fleet, collected: object
+) -> None:
+    head = str(fleet.versions[1].reference)
+    rule = "offline partition leader election"
+    count, [first, *_] = listed(spark, fleet.table, Wanted(version=head, rule=rule), 5)
+    assert count >= 1
+    wanted = Wanted(head, rule, first.cluster, first.log, first.partitions[0], first.seq)
+    count, [one, *_] = listed(spark, fleet.table, wanted, 5)
+    assert (one.what, one.kind, one.seq) == ("changed", "set", first.seq)
+    [leader] = [each for each in one.differences if each.part == "data.leader"]
+    assert leader.recorded != leader.version
+    assert any(text.startswith("the version, ") for text in one.details)
+
+
+def test_split_replay_finds_what_the_whole_one_does(
+    spark: SparkSession, fleet: Fleet, collected: object
+) -> None:
+    split, whole = rows_of(spark, fleet.table), rows_of(spark, whole_of(fleet))
+    assert split.keys() == whole.keys()
+    assert max(row.pieces for row in whole.values()) == 1
+    # A version that leaves a log decides what comes later in a world of its own, with or without
+    # a divergence.
+    pieces = {key: row.pieces for key, row in split.items() if row.pieces > 1}
+    assert {version: one for (_, _, version), one in pieces.items()} == {str(ROOT): 3}
+    assert len(pieces) == 2
+    free = {"seconds", "pieces", "batch"}
+    for key, row in split.items():
+        ours, theirs = row.asDict(), whole[key].asDict()
+        assert {name: ours[name] for name in ours.keys() - free} == {
+            name: theirs[name] for name in theirs.keys() - free
+        }
+    tables = (fleet.table, whole_of(fleet))
+    of_split, of_whole = (results.divergences(spark, one).drop("batch") for one in tables)
+    assert of_split.exceptAll(of_whole).count() == of_whole.exceptAll(of_split).count() == 0
+    assert of_split.count() > 0
+
+
+def test_nothing_but_counts_comes_to_the_driver(
+    fleet: Fleet, collected: list[tuple[int, set[str]]]
+) -> None:
+    assert collected
+    for rows, columns in collected:
+        assert rows <= 20
+        assert columns.isdisjoint({"stored", "segments", "differences", "details", "payload"})
+
+
+def test_bad_log_fails_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """Cut in the middle, of a newer version, one at which a version fails, or hangs."""
+    logs = tmp_path / "logs"
+    write_log(logs / "good", history(120, NOW_MS, 1), "good", 1)
+    write_log(logs / "crash", history(160, NOW_MS, 2), "crash", 1)
+    write_log(logs / "hang", history(120, HANGS_BEFORE_MS - 10**9, 3), "hang", 1)
+    cut = write_rolled(logs / "cut", history(160, NOW_MS, 4), "cut", 3)
+    LogReader(cut).segments[1].unlink()
+    told = history(120, NOW_MS, 5)
+    told.events[50] = told.events[50]._replace(schema=99)
+    write_log(logs / "newer", told, "newer", 1)
+    ingest(spark, [str(logs)], tmp_path / "table")
+    bad = changed(tmp_path / "bad", FAILS_AND_HANGS)
+    found = [find_version(str(one), ROOT, tmp_path / "cache") for one in (ROOT, bad)]
+    result = replay(spark, tmp_path / "table", found, patience_s=15)
+    reasons = {(one.cluster, one.version): one.reason for one in result.failures}
+    this, other = str(ROOT), str(bad)
+    assert reasons.keys() == {
+        ("crash", other), ("hang", other), ("cut", this), ("cut", other), ("newer", this),
+        ("newer", other),
+    }  # fmt: skip
+    assert "fails at the log: KeyError: 150 (fold.py, line" in reasons["crash", other]
+    assert "hangs: it told of no progress for 15 s" in reasons["hang", other]
+    assert "are not in the table: ingest the whole log" in reasons["cut", this]
+    assert "newer" in reasons["newer", this]
+    assert result.failed == 6
+    assert {(one.version, one.logs - one.failed) for one in result.versions} == {
+        (this, 3), (other, 1)
+    }  # fmt: skip
+    # What failed is tried again, what did not is not.
+    again = replay(spark, tmp_path / "table", found[:1], patience_s=15)
+    assert (again.todo, again.failed) == (2, 2)
+
+
+def test_what_cannot_be_replayed(spark: SparkSession, tmp_path: Path) -> None:
+    version = find_version(str(ROOT), ROOT, tmp_path / "cache")
+    with pytest.raises(FleetError, match="is no table: make one with `refold fleet ingest`"):
+        replay(spark, tmp_path, [version])
+
+
+def test_second_replay_of_a_table_is_refused(
+    spark: SparkSession, fleet: Fleet, collected: object
+) -> None:
+    refused = pytest.raises(FleetError, match="another replay is at work")
+    with open_replays(fleet.table), refused:
+        replay(spark, fleet.table, fleet.versions)

@@ -1,0 +1,71 @@
+"""How much faster `refold fleet replay` is on two cores than on one, and its driver's memory.
+
+Bias: the time is that of the replay itself, without Spark's start; both runs are held to their
+cores (taskset), with everything that they start. Small tables pay Spark's fixed costs, which no
+second core makes less. Memory is the largest resident set of the driver, its Python and its Java
+process together; in local mode Java runs the tasks, too.
+`python -m tools.bench.fleet_replay --help`.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tools.bench.fleet_ingest import run_measured
+
+_MIB = 1 << 20
+
+
+def main(
+    logs: Annotated[Path, typer.Argument(help="As `python -m tools.fleet` has made them.")],
+    versions: Annotated[str, typer.Option(help="As for `refold fleet replay`.")],
+    goal: Annotated[float, typer.Option(help="Exit status 1 below this ratio.")] = 1.7,
+) -> None:
+    """Ingest LOGS into a new table, then replay it on one core and, from scratch, on two."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        typer.echo("this needs two cores", err=True)
+        raise typer.Exit(2)
+    with tempfile.TemporaryDirectory(dir=logs.absolute().parent) as folder:
+        table = Path(folder) / "table"
+        _refold(["ingest", str(logs), "--out", str(table), "--master", "local[2]"], cores)
+        seconds = []
+        for used in (cores[:1], cores):
+            shutil.rmtree(table / "replays", ignore_errors=True)
+            arguments = ["replay", str(table), "--versions", versions]
+            result, memory = _refold([*arguments, "--master", f"local[{len(used)}]"], used)
+            seconds.append(result["seconds"])
+            counts = ", ".join(
+                f"{one['version']}: {one['logs']} logs, {one['agreed']} of {one['decisions']}"
+                f" decisions agreed, {one['divergences']} divergences"
+                for one in result["versions"]
+            )
+            typer.echo(
+                f"{len(used)} cores: {result['todo']} logs by versions in {seconds[-1]:.1f} s;"
+                f" driver {memory / _MIB:,.0f} MiB; {counts}"
+            )
+    ratio = seconds[0] / seconds[1]
+    typer.echo(f"two cores are {ratio:.2f} times as fast as one (goal {goal})")
+    raise typer.Exit(ratio < goal)
+
+
+def _refold(arguments: list[str], cores: list[int]) -> tuple[dict[str, Any], int]:
+    """What it prints as JSON, and the driver's memory in bytes."""
+    command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments, "--json"]
+    held = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
+    try:
+        content, memory = run_measured(held)
+    except subprocess.CalledProcessError as error:
+        raise typer.Exit(error.returncode) from None
+    return msgspec.json.decode(content), memory
+
+
+if __name__ == "__main__":
+    typer.run(main)
