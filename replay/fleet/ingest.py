@@ -7,24 +7,19 @@ record, and no list that grows with the inputs, comes to the driver.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from threading import Event
 from typing import Any, Final
 
 import pyarrow as pa
 from msgspec import Struct
-from py4j.protocol import Py4JError
 from pyarrow import parquet
-from pyspark import InheritableThread
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
-from replay.fleet.errors import FleetError
 from replay.fleet.inputs import inputs_below
+from replay.fleet.jobs import Progress, spark_errors, telling
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import INGESTED, TableFolder, known_segments, open_table
 from replay.fleet.units import INPUTS, SURVEYED, UNITS, ingest_units, survey
@@ -35,10 +30,6 @@ _TASKS_MAX: Final = 10_000
 _SURVEYED_A_TASK: Final = 500
 _ROWS: Final = 10_000
 _TOLD_MAX: Final = 20
-_PROGRESS_S: Final = 0.5
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, and how many tasks are done of how many."""
 
 
 class SetAside(Struct):
@@ -78,7 +69,8 @@ def ingest(
     if Spark fails.
     """
     start = time.monotonic()
-    with open_table(out) as table, _spark_errors(out), _telling(spark, progress) as tell:
+    failed = spark_errors(f"{out}: Spark failed, nothing was added")
+    with open_table(out) as table, failed, telling(spark, progress) as tell:
         run = _Ingest(spark, table, tell)
         inputs, size = run.name_inputs(sources)
         run.survey(inputs)
@@ -231,50 +223,3 @@ class _Ingest:
 
     def _step(self, step: str) -> DataFrame:
         return self._spark.read.parquet(self._table.results_of(step))
-
-
-@contextmanager
-def _telling(spark: SparkSession, progress: Progress | None) -> Iterator[Callable[[str], None]]:
-    """What tells a step; a thread tells how far its tasks are, as Spark knows."""
-    if progress is None:
-        yield lambda step: None
-        return
-    step, is_over = "", Event()
-    tracker = spark.sparkContext.statusTracker()
-
-    def watch() -> None:
-        with suppress(Py4JError, OSError):
-            while not is_over.wait(_PROGRESS_S):
-                look()
-
-    def look() -> None:
-        infos = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
-        known = [one for one in infos if one is not None]
-        done = sum(one.numCompletedTasks for one in known)
-        progress(step, done, sum(one.numTasks for one in known))
-
-    def tell(what: str) -> None:
-        nonlocal step
-        step = what
-        progress(step, 0, 0)
-
-    # Unlike others this thread closes its connection to Java at its end.
-    watcher = InheritableThread(target=watch, name="progress", daemon=True)
-    watcher.start()
-    try:
-        yield tell
-    finally:
-        is_over.set()
-        watcher.join()
-
-
-@contextmanager
-def _spark_errors(out: Path) -> Iterator[None]:
-    """A clear line in the place of Spark's traces."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        text = str(error)
-        told = [line for line in text.splitlines() if "Error: " in line or "Exception: " in line]
-        reason = (told or text.splitlines() or [type(error).__name__])[-1].strip()
-        raise FleetError(f"{out}: Spark failed, nothing was added: {reason}") from error
