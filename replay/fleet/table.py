@@ -147,6 +147,11 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
         raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
 
 
+def check_table(folder: Path) -> None:
+    """Raises FleetError where there is no table, or none with records."""
+    _paths(folder)
+
+
 def records(spark: SparkSession, folder: Path | str) -> DataFrame:
     """The records of a table, with the columns `batch` and `date` beside those of RECORDS. Raises
     FleetError."""

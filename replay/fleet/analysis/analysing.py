@@ -22,6 +22,7 @@ from replay.fleet.analysis.outages import outage_seconds, outages
 from replay.fleet.analysis.partitions import assignments, partition_states
 from replay.fleet.analysis.races import races
 from replay.fleet.analysis.reassignments import reassignments
+from replay.fleet.analysis.summary import Summary, summaries
 from replay.fleet.analysis.terms import failover_percentiles, failover_steps, failovers
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
@@ -33,7 +34,7 @@ _BESIDE: Final = ["znodes", "assignments"]
 
 class Options(Struct, frozen=True):
     """What is analysed, and what counts as what. `begin` and `end` are wall clocks in ms since
-    1970, both included; `clusters` empty: all."""
+    1970, both included: the logs with records in between, whole. `clusters` empty: all."""
 
     window_s: float = 1.0
     flap_s: float = 300.0
@@ -45,12 +46,13 @@ class Options(Struct, frozen=True):
 
 
 class Analysis(Struct):
-    """What an analysis came to: rows by table, stored beside the tables, too."""
+    """What an analysis came to: rows by table, and in short; stored beside the tables, too."""
 
     folder: str
     made: str
     options: Options
     tables: dict[str, int]
+    summaries: list[Summary]
     seconds: float
 
 
@@ -66,15 +68,17 @@ def analyse(
     records = wanted(tables.records(spark, folder), options)
     segments = tables.segments(spark, folder)
     with open_analysis(folder) as into, failed, telling(spark, progress) as tell:
-        if records.isEmpty():
-            raise FleetError(f"{folder} holds no record of these clusters and times")
         run = _Analysis(spark, into, tell)
-        run.write_all(records, segments, options)
+        run.write_logs(records, segments)
+        if not run.rows()["logs"]:
+            raise FleetError(f"{folder} holds no log of these clusters and times")
+        run.write_all(records, options)
         analysis = Analysis(
             folder=str(folder / NAME),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             options=options,
             tables=run.rows(),
+            summaries=run.summaries(),
             seconds=time.monotonic() - start,
         )
         into.commit(analysis, _BESIDE)
@@ -82,17 +86,19 @@ def analyse(
 
 
 def wanted(records: DataFrame, options: Options) -> DataFrame:
-    """Of the records those that are asked for."""
+    """Of the records those of the clusters and logs that are asked for."""
     if options.clusters:
         records = records.where(sql.col("cluster").isin(*options.clusters))
+    if options.begin is None and options.end is None:
+        return records
     at = sql.unix_millis("time")
+    spans = records.groupBy("cluster", "log").agg(sql.min(at).alias("a"), sql.max(at).alias("z"))
     if options.begin is not None:
-        day = datetime.fromtimestamp(options.begin / 1000, UTC).date().isoformat()
-        records = records.where((at >= options.begin) & (sql.col("date") >= day))
+        spans = spans.where(sql.col("z") >= options.begin)
     if options.end is not None:
-        day = datetime.fromtimestamp(options.end / 1000, UTC).date().isoformat()
-        records = records.where((at <= options.end) & (sql.col("date") <= day))
-    return records
+        spans = spans.where(sql.col("a") <= options.end)
+    # A part of a log would not tell what stood before.
+    return records.join(spans, ["cluster", "log"], "left_semi")
 
 
 class _Analysis:
@@ -104,10 +110,13 @@ class _Analysis:
         self._tell = tell
         self._tables: dict[str, DataFrame] = {}
 
-    def write_all(self, records: DataFrame, segments: DataFrame, options: Options) -> None:
-        """Every table, each after those that it is made of."""
-        write = self._write
-        of = write("logs", logs(records, segments))
+    def write_logs(self, records: DataFrame, segments: DataFrame) -> None:
+        """The first table, that of the logs."""
+        self._write("logs", logs(records, segments))
+
+    def write_all(self, records: DataFrame, options: Options) -> None:
+        """Every other table, each after those that it is made of."""
+        write, of = self._write, self._tables["logs"]
         told = write("znodes", znodes(records))
         assigned = write("assignments", assignments(told))
         brokers = write("broker_changes", broker_changes(records, told, of))
@@ -128,6 +137,11 @@ class _Analysis:
         """How many rows each table has that is a result."""
         named = self._tables.items()
         return {name: frame.count() for name, frame in named if name not in _BESIDE}
+
+    def summaries(self) -> list[Summary]:
+        """In short."""
+        self._tell("summing up")
+        return summaries(self._spark, self._tables)
 
     def _write(self, name: str, frame: DataFrame) -> DataFrame:
         self._tell(name.replace("_", " "))

@@ -22,7 +22,8 @@ def outages(states: DataFrame, broker_changes: DataFrame, logs: DataFrame) -> Da
     return states.sparkSession.sql(
         f"""
         with departures as (
-            select cluster, log, broker, cause, seq, time, until_seq, until_time, is_last,
+            select cluster, log, broker, seq, time, until_seq, until_time, is_last,
+                if(cause = 'failure', 'broker_failure', cause) as cause,
                 coalesce(asked_seq, seq) as from_seq
             from {{changes}} where change = 'gone'
         ), lost as (

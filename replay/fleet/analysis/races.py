@@ -1,9 +1,11 @@
 """Races: two events of different channels about one subject, close in time, and the decision after.
 
 Order is promised within a channel only, so the two could have come the other way round. A pair
-is an event and the one before it of another channel about the same partition or broker. The
-decision is the first one about the subject since the later event; it *considered* that event, or
-what it wrote shows that it *missed* it.
+is an event and the one just before it about the same partition or broker, if that came on another
+channel. Errors of brokers, and ISRs as events about their brokers, pair with other events only.
+The decision is the first one about the subject since the later event, of a broker that comes or
+goes before it does so again; it *considered* that event, or what it wrote shows that it *missed*
+it.
 """
 
 from typing import Final
@@ -55,10 +57,15 @@ def races(
     return records.sparkSession.sql(
         f"""
         with ordered as (
-            select *, lag(struct(seq, time, channel, what)) over (
-                partition by {_SUBJECT} order by seq) as first
-            from (select *, row_number() over (partition by {_SUBJECT}, seq order by what) as choice
+            select *, if(is_weak, last(if(is_weak, null, struct(seq, time, channel, what)), true)
+                    over before, last(struct(seq, time, channel, what)) over before) as first
+            from (select *,
+                    row_number() over (partition by {_SUBJECT}, seq order by what) as choice,
+                    what = 'partition_error' or subject = 'broker' and what = 'isr_proposed'
+                        as is_weak
                 from {{touches}}) where choice = 1
+            window before as (partition by {_SUBJECT} order by seq
+                rows between unbounded preceding and 1 preceding)
         ), pairs as (
             select *, (unix_micros(time) - unix_micros(first.time)) / 1e6 as gap_s
             from ordered where channel <> first.channel
@@ -83,6 +90,7 @@ def races(
             join (select *, explode(involved) as of from decisions) as d
                 on p.cluster = d.cluster and p.log = d.log and p.broker = d.of
                 and d.decided_seq >= p.seq
+                and d.decided_seq <= coalesce(p.until_seq, d.decided_seq)
             where p.subject = 'broker' group by all
         ), decided as (
             select p.*, d.decision, a.answered_seq
@@ -190,11 +198,11 @@ def _of_partitions(records: DataFrame, znodes: DataFrame, assignments: DataFrame
             where c.partition is null or c.partition = p.partition
         )
         select cluster, log, seq, time, channel, what, 'partition' as subject, topic, partition,
-            bigint(null) as broker, proposed, request
+            bigint(null) as broker, proposed, request, bigint(null) as until_seq
         from requests where topic is not null
         union all
         select cluster, log, seq, time, channel, what, 'partition', topic, partition, null, null,
-            null
+            null, null
         from spread
         """,
         records=records,
@@ -209,20 +217,21 @@ def _of_brokers(records: DataFrame, broker_changes: DataFrame) -> DataFrame:
         """
         with changed as (
             select c.cluster, c.log, c.seq, c.time, e.channel, concat('broker_', c.change) as what,
-                c.broker
+                c.broker, if(c.is_last, null, c.until_seq) as until_seq
             from {changes} as c join {records} as e on c.cluster = e.cluster and c.log = e.log
                 and c.seq = e.seq
             where e.record = 'event' and not c.is_found
         ), told as (
-            select cluster, log, seq, time, channel, 'shutdown_requested' as what, broker
+            select cluster, log, seq, time, channel, 'shutdown_requested' as what, broker,
+                bigint(null) as until_seq
             from {records} where record = 'event' and kind = 'controlled_shutdown_received'
             union all
             select cluster, log, seq, time, channel, 'shutdown_requested',
-                cast(regexp_extract(payload, 'Shutting down broker ([0-9]+)', 1) as bigint)
+                cast(regexp_extract(payload, 'Shutting down broker ([0-9]+)', 1) as bigint), null
             from {records} where record = 'event' and kind = 'controller_logged'
                 and payload like '%Shutting down broker %'
             union all
-            select cluster, log, seq, time, channel, 'channel_fault', broker
+            select cluster, log, seq, time, channel, 'channel_fault', broker, null
             from {records} where record = 'event' and kind = 'channel_fault'
                 and from_json(payload, 'kind string').kind <> 'recovered'
         ), proposed as (
@@ -233,11 +242,11 @@ def _of_brokers(records: DataFrame, broker_changes: DataFrame) -> DataFrame:
         )
         select cluster, log, seq, time, channel, what, 'broker' as subject,
             cast(null as string) as topic, bigint(null) as partition, broker,
-            cast(null as array<bigint>) as proposed, bigint(null) as request
+            cast(null as array<bigint>) as proposed, bigint(null) as request, until_seq
         from (select * from changed union all select * from told)
         union all
         select cluster, log, seq, time, channel, 'isr_proposed', 'broker', null, null, broker, isr,
-            request
+            request, null
         from proposed
         """,
         changes=broker_changes,

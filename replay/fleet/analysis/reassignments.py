@@ -57,10 +57,8 @@ def reassignments(states: DataFrame, logs: DataFrame, stuck_s: float) -> DataFra
                 else 'replaced' end as outcome,
             first.replicas as from_replicas, first.target as to_replicas, first.adding,
             first.removing,
-            greatest(0, unix_micros(caught_up.time) - unix_micros(first.time)) / 1e6
-                as catching_up_s,
-            greatest(0, unix_micros(ended_time) - unix_micros(caught_up.time)) / 1e6
-                as handing_over_s,
+            (unix_micros(caught_up.time) - unix_micros(first.time)) / 1e6 as catching_up_s,
+            (unix_micros(ended_time) - unix_micros(caught_up.time)) / 1e6 as handing_over_s,
             first.is_found
         from closed join {{logs}} as l using (cluster, log)
         """,
