@@ -7,6 +7,7 @@
 - `session` starts Spark and gives executors this code
 - `ingest` brings logs into the table, by `inputs` (what there is to read), `units` (one of them,
   on an executor), `day_files` (its Parquet files) and `table` (the table's folder)
+- `analysis` makes tables of the table: failovers, outages, races, ...; `jobs` is what all share
 
 pyspark is imported here only, pyarrow here and for `refold log export`. What runs on an executor
 takes no path but those in its partition or row, and returns counts, never records.

@@ -28,7 +28,7 @@ from tests.replay.fleet.plain_count import PlainCount
 from tools.fleet.incidents import History, write_log
 
 pytestmark = [
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
     # Spark's client leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -73,7 +73,7 @@ def made_up() -> History:
     zookeeper = "zookeeper:1"
 
     def state(isr: list[int]) -> commands.WriteZnodes:
-        data = f'{{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":{isr}}}'
+        data = f'{{"version":1,"leader":1,"leader_epoch":1,"controller_epoch":1,"isr":{isr}}}'
         return commands.WriteZnodes((SetData(STATE, data.encode(), 0),), 1)
 
     def written(cause: int, ordinal: int, error: int = 0) -> events.ZnodesWritten:
@@ -169,9 +169,24 @@ def made_up() -> History:
 
 
 @pytest.fixture(scope="module")
+def quick(spark: SparkSession) -> Iterator[SparkSession]:
+    """Spark for many small tables: compiling each query would take most of the time."""
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in settings:
+        spark.conf.unset(name)
+
+
+@pytest.fixture(scope="module")
 def analysed(
-    spark: SparkSession, told: History, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Analysed]:
+    quick: SparkSession, told: History, tmp_path_factory: pytest.TempPathFactory
+) -> Analysed:
     folder = tmp_path_factory.mktemp("fleet")
     logs = {}
     for name in INCIDENTS:
@@ -184,17 +199,17 @@ def analysed(
     logs["told"] = write_log(folder / "logs" / "told", told, "told", 1)
     logs["made up"] = write_log(folder / "logs" / "made-up", made_up(), "made up", 2)
     table = folder / "table"
-    ingested = ingest(spark, [str(folder / "logs")], table)
+    ingested = ingest(quick, [str(folder / "logs")], table)
     assert ingested.set_aside == 0
-    found = Analysed(spark, table, logs)
+    found = Analysed(quick, table, logs)
     with pytest.MonkeyPatch.context() as patch:
-        _watch(patch, found, spark)
-        found.result = analyse(spark, table, Options())
+        _watch(patch, found, quick)
+        found.result = analyse(quick, table, Options())
     names = {}
-    for row in spark.read.parquet(str(table / "records" / "batch=000001" / "_ingested")).collect():
+    for row in quick.read.parquet(str(table / "records" / "batch=000001" / "_ingested")).collect():
         names[Path(row.path).parent.relative_to(folder / "logs").parts[0]] = row.log
     found.logs = {names[path.relative_to(folder / "logs").parts[0]]: path for path in logs.values()}
-    yield found
+    return found
 
 
 def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> None:
