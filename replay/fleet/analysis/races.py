@@ -54,48 +54,18 @@ def races(
     touches = _of_partitions(records, znodes, assignments).unionByName(
         _of_brokers(records, broker_changes)
     )
+    pairs = _pairs(touches, window_s)
     return records.sparkSession.sql(
         f"""
-        with ordered as (
-            select *, if(is_weak, last(if(is_weak, null, struct(seq, time, channel, what)), true)
-                    over before, last(struct(seq, time, channel, what)) over before) as first
-            from (select *,
-                    row_number() over (partition by {_SUBJECT}, seq order by what) as choice,
-                    what = 'partition_error' or subject = 'broker' and what = 'isr_proposed'
-                        as is_weak
-                from {{touches}}) where choice = 1
-            window before as (partition by {_SUBJECT} order by seq
-                rows between unbounded preceding and 1 preceding)
-        ), pairs as (
-            select *, (unix_micros(time) - unix_micros(first.time)) / 1e6 as gap_s
-            from ordered where channel <> first.channel
-                and unix_micros(time) - unix_micros(first.time) <= {window_s * 1e6:.0f}
-        ), answers as (
+        with answers as (
             select cluster, log, cast(substr(target, 9) as bigint) as request,
                 min(seq) as answered_seq
             from {{records}} where record = 'command' and kind like 'answer_%'
                 and target like 'request %' group by all
-        ), decisions as (select * from {{decisions}}),
-        of_partitions as (
-            select p.cluster, p.log, p.subject, p.topic, p.partition, p.broker, p.seq,
-                min_by(struct(d.* except (cluster, log)), d.decided_seq) as decision
-            from pairs as p join decisions as d on p.cluster = d.cluster and p.log = d.log
-                and p.topic = d.topic and p.partition = d.partition and d.decided_seq >= p.seq
-            where p.subject = 'partition' group by all
-        ), of_brokers as (
-            select p.cluster, p.log, p.subject, p.topic, p.partition, p.broker, p.seq,
-                min_by(struct(d.* except (cluster, log, of)),
-                    struct(d.decided_seq, d.topic, d.partition)) as decision
-            from pairs as p
-            join (select *, explode(involved) as of from decisions) as d
-                on p.cluster = d.cluster and p.log = d.log and p.broker = d.of
-                and d.decided_seq >= p.seq
-                and d.decided_seq <= coalesce(p.until_seq, d.decided_seq)
-            where p.subject = 'broker' group by all
         ), decided as (
             select p.*, d.decision, a.answered_seq
-            from pairs as p
-            left join (select * from of_partitions union all select * from of_brokers) as d
+            from {{pairs}} as p
+            left join {{found}} as d
                 on p.cluster = d.cluster and p.log = d.log and p.subject = d.subject
                 and p.topic <=> d.topic and p.partition <=> d.partition and p.broker <=> d.broker
                 and p.seq = d.seq
@@ -112,9 +82,60 @@ def races(
         from decided join {{logs}} as l using (cluster, log)
         """,
         records=records,
-        touches=touches,
-        decisions=_decisions(znodes, states),
+        pairs=pairs,
+        found=_first_decisions(pairs, _decisions(znodes, states)),
         logs=logs,
+    )
+
+
+def _pairs(touches: DataFrame, window_s: float) -> DataFrame:
+    """Each event with the one just before it about the same subject, if they race."""
+    return touches.sparkSession.sql(
+        f"""
+        with ordered as (
+            select *, if(is_weak, last(if(is_weak, null, struct(seq, time, channel, what)), true)
+                    over before, last(struct(seq, time, channel, what)) over before) as first
+            from (select *,
+                    row_number() over (partition by {_SUBJECT}, seq order by what) as choice,
+                    what = 'partition_error' or subject = 'broker' and what = 'isr_proposed'
+                        as is_weak
+                from {{touches}}) where choice = 1
+            window before as (partition by {_SUBJECT} order by seq
+                rows between unbounded preceding and 1 preceding)
+        )
+        select *, (unix_micros(time) - unix_micros(first.time)) / 1e6 as gap_s
+        from ordered where channel <> first.channel
+            and unix_micros(time) - unix_micros(first.time) <= {window_s * 1e6:.0f}
+        """,
+        touches=touches,
+    )
+
+
+def _first_decisions(pairs: DataFrame, decisions: DataFrame) -> DataFrame:
+    """Of each pair the first decision about its subject since the later event."""
+    return pairs.sparkSession.sql(
+        """
+        with of_partitions as (
+            select p.cluster, p.log, p.subject, p.topic, p.partition, p.broker, p.seq,
+                min_by(struct(d.* except (cluster, log)), d.decided_seq) as decision
+            from {pairs} as p join {decisions} as d on p.cluster = d.cluster and p.log = d.log
+                and p.topic = d.topic and p.partition = d.partition and d.decided_seq >= p.seq
+            where p.subject = 'partition' group by all
+        ), of_brokers as (
+            select p.cluster, p.log, p.subject, p.topic, p.partition, p.broker, p.seq,
+                min_by(struct(d.* except (cluster, log, of)),
+                    struct(d.decided_seq, d.topic, d.partition)) as decision
+            from {pairs} as p
+            join (select *, explode(involved) as of from {decisions}) as d
+                on p.cluster = d.cluster and p.log = d.log and p.broker = d.of
+                and d.decided_seq >= p.seq
+                and d.decided_seq <= coalesce(p.until_seq, d.decided_seq)
+            where p.subject = 'broker' group by all
+        )
+        select * from of_partitions union all select * from of_brokers
+        """,
+        pairs=pairs,
+        decisions=decisions,
     )
 
 

@@ -13,17 +13,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from controller.core import commands, events
-from controller.core.commands import CommandId, Issued, Reason
-from controller.core.events import Recorded
-from controller.core.operations import SetData
-from controller.core.values import Endpoint
-from controller.log_records import command_record, event_record
 from replay.fleet.analysis import analysing
 from replay.fleet.analysis.analysing import Analysis, Options, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.imports.importing import Selection, import_source
+from tests.replay.fleet.made_up import STATE, made_up
 from tests.replay.fleet.plain_count import PlainCount
 from tools.fleet.incidents import History, write_log
 
@@ -45,8 +40,6 @@ INCIDENTS = (
     "stock-unclean-election",
 )
 RECORDINGS = ("unclean-3", "reassign-cancel-6")
-BEGUN_MS = 1_780_000_000_000
-STATE = "/brokers/topics/t/partitions/0/state"
 
 
 class Analysed:
@@ -66,114 +59,12 @@ class Analysed:
         return found.collect()
 
 
-def made_up() -> History:
-    """A log that has one of each: an ISR proposed as its broker goes, and granted all the same; a
-    reassignment that never ends; writes and requests of a controller that is none any more."""
-    told: list[tuple[float, str, events.Event, list[tuple[str, commands.Command]]]] = []
-    zookeeper = "zookeeper:1"
-
-    def state(isr: list[int]) -> commands.WriteZnodes:
-        data = f'{{"version":1,"leader":1,"leader_epoch":1,"controller_epoch":1,"isr":{isr}}}'
-        return commands.WriteZnodes((SetData(STATE, data.encode(), 0),), 1)
-
-    def written(cause: int, ordinal: int, error: int = 0) -> events.ZnodesWritten:
-        return events.ZnodesWritten(CommandId(cause, ordinal), 0, [error], [1])
-
-    topic = b'{"version":3,"partitions":{"0":[1,2]},"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ"}'
-    moving = (
-        b'{"version":3,"partitions":{"0":[1,2,3]},"adding_replicas":{"0":[3]},'
-        b'"removing_replicas":{"0":[2]},"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ"}'
-    )
-    leading = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":0,"isr":[1,2]}'
-    paths = ("/brokers/topics/t", STATE)
-    stand = commands.ReadStats(("/controller",), True)
-    endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9092)
-    proposed = events.ProposedState("t", 0, 0, (1, 2), 0, 0)
-    target = events.ReassignmentTarget("t", 0, (1, 3))
-    told.append(
-        (
-            0,
-            zookeeper,
-            events.SessionConnected(1, 6000, "zk", False),
-            [("controller election", stand)],
-        )
-    )
-    told.append(
-        (
-            1,
-            zookeeper,
-            events.ZnodesRead(
-                CommandId(1, 0), 0, [0, 0], [topic, leading], [0, 0], [1, 1], [1, 1], [0, 0]
-            ),
-            [
-                ("elected", commands.Notice("info", "elected", "/controller", "")),
-                ("failover", commands.OpenChannel(1, 1, endpoint)),
-                ("failover", commands.OpenChannel(2, 2, endpoint)),
-                ("failover", commands.ReadZnodes(paths)),
-            ],
-        )
-    )
-    told.append(
-        (
-            2,
-            zookeeper,
-            events.ZnodesRead(
-                CommandId(2, 3), 0, [0, 0], [topic, leading], [0, 0], [1, 1], [1, 1], [0, 0]
-            ),
-            [
-                (
-                    "failover_done",
-                    commands.Notice(
-                        "info", "failover_done", "/controller", "2 brokers, 1 topics, 1 partitions"
-                    ),
-                )
-            ],
-        )
-    )
-    told.append(
-        (
-            10,
-            "api:1",
-            events.AlterPartitionReassignmentsReceived(1, 0, [target]),
-            [
-                (
-                    "reassignment: store the assignment",
-                    commands.WriteZnodes((SetData("/brokers/topics/t", moving, -1),), 1),
-                )
-            ],
-        )
-    )
-    told.append((11, zookeeper, written(4, 0), []))
-    told.append((20, "api:2", events.AlterPartitionReceived(2, 3, 1, 1, [proposed]), []))
-    told.append(
-        (
-            20.5,
-            zookeeper,
-            events.WatchFired("/brokers/ids", "children", 9),
-            [("broker change", commands.CloseChannel(2, 2)), ("AlterPartition", state([1, 2]))],
-        )
-    )
-    told.append((21, zookeeper, written(7, 1), [("AlterPartition", state([1]))]))
-    told.append((22, zookeeper, written(8, 0), [("AlterPartition", state([1, 2]))]))
-    told.append((23, zookeeper, written(9, 0, error=-1000), []))
-    told.append((24, "broker:1:1", events.BrokerAnswered(CommandId(9, 0), 1, 1, 11, []), []))
-    told.append((1000, "timer", events.TimerFired("one"), []))
-    recorded, issued = [], []
-    for seq, (second, channel, event, caused) in enumerate(told, 1):
-        wall = BEGUN_MS * 1_000_000 + int(second * 1e9)
-        term = 0 if seq < 2 else 1
-        recorded.append(event_record(Recorded(seq, wall, wall, term, channel, event)))
-        for ordinal, (rule, command) in enumerate(caused):
-            issued.append(command_record(Issued(CommandId(seq, ordinal), 1, command, Reason(rule))))
-    return History(BEGUN_MS, recorded, issued)
-
-
 @pytest.fixture(scope="module")
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark for many small tables: compiling each query would take most of the time."""
     settings = {
         "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
         "spark.sql.adaptive.enabled": "false",
     }
     for name, value in settings.items():

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from replay.fleet.analysis.brokers import flapping_brokers
 from replay.fleet.analysis.leaders import leader_changes, leader_churn
@@ -18,7 +21,7 @@ from replay.fleet.columns import RECORDS
 from replay.fleet.schemas import spark_schema
 
 pytestmark = [
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     # Spark's client leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -46,9 +49,12 @@ STEPS = "cluster string, log string, term bigint, step string, seconds double"
 @pytest.fixture(scope="module")
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark for small tables: compiling each query would take most of the time."""
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     yield spark
-    spark.conf.unset("spark.sql.codegen.wholeStage")
+    for name in settings:
+        spark.conf.unset(name)
 
 
 def rows(spark: SparkSession, schema: Any, *given: dict[str, Any]) -> DataFrame:
@@ -59,7 +65,10 @@ def rows(spark: SparkSession, schema: Any, *given: dict[str, Any]) -> DataFrame:
         if "seq" in one:
             whole.setdefault("time", at(one["seq"]))
         filled.append(whole)
-    return spark.createDataFrame(filled, schema)
+    struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(struct, StructType)
+    columns = to_arrow_schema(struct, timezone="UTC")
+    return spark.createDataFrame(pa.Table.from_pylist(filled, columns))
 
 
 def at(seq: int) -> datetime:
