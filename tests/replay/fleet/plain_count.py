@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller.core import commands, events
 from controller.core.canonical import EVENT_SCHEMAS, decode_command, decode_event, decode_reason
@@ -22,6 +22,15 @@ _STATE = re.compile(r".*/brokers/topics/([^/]+)/partitions/(\d+)/state")
 _BROKER = re.compile(r".*/brokers/ids/(\d+)")
 
 
+class Move(NamedTuple):
+    """A reassignment that is under way: since when, what is added and removed, from what to what."""
+
+    seq: int
+    move: tuple[list[int], list[int]]
+    target: list[int]
+    before: list[int]
+
+
 class PlainCount:
     """Follows a log. Durations are in microseconds."""
 
@@ -36,7 +45,7 @@ class PlainCount:
         self.departures: Counter[int] = Counter()
         self.moves: list[tuple[str, int, int, int | None, str]] = []
         self.failovers: dict[int, int] = {}
-        self._moving: dict[Partition, tuple[int, list[int], list[int]]] = {}
+        self._moving: dict[Partition, Move] = {}
         self._issued: dict[tuple[int, int], CommandRecord] = {}
         self._session_of: dict[int, str] = {}
         self._stood = 0
@@ -66,8 +75,8 @@ class PlainCount:
             else:
                 self._of_daemon(record.seq, decode_event(record.payload))
             self._of_commands(record.seq, caused.get(record.seq, []), now)
-        for partition, (seq, _, _) in self._moving.items():
-            self.moves.append((*partition, seq, None, "ongoing"))
+        for partition, begun in self._moving.items():
+            self.moves.append((*partition, begun.seq, None, "ongoing"))
 
     def _pass(self, micros: int) -> None:
         for partition, leader in self.leaders.items():
@@ -186,15 +195,20 @@ class PlainCount:
 
     def _move(self, seq: int, partition: Partition, *now: list[int]) -> None:
         replicas, adding, removing = now
+        move = sorted(adding), sorted(removing)
         begun = self._moving.get(partition)
-        if begun is None and (adding or removing):
-            target = sorted(set(replicas) - set(removing))
-            self._moving[partition] = seq, target, sorted(set(replicas) - set(adding))
-        elif begun is not None and not adding and not removing:
+        if begun is not None and begun.move != move:
             del self._moving[partition]
-            is_done = sorted(replicas) == begun[1]
-            outcome = "completed" if is_done else "cancelled"
-            self.moves.append((*partition, begun[0], seq, outcome))
+            outcome = "replaced"
+            if move == ([], []) and sorted(replicas) == begun.target:
+                outcome = "completed"
+            elif move == ([], []) and sorted(replicas) == begun.before:
+                outcome = "cancelled"
+            self.moves.append((*partition, begun.seq, seq, outcome))
+        if move != ([], []) and partition not in self._moving:
+            target = sorted(set(replicas) - set(removing))
+            before = sorted(set(replicas) - set(adding))
+            self._moving[partition] = Move(seq, move, target, before)
 
     def _remove(self, seq: int, path: str) -> None:
         if (found := _BROKER.fullmatch(path)) is not None:
@@ -211,4 +225,4 @@ class PlainCount:
         self.isrs.pop(partition, None)
         self.assigned.pop(partition, None)
         if (begun := self._moving.pop(partition, None)) is not None:
-            self.moves.append((*partition, begun[0], seq, "deleted"))
+            self.moves.append((*partition, begun.seq, seq, "deleted"))
