@@ -23,7 +23,7 @@ _BROKER = re.compile(r".*/brokers/ids/(\d+)")
 
 
 class Move(NamedTuple):
-    """A reassignment that is under way: since when, what is added and removed, from what to what."""
+    """A reassignment that is under way: what it adds and removes, and from what to what."""
 
     seq: int
     move: tuple[list[int], list[int]]
