@@ -8,7 +8,8 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from controller.cli.import_source import UTC, Chroot, From, To, Zone, selection_of
+from controller.cli.import_source import UTC, Chroot, Zone, selection_of
+from controller.cli.moments import From, To
 from controller.cli.output import OutputFault
 from controller.cli.progress import progress
 from eventstore.errors import LogError

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from controller.cli.fleet_analysis import analyse
 from controller.cli.fleet_live import live
 from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of, task_progress
 from controller.cli.fleet_replay import divergences, replay
@@ -25,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+app.command()(analyse)
 app.command()(replay)
 app.command()(divergences)
 app.command()(live)

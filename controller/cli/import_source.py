@@ -1,7 +1,7 @@
 """`refold import`: a log of what a stock cluster's ZooKeeper and brokers left behind."""
 
 from contextlib import suppress
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated, Final
 from zoneinfo import ZoneInfo
@@ -10,6 +10,7 @@ import msgspec
 import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn
 
+from controller.cli.moments import From, To, period
 from controller.cli.output import OutputFault
 from controller.cli.progress import bar
 from eventstore.errors import LogError
@@ -20,17 +21,11 @@ from replay.times import iso_time
 
 _UNUSABLE: Final = 2
 _NS: Final = 1_000_000
-_MS_MAX: Final = 2**62
 
 UTC: Final = "UTC"
 Chroot = Annotated[
     str | None, typer.Option(help="Of the Kafka cluster, if the ZooKeeper has several.")
 ]
-From = Annotated[
-    str | None,
-    typer.Option("--from", help="Time as 2026-11-21T03:59:01Z, or ms since 1970."),
-]
-To = Annotated[str | None, typer.Option("--to", help="Time, as --from.")]
 Zone = Annotated[str, typer.Option(help="The time zone of the brokers' logs, as Europe/Paris.")]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -99,30 +94,7 @@ def _print(result: ImportResult, source: Path) -> None:
 
 def selection_of(chroot: str | None, first: str | None, last: str | None, zone: str) -> Selection:
     """What of a source the options ask for. Raises typer.BadParameter."""
-    from_ms, to_ms = _time_ms(first, "--from"), _time_ms(last, "--to")
-    if from_ms is not None and to_ms is not None and from_ms > to_ms:
-        raise typer.BadParameter(f"{first} is after --to {last}", param_hint="--from")
-    return Selection(_chroot(chroot), from_ms, to_ms, _zone(zone))
-
-
-def _time_ms(text: str | None, option: str) -> int | None:
-    """The wall clock that an option gives."""
-    if text is None:
-        return None
-    if text.isdecimal():
-        return min(int(text), _MS_MAX)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text} is neither a time such as 2026-11-21T03:59:01Z nor a number of ms",
-            param_hint=option,
-        ) from None
-    if moment.tzinfo is None:
-        raise typer.BadParameter(
-            f"{text} lacks its zone: write {text}Z or {text}+01:00", param_hint=option
-        )
-    return int(moment.timestamp() * 1000)
+    return Selection(_chroot(chroot), *period(first, last), _zone(zone))
 
 
 def _chroot(text: str | None) -> str | None:

@@ -10,6 +10,7 @@
 - `session` starts Spark and gives executors this code
 - `ingest` brings logs into the table, by `inputs` (what there is to read), `units` (one of them,
   on an executor), `day_files` (its Parquet files) and `table` (the table's folder)
+- `analysis` makes tables of the table: failovers, outages, races, ...
 - `replaying` folds the logs in the table by versions of the code
 - `jobs`, `batches` and `locking` are what all of these share
 

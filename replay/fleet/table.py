@@ -140,6 +140,11 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
         raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
 
 
+def check_table(folder: Path) -> None:
+    """Raises FleetError where there is no table, or none with records."""
+    _paths(folder)
+
+
 def records(spark: SparkSession, folder: Path | str) -> DataFrame:
     """The records of a table, with the columns `batch` and `date` beside those of RECORDS. Raises
     FleetError."""
@@ -177,11 +182,6 @@ def known_of(folder: Path, unit: str) -> Known | None:
             )
             found += [Known(**row) for row in rows.to_pylist()]
     return max(found, key=lambda one: (one.last_seq, one.last_command), default=None)
-
-
-def check_table(folder: Path) -> None:
-    """Raises FleetError if there is no table in the folder, or nothing in it."""
-    _paths(folder)
 
 
 def _make(folder: Path) -> None:

@@ -67,3 +67,30 @@ def test_spark_that_is_not_installed(tmp_path: Path) -> None:
     told = refold(*arguments, PYTHONPATH=path)
     assert told.returncode == 2
     assert "pip install 'refold[fleet]'" in told.stderr
+
+
+def test_analysis_of_what_is_no_table(tmp_path: Path) -> None:
+    told = refold("fleet", "analyse", str(tmp_path))
+    assert told.returncode == 2
+    assert "is no table: make one with `refold fleet ingest`" in told.stderr
+    told = refold("fleet", "analyse", str(_table(tmp_path / "empty")))
+    assert told.returncode == 2
+    assert "holds no records: `refold fleet ingest` brings them there" in told.stderr
+
+
+def test_analysis_without_java_or_master(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    (table / "records" / "batch=000001").mkdir(parents=True)
+    told = refold("fleet", "analyse", str(table), JAVA_HOME="/none")
+    assert told.returncode == 2
+    assert "/none/bin/java cannot be run" in told.stderr
+    told = refold("fleet", "analyse", str(table), "--master", "nowhere")
+    assert told.returncode == 2
+    assert told.stderr.startswith("refold fleet analyse: --master nowhere")
+    assert not (table / "analysis").exists()
+
+
+def _table(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "refold-fleet.json").write_text('{"layout": 1}')
+    return folder

@@ -1,0 +1,78 @@
+"""The folder of an analysis: made aside, and put into its place by a rename.
+
+DIR/analysis/<table>/*.parquet     the tables
+DIR/analysis/analysis.json         when it was made, with which options, how many rows
+DIR/analysis.partial/              one that is being made
+"""
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from eventstore.folders import sync_folder
+from replay.fleet.errors import FleetError
+
+NAME: Final = "analysis"
+_SUMMARY: Final = "analysis.json"
+_PARTIAL: Final = "analysis.partial"
+_BEFORE: Final = "analysis.before"
+_LOCK: Final = "analysis.lock"
+
+
+class AnalysisFolder:
+    """Where the tables of an analysis are written, until `commit`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._partial = folder / _PARTIAL
+
+    def path_of(self, table: str) -> str:
+        """Where a table is written."""
+        return str(self._partial / table)
+
+    def commit(self, summary: Struct, beside: list[str]) -> None:
+        """Make it DIR/analysis, in the place of an older one; without the tables `beside`, which
+        only others are made of."""
+        for table in beside:
+            shutil.rmtree(self._partial / table)
+        (self._partial / _SUMMARY).write_bytes(msgspec.json.encode(summary))
+        place, before = self._folder / NAME, self._folder / _BEFORE
+        if place.exists():
+            place.rename(before)
+        self._partial.rename(place)
+        sync_folder(self._folder)
+        shutil.rmtree(before, ignore_errors=True)
+
+
+@contextmanager
+def open_analysis(folder: Path) -> Iterator[AnalysisFolder]:
+    """A new analysis of the table in `folder`; one process at a time. Raises FleetError."""
+    try:
+        with (folder / _LOCK).open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = f"{folder}: another analysis is at work there: wait for it, or end it"
+                raise FleetError(text) from None
+            _tidy(folder)
+            try:
+                yield AnalysisFolder(folder)
+            finally:
+                shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
+    except OSError as error:
+        where = error.filename or folder
+        raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
+
+
+def _tidy(folder: Path) -> None:
+    """What one left that was killed; between two renames the older one is put back."""
+    shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
+    if (folder / _BEFORE).exists() and not (folder / NAME).exists():
+        (folder / _BEFORE).rename(folder / NAME)
+    shutil.rmtree(folder / _BEFORE, ignore_errors=True)

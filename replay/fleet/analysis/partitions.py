@@ -1,0 +1,184 @@
+"""Each partition's states: who leads it, who is in sync, who shall have it, from when to when.
+
+A row for each change. Of a daemon a state is known from the reply to the write, or from reading
+it; of a stock cluster from the transaction.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+_KEY: Final = "cluster, log, topic, partition"
+
+
+def assignments(znodes: DataFrame) -> DataFrame:
+    """What topics' znodes say of each partition: `replicas` with those being added (`adding`) and
+    removed (`removing`), and the topic's id in hex."""
+    return znodes.sparkSession.sql(
+        """
+        with topics as (
+            select cluster, log, seq, place, time, term, rule, decided_seq, is_found,
+                regexp_extract(path, '/brokers/topics/([^/]+)$', 1) as topic,
+                from_json(data, 'partitions map<string, array<bigint>>, topic_id string,
+                    adding_replicas map<string, array<bigint>>,
+                    removing_replicas map<string, array<bigint>>') as told
+            from {znodes}
+            where error = 0 and action <> 'delete' and path rlike '/brokers/topics/[^/]+$'
+        )
+        select cluster, log, seq, place, time, term, topic, cast(number as bigint) as partition,
+            replicas, coalesce(told.adding_replicas[number], array()) as adding,
+            coalesce(told.removing_replicas[number], array()) as removing,
+            lower(hex(unbase64(translate(told.topic_id, '-_', '+/')))) as topic_id,
+            rule, decided_seq, is_found
+        from topics lateral view explode(told.partitions) as number, replicas
+        """,
+        znodes=znodes,
+    )
+
+
+def partition_states(
+    records: DataFrame, znodes: DataFrame, assignments: DataFrame, logs: DataFrame
+) -> DataFrame:
+    """Every change of a partition's state or assignment, with what holds from then on.
+
+    `replicas` are without those being added. The last row of a deleted one has `is_deleted`. Of a
+    daemon's write whose body is not stored (above 4 KiB) the leader is known, not the ISR.
+    """
+    told = _states(znodes, records).unionByName(_unstored(records))
+    told = told.unionByName(_deletions(znodes, assignments)).unionByName(_assigned(assignments))
+    return records.sparkSession.sql(
+        f"""
+        with lives as (
+            -- A topic of the same name that is made again begins anew.
+            select *, coalesce(sum(int(is_deleted)) over (partition by {_KEY} order by seq, place
+                rows between unbounded preceding and 1 preceding), 0) as life
+            from {{told}}
+        ), kept as (
+            select *, last(state, true) over upto as now, last(assigned, true) over upto as has
+            from lives
+            window upto as (partition by {_KEY}, life order by seq, place)
+        ), changes as (
+            select *, row_number() over ordered as number,
+                lag(struct(now, has, is_deleted)) over ordered as before
+            from kept window ordered as (partition by {_KEY}, life order by seq, place)
+        ), changed as (
+            select * from changes
+            where if(is_deleted, number > 1 and not before.is_deleted,
+                number = 1 or not (before.now <=> now and before.has <=> has))
+        ), rows as (
+            -- One event may tell several things of a partition: the last one holds.
+            select * from (select *, row_number() over (partition by {_KEY}, seq
+                order by place desc) as from_last from changed) where from_last = 1
+        )
+        select r.cluster, r.log, r.seq, r.time, r.term, r.topic, r.partition,
+            if(is_deleted, null, now.leader) as leader,
+            if(is_deleted, null, now.leader_epoch) as leader_epoch,
+            if(is_deleted, null, now.isr) as isr,
+            array_except(has.replicas, has.adding) as replicas, has.adding, has.removing,
+            rule, code, decided_seq, is_deleted, is_found,
+            coalesce(lead(r.seq) over ordered, l.last_seq) as until_seq,
+            coalesce(lead(r.time) over ordered, l.last_time) as until_time,
+            lead(r.seq) over ordered is null as is_last
+        from rows as r join {{logs}} as l on r.cluster = l.cluster and r.log = l.log
+        window ordered as (partition by r.cluster, r.log, topic, partition order by r.seq)
+        """,
+        told=told,
+        logs=logs,
+    )
+
+
+_COLUMNS: Final = "cluster, log, seq, place, time, term, topic, partition, state, assigned, rule"
+_NO_STATE: Final = "cast(null as struct<leader: bigint, leader_epoch: bigint, isr: array<bigint>>)"
+_NO_ASSIGNMENT: Final = (
+    "cast(null as struct<replicas: array<bigint>, adding: array<bigint>, removing: array<bigint>>)"
+)
+
+
+def _states(znodes: DataFrame, records: DataFrame) -> DataFrame:
+    """What states' znodes say, with the code of the decision that wrote it."""
+    return znodes.sparkSession.sql(
+        f"""
+        with states as (
+            select *, regexp_extract(path, '/brokers/topics/([^/]+)/partitions/', 1) as topic,
+                cast(regexp_extract(path, '/partitions/([0-9]+)/state$', 1) as bigint) as partition,
+                from_json(data, 'leader bigint, leader_epoch bigint, isr array<bigint>') as state
+            from {{znodes}}
+            where error = 0 and action <> 'delete' and path rlike '/partitions/[0-9]+/state$'
+        ), codes as (
+            select cluster, log, seq as decided_seq, one.topic, one.partition,
+                first(one.code, true) as code
+            from {{records}} lateral view explode(partitions) as one
+            where record = 'command' and kind = 'write_znodes' group by all
+        )
+        select {_COLUMNS}, code, decided_seq, false as is_deleted, is_found
+        from (select *, {_NO_ASSIGNMENT} as assigned from states where state.leader is not null)
+        left join codes using (cluster, log, decided_seq, topic, partition)
+        """,
+        znodes=znodes,
+        records=records,
+    )
+
+
+def _unstored(records: DataFrame) -> DataFrame:
+    """Leaders that a daemon chose in writes whose body is not stored, if all went well."""
+    return records.sparkSession.sql(
+        f"""
+        with replies as (
+            select cluster, log, cause, ordinal, max(seq) as seq, max(time) as time
+            from {{records}} where record = 'event' and kind = 'znodes_written'
+            group by all having bool_and(error = 0)
+        ), chosen as (
+            select cluster, log, seq as decided_seq, ordinal, term, rule,
+                posexplode(partitions) as (place, one)
+            from {{records}}
+            where record = 'command' and kind = 'write_znodes' and stored is null
+        ), states as (
+            select c.*, r.seq, r.time, one.topic, one.partition, one.code,
+                named_struct('leader', one.leader, 'leader_epoch', bigint(null),
+                    'isr', cast(null as array<bigint>)) as state, {_NO_ASSIGNMENT} as assigned
+            from chosen as c join replies as r on c.cluster = r.cluster and c.log = r.log
+                and c.decided_seq = r.cause and c.ordinal = r.ordinal
+            where one.leader is not null and coalesce(one.code, '') not like 'replicas=%'
+        )
+        select {_COLUMNS}, code, decided_seq, false as is_deleted, false as is_found from states
+        """,
+        records=records,
+    )
+
+
+def _deletions(znodes: DataFrame, assignments: DataFrame) -> DataFrame:
+    """A partition is gone with its state or with its topic."""
+    return znodes.sparkSession.sql(
+        f"""
+        with deleted as (
+            select *, regexp_extract(path, '/brokers/topics/([^/]+)', 1) as topic,
+                cast(nullif(regexp_extract(path, '/partitions/([0-9]+)/state$', 1), '') as bigint)
+                    as only
+            from {{znodes}}
+            where error = 0 and action = 'delete'
+                and path rlike '/brokers/topics/[^/]+(/partitions/[0-9]+/state)?$'
+        ), partitions as (select distinct {_KEY} from {{assignments}}),
+        states as (
+            select d.*, p.partition, {_NO_STATE} as state, {_NO_ASSIGNMENT} as assigned
+            from deleted as d join partitions as p on d.cluster = p.cluster and d.log = p.log
+                and d.topic = p.topic
+            where only is null or only = partition
+        )
+        select {_COLUMNS}, cast(null as string) as code, decided_seq, true as is_deleted,
+            false as is_found
+        from states
+        """,
+        znodes=znodes,
+        assignments=assignments,
+    )
+
+
+def _assigned(assignments: DataFrame) -> DataFrame:
+    return assignments.sparkSession.sql(
+        f"""
+        select {_COLUMNS}, cast(null as string) as code, decided_seq, false as is_deleted, is_found
+        from (select *, {_NO_STATE} as state, struct(replicas, adding, removing) as assigned
+            from {{assignments}})
+        """,
+        assignments=assignments,
+    )
