@@ -26,12 +26,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-app.command()(analyse)
-app.command()(replay)
-app.command()(divergences)
-app.command()(live)
-app.command()(report)
-
 
 @app.callback()
 def _fleet() -> None:
@@ -76,6 +70,13 @@ def ingest(
             _print(result)
     if result.set_aside:
         raise typer.Exit(_SET_ASIDE)
+
+
+app.command()(analyse)
+app.command()(replay)
+app.command()(divergences)
+app.command()(live)
+app.command()(report)
 
 
 @app.command()
