@@ -32,12 +32,10 @@ pytestmark = [
 TESTS = Path(__file__).parents[2]
 INCIDENTS = (
     "reassignment",
-    "reassignment-end",
     "session-expiry",
     "controlled-shutdown",
     "topic-deletion",
     "unclean-election",
-    "stock-unclean-election",
 )
 RECORDINGS = ("unclean-3", "reassign-cancel-6")
 
@@ -64,14 +62,17 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark for many small tables: compiling each query would take most of the time."""
     settings = {
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
     }
+    before = {name: spark.conf.get(name) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield spark
-    for name in settings:
-        spark.conf.unset(name)
+    for name, was in before.items():
+        spark.conf.set(name, was or "")
 
 
 @pytest.fixture(scope="module")
@@ -216,8 +217,8 @@ def test_reassignments(analysed: Analysed, plain: dict[str, PlainCount]) -> None
         }
         assert found == set(counted.moves), log
     assert outcomes["stuck"] == 1
-    assert outcomes["completed"] > 10
-    assert outcomes["cancelled"] > 1
+    assert outcomes["completed"] > 2
+    assert min(outcomes["cancelled"], outcomes["replaced"]) > 0
 
 
 def test_brokers(analysed: Analysed, plain: dict[str, PlainCount]) -> None:

@@ -50,11 +50,12 @@ STEPS = "cluster string, log string, term bigint, step string, seconds double"
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark for small tables: compiling each query would take most of the time."""
     settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    before = {name: spark.conf.get(name) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield spark
-    for name in settings:
-        spark.conf.unset(name)
+    for name, was in before.items():
+        spark.conf.set(name, was or "")
 
 
 def rows(spark: SparkSession, schema: Any, *given: dict[str, Any]) -> DataFrame:
