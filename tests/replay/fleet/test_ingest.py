@@ -102,6 +102,7 @@ class Killed(BaseException):
     """Ends an ingest where it stands."""
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("step", ["survey", "choose", "read", "commit", "tell_set_aside"])
 def test_stopped_at_any_step(
     step: str,
@@ -130,6 +131,8 @@ def test_stopped_at_any_step(
     assert not (out / "staging").exists()
 
 
+@pytest.mark.lab
+@pytest.mark.ci
 def test_killed_while_it_writes(
     spark: SparkSession, told: History, logs: Path, tmp_path: Path
 ) -> None:

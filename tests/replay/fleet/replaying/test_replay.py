@@ -29,6 +29,7 @@ from tests.replay.fleet.replaying.logs import FAILS_AND_HANGS, HANGS_BEFORE_MS, 
 from tools.fleet.incidents import history, write_log
 
 pytestmark = [
+    pytest.mark.lab,
     pytest.mark.timeout(600),
     # Spark's client leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -98,6 +99,7 @@ def rows_of(spark: SparkSession, table: Path) -> dict[tuple[str, str, str], Any]
     return {(row.cluster, row.log, row.version): row for row in rows}
 
 
+@pytest.mark.ci
 def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collected: object) -> None:
     """What a version that follows agrees with is all that the logs say was decided."""
     recorded = 0
@@ -122,6 +124,7 @@ def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collect
     assert sum(row.agreed for row in of_daemons) == recorded
 
 
+@pytest.mark.ci
 def test_planted_defect_is_named_by_rule_and_cluster(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
