@@ -17,7 +17,8 @@ _LINES_MAX = 20
 class Progress(Struct, frozen=True):
     """`caught_up` and `lagging` are the replicas of the target that are in the ISR and those that
     are not; `bytes_left` is what those have less than the leader, None where nobody tells. Of a
-    partition that is `cancelled` the target is what it goes back to."""
+    partition that is `cancelled` the target is what it goes back to; it `waits_for_leader` while
+    none of that could lead (rollback.py: an unclean leader is none)."""
 
     topic: str
     partition: int
@@ -28,6 +29,7 @@ class Progress(Struct, frozen=True):
     offline: tuple[int, ...] = ()
     bytes_left: int | None = None
     cancelled: bool = False
+    waits_for_leader: bool = False
 
     @property
     def line(self) -> str:
@@ -40,6 +42,8 @@ class Progress(Struct, frozen=True):
             text += f" (not alive: {listed(self.offline)})"
         if self.bytes_left is not None:
             text += f", {_spelt_bytes(self.bytes_left)} left"
+        if self.waits_for_leader:
+            text += "; its leader stays until one of them is alive and in sync"
         return f"{text} ({self.route}{', cancelled' if self.cancelled else ''})"
 
 
@@ -72,15 +76,18 @@ def _progress(view: View, partition: Partition, sizes: Sizes) -> Progress:
         told = [one for one in lagging if one in sizes]
         missing = (whole - sizes[one].get(partition, 0) for one in told)
         bytes_left = sum(max(one, 0) for one in missing) if len(told) == len(lagging) else None
+    caught_up = tuple(one for one in target if one in isr)
+    is_cancelled = view.is_cancelled(partition)
     return Progress(
         *partition,
         view.route(partition),
         target,
-        tuple(one for one in target if one in isr),
+        caught_up,
         lagging,
         tuple(one for one in lagging if one not in view.brokers),
         bytes_left,
-        view.is_cancelled(partition),
+        is_cancelled,
+        is_cancelled and not any(one in view.brokers for one in caught_up),
     )
 
 

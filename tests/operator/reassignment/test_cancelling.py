@@ -158,6 +158,23 @@ async def test_what_is_cancelled_goes_to_its_originals() -> None:
     )
 
 
+async def test_rollback_that_only_an_unclean_leader_could_end_says_so() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    catch_up(stage.world, 4)
+    for broker in (1, 2, 3):
+        stage.world.unregister(broker)
+    stage.world.run()
+    cancel_all(stage.world)
+    stage.world.run()
+    await list_reassignments(stage.cluster, stage.report())
+    [line] = [one for one in stage.lines if one.startswith("  t-0:")]
+    assert line.endswith(
+        "; its leader stays until one of them is alive and in sync"
+        " (/admin/reassign_partitions, cancelled)"
+    )
+
+
 async def test_what_waits_for_the_removal_is_not_cancelled() -> None:
     stage = Stage()
     cancel_all(stage.world)
