@@ -292,7 +292,7 @@ async def _finish(controller: Controller, partition: Partition) -> None:
     partition.assignment = done
     await _move_leader_if_required(controller, partition)
     await _remove_replicas(controller, partition, before.removing)
-    await write_assignment(controller, partition, done)
+    await write_assignment(controller, partition, partition.assignment)
     controller.follower.stored(partition)
     await _remove_request(controller, partition)
     await remove_records(controller, [partition])

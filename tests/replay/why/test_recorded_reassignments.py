@@ -90,11 +90,12 @@ def test_move_that_another_replaces(cluster: Cluster, tmp_path: Path) -> None:
         "The reassignment of t-0 from 1,2,3 to 5,2, begun at event N, does not end: broker 5 "
         "blocks it, not in sync, live, but has not caught up. In sync: 2.",
     ]
-    given_up = next(
-        one for one in why(cluster, tmp_path, **T0).chain if one.kind == "move_given_up"
-    )
+    chain = why(cluster, tmp_path, **T0).chain
+    given_up = next(one for one in chain if one.kind == "move_given_up")
     assert given_up.because is not None
     assert given_up.because.seq == asked_for
+    stored = next(one.seq for one in chain if one.kind == "assignment_written")
+    assert " to 5,2, begun at" in why(cluster, tmp_path, stored, **T0, is_reassignment=True).answer
 
 
 def test_move_that_ends(cluster: Cluster, tmp_path: Path) -> None:
