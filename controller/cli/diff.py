@@ -51,7 +51,7 @@ def diff_command(
         typer.Argument(
             metavar="LOG...",
             help="Logs of the daemon or imported ones, packed ones (.tar.xz), recordings as for"
-            " refold import, incidents, or folders of these.",
+            " refold import (folders or packed), incidents, or folders of these.",
         ),
     ],
     base: Annotated[
@@ -89,7 +89,7 @@ def diff_command(
 
     Each version runs in processes of its own. Where one asks for what is not in the log, it goes
     on in a world of its own: what happens to the cluster keeps its times, brokers answer as they
-    did, or with success. What was supposed is printed. In an imported log nothing follows.
+    did, or with success. What was supposed is printed. So it does with an imported log.
 
     Exit status: 0 the same, 1 decisions differ, 2 a version, a log or FILE cannot be used.
     """

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.kinds import demand_kinds
 from controller.cli.listing import (
     Broker,
     From,
@@ -57,7 +58,12 @@ def events(
         term=term,
         limit=limit,
     )
-    show("events", log, wanted, _source, _line, as_json=as_json)
+
+    def source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:
+        demand_kinds(log.reader, wanted.kinds)
+        return _source(log, first, last, advance)
+
+    show("events", log, wanted, source, _line, as_json=as_json)
 
 
 def _source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:

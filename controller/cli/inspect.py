@@ -122,11 +122,16 @@ def _tables(cluster: Cluster) -> Iterator[Table]:
     )
     for move in cluster.reassignments:
         waits = ", ".join(f"{broker}: {why}" for broker, why in move.waits_for.items())
+        if move.becoming:
+            waits = f"is {move.course}: gets {_ids(move.becoming)}"
         moves.add_row(move.partition, _ids(move.origin), _ids(move.target), waits)
     yield moves
-    deletions = Table("topic", "", "offline brokers", title="deletions", title_justify="left")
+    deletions = Table(
+        "topic", "", "offline brokers", "waits for", title="deletions", title_justify="left"
+    )
     for deletion in cluster.deletions:
-        deletions.add_row(deletion.topic, deletion.status, _ids(deletion.offline_brokers))
+        offline, waits_for = _ids(deletion.offline_brokers), _ids(deletion.waits_for)
+        deletions.add_row(deletion.topic, deletion.status, offline, waits_for)
     yield deletions
 
 

@@ -12,13 +12,13 @@ import msgspec
 import typer
 
 from controller.cli import log_rendering as rendering
+from controller.cli.kinds import demand_kinds
 from controller.cli.log_export import export, import_command
 from controller.cli.log_folder import DAMAGED, local_log, log_errors
 from controller.cli.log_mirror import fetch, mirror
 from controller.cli.log_subjects import Subjects
 from controller.cli.moments import moment
 from controller.cli.output import OutputFault, print_table
-from controller.core.canonical import EVENT_SCHEMAS
 from eventstore import copying, stream
 from eventstore.errors import LogCorrupt, LogError
 from eventstore.filters import EventFilter
@@ -26,8 +26,8 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from eventstore.statistics import KindCount, Statistics, statistics
 from eventstore.verify import VerifyReport, verify
+from replay.packed import log_at
 from replay.times import iso_time
-from replay.world_log.encoding import SCHEMAS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,8 +37,8 @@ _FOLLOW_S: Final = 0.2
 
 app = typer.Typer(
     help="Verify, show, count, follow, copy, export, import and mirror event logs.\n\n"
-    'LOG is the folder of one daemon run, one segment of it, or "-": a stream made by '
-    "`refold log copy LOG -`. A log may be read while its daemon writes it.\n\n"
+    'LOG is the folder of one daemon run, one segment of it, a packed log, an incident, or "-": a '
+    "stream made by `refold log copy LOG -`. A log may be read while its daemon writes it.\n\n"
     "Exit codes: 0 done; 1 the log is damaged; 2 it cannot be used (not there, not a log, made by "
     "a newer refold, no space, wrong arguments).",
     no_args_is_help=True,
@@ -46,7 +46,9 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Log = Annotated[str, typer.Argument(metavar="LOG", help='Folder, segment, or "-".')]
+Log = Annotated[
+    str, typer.Argument(metavar="LOG", help='Folder, segment, a packed log, incident, or "-".')
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
 WithCommands = Annotated[bool, typer.Option("--commands", help="Each event's commands too.")]
 
@@ -134,8 +136,8 @@ def show(
         with log_errors():
             show_kafka_lines(log, wanted, has_more=bool(limit or with_commands or as_json))
         return
-    with log_errors(), LogReader.open(log) as reader:
-        _demand_kinds(reader, wanted.kinds)
+    with log_errors(), log_at(log) as path, LogReader.open(path) as reader:
+        demand_kinds(reader, wanted.kinds)
         number = 0
         for number, (event, commands) in enumerate(_records(reader, wanted, with_commands), 1):
             _write_record(event, commands, as_json)
@@ -173,7 +175,7 @@ def tail(
 
     It does not check the records: run `refold log verify` first.
     """
-    with log_errors(), LogReader.open(log) as reader:
+    with log_errors(), log_at(log) as path, LogReader.open(path) as reader:
         shown = max(0, reader.last_seq - count)
         while True:
             closed = reader.closing is not None
@@ -237,16 +239,6 @@ def _write_record(event: EventRecord, commands: list[CommandRecord], as_json: bo
     if commands:
         content["commands"] = [rendering.command_object(command) for command in commands]
     _write(rendering.json_text(content))
-
-
-def _demand_kinds(reader: LogReader, kinds: tuple[str, ...]) -> None:
-    """A kind that this version does not know is a slip, unless the log, of another one, has it."""
-    schemas = SCHEMAS if reader.header.kind == "world-backed" else EVENT_SCHEMAS
-    for kind in kinds:
-        if kind in schemas or any(reader.events(EventFilter(kinds=(kind,)))):
-            continue
-        known = ", ".join(sorted(schemas))
-        raise typer.BadParameter(f"no event is a {kind!r}; there are {known}", param_hint="--kind")
 
 
 def _is_after(first: int | None, last: int | None) -> bool:

@@ -28,7 +28,9 @@ class Format(StrEnum):
 
 
 def export(
-    log: Annotated[str, typer.Argument(metavar="LOG", help='Folder, segment, or "-".')],
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help='Folder, segment, a packed log, incident, or "-".')
+    ],
     out: Annotated[
         str,
         typer.Option(

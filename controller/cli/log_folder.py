@@ -11,6 +11,7 @@ import typer
 from eventstore import stream
 from eventstore.errors import LogCorrupt, LogError
 from replay.errors import ReplayError
+from replay.packed import log_at
 
 DAMAGED: Final = 1
 UNUSABLE: Final = 2
@@ -30,9 +31,10 @@ def log_errors() -> Iterator[None]:
 
 @contextmanager
 def local_log(log: str) -> Iterator[Path]:
-    """The log as a path; a stream is received into a temporary folder."""
+    """The log as a path; what is packed, and a stream, becomes one in a temporary folder."""
     if log != "-":
-        yield Path(log)
+        with log_at(log) as path:
+            yield Path(path)
         return
     with TemporaryDirectory(prefix="refold-") as folder:
         stream.receive(stream.standard_input(), Path(folder))

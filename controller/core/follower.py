@@ -8,7 +8,7 @@ from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
 from controller.core.triggers import Trigger
-from controller.core.values import LeaderAndIsr
+from controller.core.values import Assignment, LeaderAndIsr
 
 
 class Follower:
@@ -47,6 +47,13 @@ class Follower:
 
     def fails(self, partition: Partition, code: str, text: str) -> None:
         """A step leaves a partition as it is, and why; also where the operator was told before."""
+
+    def reassigns(self, partition: Partition, target: Assignment) -> None:
+        """Its assignment is about to become `target`, step by step in memory first. ZooKeeper has
+        the one that it has now until that is `stored`."""
+
+    def stored(self, partition: Partition) -> None:
+        """The assignment that it was on its way to stands in ZooKeeper."""
 
     def resumes_deletions(self) -> None:
         """Every topic that is queued for deletion is about to be taken as far as it gets."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from eventstore.folders import is_segment, segments_in
 from replay.diff.errors import DiffError
 from replay.errors import ReplayError
-from replay.packed import LOG_OF_INCIDENT, PACKED, unpacked
+from replay.packed import LOG_OF_INCIDENT, PACKED, is_recording, unpacked
 
 
 class GivenLog(Struct, frozen=True):
@@ -44,6 +44,9 @@ def _found(given: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
             yield path, path / LOG_OF_INCIDENT
         else:
             below = [one for one in sorted(path.iterdir()) if _is_named(one)]
+            if not below and is_recording(path):
+                yield path, path
+                continue
             if not below:
                 raise DiffError(f"{path} is no log, and no folder of logs or incidents")
             yield from _found(below)
@@ -62,9 +65,9 @@ def _is_named(path: Path) -> bool:
 
 def _opened(path: Path, scratch: Path) -> Path:
     """The log itself: as it is, unpacked, or imported."""
-    if path.is_dir() or is_segment(path):
+    if is_segment(path) or (path.is_dir() and segments_in(path)):
         return path.resolve()
-    if not path.name.endswith(PACKED):
+    if path.is_file() and not path.name.endswith(PACKED):
         raise DiffError(f"{path} is no log: neither a folder of segments nor a packed one")
     try:
         return unpacked(path, scratch)

@@ -12,6 +12,7 @@ NOBODY = -1
 
 PartitionStatus = Literal["new", "online", "offline", "deleting"]
 DeletionStatus = Literal["queued", "under way", "waits"]
+Course = Literal["on its way", "ending", "rolled back", "replaced"]
 
 
 class ControllerView(Struct, frozen=True):
@@ -39,7 +40,9 @@ class BrokerView(Struct, frozen=True):
 class PartitionView(Struct, frozen=True):
     """One partition. `leader` is NOBODY where there is none; `isr` is empty, and the epochs are
     NOBODY, where it never had a state. `in_failed_dirs` are brokers whose log directory with it
-    has failed, `rollback_waits` says why its reassignment cannot be rolled back yet."""
+    has failed, `rollback_waits` says why its reassignment cannot be rolled back yet; `becoming` are
+    the replicas for which its reassignment is ended, rolled back or replaced just now: ZooKeeper
+    still has what the view has."""
 
     topic: str
     partition: int
@@ -57,6 +60,7 @@ class PartitionView(Struct, frozen=True):
     in_failed_dirs: tuple[int, ...] = ()
     replica_states: dict[int, str] = {}
     rollback_waits: str = ""
+    becoming: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,6 +81,15 @@ class PartitionView(Struct, frozen=True):
     def is_being_reassigned(self) -> bool:
         """Whether replicas are being added or removed."""
         return bool(self.adding or self.removing)
+
+    @property
+    def course(self) -> Course:
+        """Where its reassignment goes."""
+        if not self.becoming:
+            return "on its way"
+        if set(self.becoming) == set(self.target):
+            return "ending"
+        return "rolled back" if set(self.becoming) == set(self.origin) else "replaced"
 
 
 def partition_view(
@@ -116,20 +129,25 @@ class TopicView(Struct, frozen=True):
 
 class ReassignmentView(Struct, frozen=True):
     """A partition on its way to other replicas; `waits_for` says of each replica that is still
-    lacking why."""
+    lacking why. On another course than that it waits for none; `becoming` is what it gets."""
 
     partition: str
     origin: tuple[int, ...]
     target: tuple[int, ...]
     waits_for: dict[int, str]
+    course: Course = "on its way"
+    becoming: tuple[int, ...] = ()
 
 
 class DeletionView(Struct, frozen=True):
-    """A topic that is to be deleted. `offline_brokers` hold replicas of it and are not there."""
+    """A topic that is to be deleted. `offline_brokers` hold replicas of it and are not there,
+    `waits_for` were told to delete theirs and have not said yet that they did, which is known of a
+    recorded log only."""
 
     topic: str
     status: DeletionStatus
     offline_brokers: tuple[int, ...]
+    waits_for: tuple[int, ...] = ()
 
 
 class ProcedureView(Struct, frozen=True):
@@ -181,7 +199,14 @@ def reassignments_of(topics: list[TopicView], brokers: list[BrokerView]) -> list
     """Those under way, and what each waits for."""
     live = {one.id: one for one in brokers}
     return [
-        ReassignmentView(one.name, one.origin, one.target, lacking_replicas(one, live))
+        ReassignmentView(
+            one.name,
+            one.origin,
+            one.target,
+            {} if one.becoming else lacking_replicas(one, live),
+            one.course,
+            one.becoming,
+        )
         for topic in topics
         for one in topic.partitions
         if one.is_being_reassigned

@@ -1,12 +1,16 @@
 """The cluster as the fold knows it."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from msgspec import structs
 
 from controller.core.fold import Fold
 from controller.core.partition_states import PartitionState
+from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.triggers import ApiCall, Trigger
-from controller.core.values import Broker
+from controller.core.values import Assignment, Broker
 from replay.inspect.cluster import (
     NOBODY,
     BrokerView,
@@ -29,6 +33,10 @@ _STATUS: dict[PartitionState, PartitionStatus] = {
     PartitionState.NON_EXISTENT: "new",
 }
 
+Rewriting = Mapping[Partition, tuple[Assignment, Assignment]]
+"""Partitions whose assignment is being changed in memory, with the one that ZooKeeper still has,
+and the one that they shall have."""
+
 
 def cluster_of(
     fold: Fold,
@@ -36,12 +44,13 @@ def cluster_of(
     time: str,
     procedure: ProcedureView | None = None,
     context: ControllerContext | None = None,
+    rewriting: Rewriting = MappingProxyType({}),
 ) -> Cluster:
     """What is known after an event; `context` where that of an earlier term is meant."""
     controller = fold.controller
     context = context or controller.context
     topics = [
-        topic_view(context, topic)
+        _topic(context, topic, rewriting)
         for _, topic in sorted(context.topics.items())
         if topic.is_known or topic.name in context.queued_for_deletion
     ]
@@ -68,11 +77,10 @@ def name_of(trigger: Trigger) -> str:
     return type(trigger).__name__
 
 
-def topic_view(context: ControllerContext, topic: Topic) -> TopicView:
-    """A topic with its partitions by number."""
+def _topic(context: ControllerContext, topic: Topic, rewriting: Rewriting) -> TopicView:
     partitions = sorted(topic.assigned(), key=lambda one: one.number)
     id = topic.id.hex() if topic.id is not None else None
-    return TopicView(topic.name, id, [_partition(context, one) for one in partitions])
+    return TopicView(topic.name, id, [_partition(context, one, rewriting) for one in partitions])
 
 
 def _controller(fold: Fold, context: ControllerContext) -> ControllerView:
@@ -94,14 +102,17 @@ def _broker(context: ControllerContext, broker: Broker) -> BrokerView:
     return BrokerView(broker.id, broker.epoch, endpoints, broker.rack, is_shutting_down)
 
 
-def _partition(context: ControllerContext, partition: Partition) -> PartitionView:
-    replicas = partition.assignment.replicas
+def _partition(
+    context: ControllerContext, partition: Partition, rewriting: Rewriting
+) -> PartitionView:
+    stored, wanted = rewriting.get(partition, (partition.assignment, partition.assignment))
+    replicas = stored.replicas
     view = partition_view(
         partition.topic.name,
         partition.number,
         "deleting" if context.is_queued(partition) else _STATUS[partition.state],
         partition.leadership,
-        partition.assignment,
+        stored,
         (one for one in replicas if not context.is_online(one, partition)),
     )
     return structs.replace(
@@ -113,15 +124,21 @@ def _partition(context: ControllerContext, partition: Partition) -> PartitionVie
             broker: one.name for broker, one in sorted(partition.replica_states.items())
         },
         rollback_waits=context.rollback_waiting.get(partition, ""),
+        becoming=wanted.target if stored != partition.assignment else (),
     )
 
 
 def _deletion(context: ControllerContext, name: str) -> DeletionView:
     replicas = list(context.replicas_of(name)) if name in context.topics else []
     offline = {broker for broker, one in replicas if not context.is_online(broker, one)}
+    asked = {
+        broker
+        for broker, one in replicas
+        if one.replica_states.get(broker) is ReplicaState.DELETION_STARTED
+    }
     status: DeletionStatus = "queued"
     if name in context.ineligible_for_deletion:
         status = "waits"
     elif name in context.deletion_started:
         status = "under way"
-    return DeletionView(name, status, tuple(sorted(offline)))
+    return DeletionView(name, status, tuple(sorted(offline)), tuple(sorted(asked)))

@@ -6,7 +6,7 @@ from replay.opened import OpenedLog
 from replay.why import imported, recorded
 from replay.why.answers.answer import Answer, answer
 from replay.why.answers.reassignment import refusal_since
-from replay.why.facts import BrokerChanged, TopicChanged
+from replay.why.facts import BrokerChanged, RoleChanged, TopicChanged
 from replay.why.history import History
 from replay.why.recorded import Advance
 from replay.why.subject import Subject
@@ -36,8 +36,19 @@ def _demand_broker(history: History, broker: int) -> None:
         raise ReplayError(f"no broker {broker} by event {cluster.seq}; registered are {known}")
 
 
+def _demand_term(history: History, term: int) -> None:
+    roles = [one for one in history.facts if isinstance(one, RoleChanged)]
+    known = {one.epoch for one in roles if one.code in ("elected", "resigned")}
+    known = (known | {history.cluster.controller.epoch}) - {0}
+    if term not in known:
+        told = listed(sorted(known))
+        raise ReplayError(f"no term {term} by event {history.cluster.seq}; this log's are {told}")
+
+
 def _demand_subject(history: History) -> None:
     subject, heard = history.subject, history.about_its_name()
+    if subject.term is not None:
+        _demand_term(history, subject.term)
     if subject.topic is None:
         if subject.broker is not None:
             _demand_broker(history, subject.broker)

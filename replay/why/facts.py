@@ -83,6 +83,15 @@ class AssignmentWritten(Fact, frozen=True, kw_only=True, tag="assignment_written
     writer: str = ""
 
 
+class MoveGivenUp(Fact, frozen=True, kw_only=True, tag="move_given_up"):
+    """The controller begins to roll a reassignment back, or to put another in its place; when it is
+    done an AssignmentWritten follows."""
+
+    partition: str
+    before: Assignment
+    after: Assignment
+
+
 class IsrAsked(Fact, frozen=True, kw_only=True, tag="isr_asked"):
     """A leader asked for another ISR (AlterPartition), and what it was answered."""
 
@@ -127,6 +136,13 @@ class TopicChanged(Fact, frozen=True, kw_only=True, tag="topic_changed"):
     text: str
 
 
+class BrokerToldToDelete(Fact, frozen=True, kw_only=True, tag="broker_told_to_delete"):
+    """A broker was sent the request to delete its replicas of a topic, or some of them."""
+
+    topic: str
+    broker: int
+
+
 class Told(Fact, frozen=True, kw_only=True, tag="told"):
     """Something else that the operator was told about the subject."""
 
@@ -142,10 +158,12 @@ AnyFact = (
     | LeftAsItIs
     | WriteRefused
     | AssignmentWritten
+    | MoveGivenUp
     | IsrAsked
     | ReassignmentAsked
     | BrokerChanged
     | RoleChanged
     | TopicChanged
+    | BrokerToldToDelete
     | Told
 )

@@ -12,6 +12,7 @@ from controller.core.commands import (
     Issued,
     Notice,
     ReadZnodes,
+    StopReplicaRequest,
     WriteAtomically,
     WriteZnodes,
 )
@@ -44,8 +45,10 @@ from replay.why.facts import (
     AssignmentWritten,
     Because,
     BrokerChanged,
+    BrokerToldToDelete,
     IsrAsked,
     LeftAsItIs,
+    MoveGivenUp,
     NoLeader,
     ReassignmentAsked,
     RoleChanged,
@@ -76,6 +79,8 @@ class Following(Follower):
         self.begun_by: Callable[[Trigger], Because] = self._just_now
         self.states: dict[tuple[str, int], LeaderAndIsr] = {}
         self.assignments: dict[tuple[str, int], Assignment] = {}
+        self.rewriting: dict[Partition, tuple[Assignment, Assignment]] = {}
+        """Whose assignment is being changed in memory: the one in ZooKeeper, the one wanted."""
         self._asked: dict[CommandId, Issued] = {}
 
     def at(self, seq: int, wall_ns: int) -> None:
@@ -94,6 +99,7 @@ class Following(Follower):
 
     def begins(self, trigger: Trigger) -> None:
         self._asked.clear()
+        self.rewriting.clear()
         self.trigger = trigger
         self.because = self.begun_by(trigger)
         if isinstance(trigger, ApiCall) and isinstance(trigger.request, ControlledShutdownReceived):
@@ -101,7 +107,18 @@ class Following(Follower):
             self.add(BrokerChanged, broker=broker, what="shutting down", text="it wants to stop")
 
     def ends(self) -> None:
+        self.rewriting.clear()
         self.trigger = self.because = None
+
+    def reassigns(self, partition: Partition, target: Assignment) -> None:
+        before = partition.assignment
+        self.rewriting[partition] = (before, target)
+        is_asked = self.subject.topic is not None and self.subject.wants(*partition.key)
+        if is_asked and before.is_being_reassigned and set(before.target) != set(target.target):
+            self.add(MoveGivenUp, partition=repr(partition), before=before, after=target)
+
+    def stored(self, partition: Partition) -> None:
+        self.rewriting.pop(partition, None)
 
     def elects(
         self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
@@ -131,6 +148,10 @@ class Following(Follower):
             case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
                 if any(True for _ in self._wanted(operations)):
                     self._asked[issued.id] = issued
+            case StopReplicaRequest(broker=broker, partitions=partitions):
+                if any(one.delete and self._is_whole(one.topic) for one in partitions):
+                    topic = self.subject.topic
+                    self.add(BrokerToldToDelete, topic=topic, broker=broker)
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)):
                 self._asked[issued.id] = issued
             case AnswerAlterPartition() as answer:
@@ -139,6 +160,11 @@ class Following(Follower):
                 self._answered_reassignment(answer)
             case _:
                 pass
+
+    def _is_whole(self, topic: str) -> bool:
+        """Whether the topic, not one partition of it, is asked about, and is to be deleted."""
+        subject, doomed = self.subject, self.controller.context.queued_for_deletion
+        return subject.topic == topic and subject.partition is None and topic in doomed
 
     # What comes of it
 

@@ -110,7 +110,7 @@ class Recording(Following):
                 if last
                 else "",
             )
-        return cluster_of(self._fold, seq, time, procedure, context)
+        return cluster_of(self._fold, seq, time, procedure, context, self.rewriting)
 
     def topic_name(self, id: str) -> str:
         """Also of a topic that was known before the role was lost."""

@@ -8,8 +8,10 @@ from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
+    BrokerToldToDelete,
     IsrAsked,
     LeftAsItIs,
+    MoveGivenUp,
     NoLeader,
     PassedOver,
     ReassignmentAsked,
@@ -56,6 +58,11 @@ def sentence(fact: AnyFact) -> str:
             return f"ZooKeeper refused the write of {path}: {zookeeper_error_name(error)}"
         case AssignmentWritten():
             return _assignment_written(fact)
+        case MoveGivenUp(partition=partition, before=before, after=after):
+            return (
+                f"{partition}: its move to {listed(before.target)} is given up for replicas "
+                f"{listed(after.target)}"
+            )
         case IsrAsked(partition=partition, broker=broker, isr=isr, error=error):
             verdict = f"refused with {error_name(error)}" if error else "accepted"
             return f"leader {broker} asked for ISR {listed(isr)} of {partition}: {verdict}"
@@ -68,6 +75,8 @@ def sentence(fact: AnyFact) -> str:
             return f"broker {broker}: {code.replace('_', ' ')}: {text}"
         case TopicChanged(code=code, topic=topic, text=text):
             return _TOPICS.get(code, "{0}: {1}").format(topic, text)
+        case BrokerToldToDelete(topic=topic, broker=broker):
+            return f"broker {broker} is told to delete its replicas of {topic}"
         case Told(subject=subject, text=text):
             return f"{subject}: {text}"
 

@@ -41,7 +41,7 @@ def in_words(event: events.Event, name_of: NameOf = _as_it_is) -> str:
             of_partitions = f", {len(errors)} partitions with errors" if errors else ""
             return f"broker {broker} answered{told}{of_partitions}"
         case events.ChannelFault(broker=broker, kind=kind, text=text):
-            return f"the channel to broker {broker}: {kind}, {text}"
+            return f"the channel to broker {broker}: {kind}" + (f", {text}" if text else "")
         case events.VersionsOffered(broker=broker):
             return f"broker {broker} told what versions it offers"
         case events.TimerFired(timer=timer):

@@ -14,7 +14,7 @@ import os
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -148,13 +148,22 @@ def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[So
             raise _with_notes(error, notes) from None
 
 
+def is_source(folder: Path) -> bool:
+    """Whether there is data of a ZooKeeper server somewhere in a folder; False where that cannot be
+    read."""
+    try:
+        return bool(_servers(_walk(folder)))
+    except OSError:
+        return False
+
+
 def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
     """The error, behind what may be its reason: the archive is damaged."""
     return ReplayError("; ".join((*notes, str(error)))) if notes else error
 
 
 def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: Progress) -> Source:
-    servers = data_folders([file for file in files if _is_data(file)])
+    servers = _servers(files)
     if not servers:
         raise ReplayError(
             f"{path} holds no transaction log of a ZooKeeper: no log.ZXID, mostly in {VERSIONED}"
@@ -168,6 +177,10 @@ def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: P
         return Source(servers[0], broker_logs, notes, progress)
     server, told = _most_complete(servers, progress)
     return Source(server, broker_logs, (*notes, *told), progress)
+
+
+def _servers(files: Iterable[File]) -> Sequence[DataFolder]:
+    return data_folders([file for file in files if _is_data(file)])
 
 
 def _is_data(file: File) -> bool:

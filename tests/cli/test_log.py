@@ -91,6 +91,15 @@ def test_verify_a_damaged_log(log: Path) -> None:
     assert json.loads(refold("log", "verify", "--json", log).stdout)["damages"][0]["record"]
 
 
+@pytest.mark.parametrize("sub_command", ["verify", "show", "stats", "tail", "export"])
+def test_incident_is_a_log(sub_command: str) -> None:
+    incident = Path("tests/incidents/topics").absolute()
+    done = refold("log", sub_command, incident)
+    assert (done.returncode, done.stderr) == (0, "")
+    packed = refold("log", sub_command, incident / "log.tar.xz")
+    assert done.stdout == packed.stdout.replace("/log.tar.xz", "")
+
+
 @pytest.mark.parametrize("sub_command", ["verify", "show", "stats", "tail"])
 def test_what_is_no_log_is_said_in_one_line(tmp_path: Path, sub_command: str) -> None:
     done = refold("log", sub_command, tmp_path / "nowhere")

@@ -1,6 +1,7 @@
 """`refold why`, `inspect`, `events` and `decisions` as a user meets them."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,10 +127,38 @@ def test_log_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["why", "inspect", "events", "decisions"])
-def test_packed_logs_incidents_and_recordings(command: str) -> None:
+def test_packed_logs_incidents_and_recordings(command: str, tmp_path: Path) -> None:
     incident = ROOT / "tests" / "incidents" / "topics"
     assert lines(refold(command, incident)) == lines(refold(command, incident / "log.tar.xz"))
-    assert lines(refold(command, ROOT / "tests" / "recordings" / "topics-1.tar.xz"))
+    packed = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
+    found = lines(refold(command, packed))
+    shutil.unpack_archive(packed, tmp_path, filter="data")
+    # An event tells which file it was imported from.
+    assert lines(refold(command, tmp_path / "topics-1"))[1:] == found[1:]
+
+
+def test_folder_without_a_cluster(tmp_path: Path) -> None:
+    """Logs of brokers alone are no recording."""
+    (tmp_path / "controller.log").write_text("")
+    result = refold("why", tmp_path)
+    assert result.exit_code == 2
+    assert "holds no segment" in result.stderr
+
+
+def test_kind_that_there_is_not(log: Path) -> None:
+    result = refold("events", log, "--kind", "nonsense")
+    assert result.exit_code == 2
+    assert "no event is a 'nonsense'; there are allocate_producer_ids_received, " in result.stderr
+    imported = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
+    result = refold("events", imported, "--kind", "watch_fired")
+    assert result.exit_code == 2
+    assert "no event is a 'watch_fired'; there are controller_logged, " in result.stderr
+
+
+def test_term_that_there_is_not(log: Path) -> None:
+    result = refold("why", log, "--term", 7)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith("; this log's are 1\n")
 
 
 def test_archive_without_a_log(tmp_path: Path) -> None:

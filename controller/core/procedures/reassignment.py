@@ -123,10 +123,12 @@ async def _store(
     if assignment != before:
         unwanted = tuple(one for one in before.replicas if one not in assignment.replicas)
         if LEADER_MOVED_FIRST.applies(controller.configuration):
+            controller.follower.reassigns(partition, assignment)
             if unwanted:
                 await _drop(controller, partition, unwanted)
             await write_assignment(controller, partition, assignment, record)
             partition.assignment = assignment
+            controller.follower.stored(partition)
         else:
             await write_assignment(controller, partition, assignment)
             partition.assignment = assignment
@@ -285,10 +287,13 @@ async def _finish(controller: Controller, partition: Partition) -> None:
     await change_replicas(
         controller, {one: [partition] for one in before.adding}, ReplicaState.ONLINE, RULE
     )
-    partition.assignment = Assignment(before.target)
+    done = Assignment(before.target)
+    controller.follower.reassigns(partition, done)
+    partition.assignment = done
     await _move_leader_if_required(controller, partition)
     await _remove_replicas(controller, partition, before.removing)
     await write_assignment(controller, partition, partition.assignment)
+    controller.follower.stored(partition)
     await _remove_request(controller, partition)
     await remove_records(controller, [partition])
     del context.reassigning[partition]

@@ -166,6 +166,7 @@ def _can_go_back(
 async def _take_originals(controller: Controller, rollback: Rollback) -> None:
     _tell(controller, 1, "AR is OAR in memory", rollback.partitions)
     for partition, originals in rollback.originals.items():
+        controller.follower.reassigns(partition, Assignment(originals))
         partition.assignment = Assignment(originals)
 
 
@@ -331,6 +332,8 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
     for operation, error in zip(sets, writes.errors, strict=True):
         if error not in (OK, NO_NODE):
             raise ProcedureError(f"{operation.path} cannot be written (ZooKeeper code {error})")
+    for partition in rollback.partitions:
+        controller.follower.stored(partition)
 
 
 async def _remove_from_znodes(controller: Controller, rollback: Rollback) -> None:

@@ -20,6 +20,7 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
         lines = [f"{told.title(group)}, {told.counted(group)} [{group.id}]"]
         lines += [f"accepted: {group.accepted}"] if group.accepted else []
         lines += [told.where(first), *told.details(first), *told.outcome(first)]
+        lines += [one for one in (told.outcomes_elsewhere(group),) if one]
         yield f"::{level} title={_property(told.title(group))}::{_data(chr(10).join(lines))}"
     for one in comparison.unused:
         yield f"::notice title=refold diff::accepted, but not there any more: {_data(one)}"

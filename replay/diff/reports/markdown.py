@@ -57,7 +57,12 @@ def _group(group: Group) -> Iterator[str]:
     yield from (one.replace("```", "'''") for one in told.details(group.first))
     yield "```"
     yield ""
-    rest = [told.followers(group.first), *told.outcome(group.first), told.elsewhere(group)]
+    rest = [
+        told.followers(group.first),
+        *told.outcome(group.first),
+        told.outcomes_elsewhere(group),
+        told.elsewhere(group),
+    ]
     yield from (f"- {_plain(one)}" for one in rest if one)
 
 

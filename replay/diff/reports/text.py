@@ -37,5 +37,10 @@ def _group(group: Group) -> Iterator[str]:
     yield f"  {told.counted(group)}"
     yield f"  first: {told.where(group.first)}"
     yield from (f"    {one}" for one in told.details(group.first))
-    rest = [told.followers(group.first), *told.outcome(group.first), told.elsewhere(group)]
+    rest = [
+        told.followers(group.first),
+        *told.outcome(group.first),
+        told.outcomes_elsewhere(group),
+        told.elsewhere(group),
+    ]
     yield from (f"  {one}" for one in rest if one)

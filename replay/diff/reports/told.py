@@ -74,6 +74,12 @@ def outcome(instance: Instance) -> list[str]:
     return instance.consequences
 
 
+def outcomes_elsewhere(group: Group) -> str:
+    """How much came of it in its other places; empty if nothing did."""
+    count = sum(len(outcome(one)) for one in group.instances[1:] if one.consequences)
+    return f"and {count} more in its other places (--format json has all)" if count else ""
+
+
 def elsewhere(group: Group) -> str:
     """The other logs; empty if there are none."""
     return f"also in {names(group.logs[1:])}" if len(group.logs) > 1 else ""

@@ -23,6 +23,7 @@ from replay.wording.events_in_words import listed
 _UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ASKED: Final = "ElectLeaders"
 _REBALANCE: Final = "AutoPreferredReplicaLeaderElection"
+_FAILOVER: Final = ("Startup", "Reelect", "ControllerChange")
 _TERMS: Final = ("elected", "resigned")
 
 
@@ -183,14 +184,44 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
         return "unclean leader election was enabled"
     if began == _ASKED:
         return "somebody asked for an election"
-    was_led = one.before is not None and one.before.leader != NOBODY
-    lost = why_lost(history, led_before, one.seq) if led_before != NOBODY else ""
-    if was_led and lost:
-        return f"{lost}, and it was the leader"
+    if one.before is not None and one.before.leader != NOBODY:
+        lost = why_lost(history, led_before, one.seq)
+        return f"{lost}, and it was the leader" if lost else f"rule {one.rule}"
     came = _came_last(history, one.after.leader, one.seq)
-    if not was_led and came is not None:
+    left = _left_without(history, one)
+    if came is not None and (left is None or came.seq > left.seq):
         return f"it had no leader, and {sentence(came)} (event {came.seq})"
-    return lost or f"rule {one.rule}"
+    if led_before == NOBODY:
+        return f"rule {one.rule}"
+    lost = why_lost(history, led_before, left.seq if left is not None else one.seq)
+    text = f"its leader, broker {led_before}, was no longer online"
+    if lost:
+        text = f"{lost}, and it was the leader"
+    if left is not None:
+        text += f", so that it had none from event {left.seq} on"
+    return text + (_elected_by(history, one) if began in _FAILOVER else "")
+
+
+def _elected_by(history: History, one: StateWritten) -> str:
+    """Which failover came to an election; begins as what goes on in a sentence does."""
+    of_term = (
+        role
+        for role in history.facts
+        if isinstance(role, RoleChanged) and (role.code, role.epoch) == ("elected", one.epoch)
+    )
+    role = last(of_term, RoleChanged)
+    since = f" of broker {role.broker}, controller since event {role.seq}," if role else ""
+    return f"; the failover of term {one.epoch}{since} elected {one.after.leader}"
+
+
+def _left_without(history: History, elected: StateWritten) -> StateWritten | None:
+    """The write by which it had no leader before that election."""
+    left = (
+        one
+        for one in state_changes(history, elected.partition)
+        if one.after.leader == NOBODY and (one.before is None or one.before.leader != NOBODY)
+    )
+    return last(left, StateWritten, elected.seq)
 
 
 def _came_last(history: History, broker: int, until: int) -> BrokerChanged | None:
@@ -216,6 +247,9 @@ def _out_of_isr(history: History, view: PartitionView) -> list[str]:
 
 
 def _moves(history: History, view: PartitionView) -> str:
+    if view.becoming:
+        how = view.course if view.course == "ending" else f"being {view.course}"
+        return f"Its move to {listed(view.target)} is {how}: --reassignment {view.name} tells more."
     live = {one.id: one for one in history.cluster.brokers}
     lacking = lacking_replicas(view, live)
     waits = joined(f"{broker} ({why})" for broker, why in lacking.items()) or "nobody any more"

@@ -5,7 +5,7 @@ from typing import Final
 from replay.inspect.cluster import PartitionView, lacking_replicas
 from replay.why.answers.finding import Reply, at, last, why_lost
 from replay.why.answers.partition import led_here
-from replay.why.facts import AssignmentWritten, LeftAsItIs, ReassignmentAsked, Told
+from replay.why.facts import AssignmentWritten, LeftAsItIs, MoveGivenUp, ReassignmentAsked, Told
 from replay.why.history import History
 from replay.why.words import assignment, ended, sentence
 from replay.wording.error_names import error_name
@@ -28,7 +28,7 @@ def about_reassignment(history: History) -> Reply:
     if view is None:
         return _of_nothing(history)
     facts = led_here(history, view)
-    if view.rollback_waits:
+    if view.rollback_waits and not view.becoming:
         return Reply(_waiting(history, view), facts)
     if view.is_being_reassigned:
         return Reply(_under_way(history, view), facts)
@@ -88,8 +88,10 @@ def _under_way(history: History, view: PartitionView) -> str:
     since = f", begun at {at(begun)}," if begun is not None else ""
     origin = listed(_origin(history, view.origin))
     move = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
+    if view.course in ("rolled back", "replaced"):
+        return f"{move}{since} is being {view.course}{_by(history, view)}."
     live = {one.id: one for one in history.cluster.brokers}
-    lacking = lacking_replicas(view, live)
+    lacking = {} if view.becoming else lacking_replicas(view, live)
     ignored = refusal_since(history, begun)
     more = _trouble(history) + (f" Then, {ignored}" if ignored else "")
     if not lacking:
@@ -98,6 +100,18 @@ def _under_way(history: History, view: PartitionView) -> str:
     done = [one for one in view.target if one in view.isr]
     rest = f" In sync: {listed(done)}." if done else " None of its replicas is in sync."
     return f"{move}{since} does not end: {blocking}.{rest}{more}"
+
+
+def _by(history: History, view: PartitionView) -> str:
+    """What its replicas become instead, and why."""
+    becoming = _origin(history, view.becoming)
+    goes = f" to {listed(becoming)}" if view.course == "rolled back" else f" by {listed(becoming)}"
+    given_up = last(history.facts, MoveGivenUp)
+    if given_up is None:
+        return goes
+    goes += f" since event {given_up.seq}"
+    because = given_up.because
+    return goes if because is None else f"{goes}, because of event {because.seq}: {because.text}"
 
 
 def _blocks(history: History, broker: int, why: str) -> str:

@@ -50,10 +50,7 @@ def _why_elected(roles: list[RoleChanged], begun: RoleChanged) -> str:
 
 
 def _nobody(history: History, roles: list[RoleChanged]) -> str:
-    wanted = history.subject.term
     holder = history.cluster.controller
-    if wanted is not None and wanted != holder.epoch:
-        return f"This log knows no term {wanted} up to event {history.cluster.seq}."
     if holder.broker != NOBODY:
         return f"Broker {holder.broker} is controller of term {holder.epoch} since before this log."
     found = last(roles, RoleChanged)

@@ -1,12 +1,17 @@
 """Why is a topic's deletion stuck, which of its partitions are not well?"""
 
+from typing import Final
+
+from controller.core.replica_states import ReplicaState
 from replay.inspect.cluster import DeletionView, TopicView
 from replay.why.answers.absent import about_absent
 from replay.why.answers.finding import Reply, at, last, why_lost
-from replay.why.facts import AnyFact, BrokerChanged, TopicChanged
+from replay.why.facts import AnyFact, BrokerChanged, BrokerToldToDelete, TopicChanged
 from replay.why.history import History
 from replay.why.words import joined, sentence
 from replay.wording.events_in_words import listed
+
+_DELETED: Final = {ReplicaState.DELETION_SUCCESSFUL.name, ReplicaState.NON_EXISTENT.name}
 
 
 def about_topic(history: History) -> Reply:
@@ -34,7 +39,7 @@ def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]
     for one in history.facts:
         if isinstance(one, BrokerChanged):
             keeps = one.broker in on
-        elif isinstance(one, TopicChanged):
+        elif isinstance(one, TopicChanged | BrokerToldToDelete):
             keeps = one.topic == name
         else:
             keeps = hasattr(one, "partition") or getattr(one, "subject", "").startswith(name)
@@ -54,8 +59,32 @@ def _deletion(history: History, deletion: DeletionView) -> str:
     moving = [one.partition for one in history.cluster.reassignments if _is_of(one.partition, name)]
     if moving:
         return f"The deletion of {name} waits{since}: {joined(moving)} is being reassigned."
+    if deletion.waits_for:
+        awaited = joined(_asked(history, one) for one in deletion.waits_for)
+        return f"The deletion of {name} is under way: it waits for {awaited}."
+    if _has_no_replica(history, deletion):
+        return f"The deletion of {name} is about to end: brokers have deleted all its replicas."
     why = f": {changed.text}" if changed is not None and deletion.status == "waits" else ""
     return f"The deletion of {name} is {_status(deletion)}{since}{why}."
+
+
+def _has_no_replica(history: History, deletion: DeletionView) -> bool:
+    """Whether the controller knows that all are deleted; in an imported log that is not known."""
+    if history.cluster.log != "recorded" or deletion.status != "under way":
+        return False
+    view = history.cluster.topic(deletion.topic)
+    partitions = view.partitions if view is not None else []
+    return all(set(one.replica_states.values()) <= _DELETED for one in partitions)
+
+
+def _asked(history: History, broker: int) -> str:
+    """A broker that has still to delete its replicas, and since when it knows."""
+    of_it = (
+        one for one in history.facts if isinstance(one, BrokerToldToDelete) and one.broker == broker
+    )
+    told = last(of_it, BrokerToldToDelete)
+    since = f", told at {at(told)} to delete its replicas" if told is not None else ""
+    return f"broker {broker}{since}"
 
 
 def _status(deletion: DeletionView) -> str:

@@ -1,6 +1,7 @@
 """What is diffed: logs, packed ones, incidents, recordings, folders of these."""
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def test_log_packed_log_and_recording(tmp_path: Path) -> None:
     assert names(log, packed, recording) == ["log", "crash.tar.xz", "topics-1.tar.xz"]
     (tmp_path / "notes.txt").write_text("")
     assert names(tmp_path) == ["crash.tar.xz", "log"]
+
+
+def test_recording_that_is_unpacked(tmp_path: Path) -> None:
+    with tarfile.open(ROOT / "tests" / "recordings" / "topics-1.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    assert names(tmp_path / "topics-1") == ["topics-1"]
 
 
 def test_empty_folder(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from replay.inspect.at import cluster_at
+from replay.opened import open_log
 from replay.why.answers.answer import Answer, Link
 from tests.replay.why.asked import asked, plain
 
@@ -105,11 +107,53 @@ def test_reassignment_waited_for_the_dead_broker_3_and_was_cancelled(
     )
 
 
+@pytest.mark.parametrize("seq", [116, 117, 118, 119])
+def test_move_was_rolled_back_step_by_step(incident: IncidentOf, seq: int) -> None:
+    """The controller forgot broker 3 at event 116, ZooKeeper had it until 120."""
+    log = incident("reassignment")
+    found = asked(log, seq, topic="moved", partition=1, is_reassignment=True)
+    assert plain(found.answer) == (
+        "The reassignment of moved-1 from 1,2 to 1,3, begun at event N, is being rolled back to 1,2"
+        " since event N, because of event N: AlterPartitionReassignments, request 5: moved-1 "
+        "cancel."
+    )
+    given_up = found.chain[0]
+    assert (given_up.seq, given_up.text) == (
+        116,
+        "moved-1: its move to 1,3 is given up for replicas 1,2",
+    )
+    assert given_up.because is not None
+    assert given_up.because.seq == 110
+    assert plain(asked(log, seq, topic="moved", partition=1).answer).endswith(
+        " Its move to 1,3 is being rolled back: --reassignment moved-1 tells more."
+    )
+    with open_log(log) as opened:
+        [move] = cluster_at(opened, seq).reassignments
+    assert (move.origin, move.target, move.waits_for) == ((1, 2), (1, 3), {})
+    assert (move.course, move.becoming) == ("rolled back", (1, 2))
+    stored = asked(log, 120, topic="moved", partition=1, is_reassignment=True)
+    assert "moved-1 is not being reassigned: its move to 1,3 was rolled back" in stored.answer
+
+
 def test_deletion_waited_for_broker_2(incident: IncidentOf) -> None:
     log = incident("topic-deletion")
     assert when(log, "waits", topic="orders") == (
         "The deletion of orders is stuck since event N: replicas of it are on broker 2, which is "
         "not online: the registration of broker 2 is gone (event N)."
+    )
+    told = last(asked(log, topic="orders"), "broker 2 is told to delete").seq
+    assert asked(log, told, topic="orders").answer == (
+        "The deletion of orders is under way: it waits for broker 2, told at event 104 "
+        "(2026-11-21T23:27:08.767536Z) to delete its replicas."
+    )
+    with open_log(log) as opened:
+        [deletion] = cluster_at(opened, told).deletions
+        assert (deletion.offline_brokers, deletion.waits_for) == ((), (2,))
+        [deletion] = cluster_at(opened, 96).deletions
+        assert (deletion.offline_brokers, deletion.waits_for) == ((2,), (3,))
+    # Broker 2 answered.
+    assert plain(asked(log, 126, topic="orders").answer) == (
+        "The deletion of orders is about to end: brokers have deleted all its replicas."
     )
     assert plain(asked(log, topic="orders").answer).startswith(
         "There is no topic orders any more at event N: orders is deleted"

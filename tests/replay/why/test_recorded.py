@@ -92,6 +92,19 @@ def test_partition_that_comes_back_with_the_broker_in_sync(
     )
 
 
+def test_leader_that_died_while_there_was_no_controller(cluster: Cluster, tmp_path: Path) -> None:
+    """That broker 2 registered long ago has led to nothing."""
+    cluster.expire()
+    cluster.unregister(1)
+    cluster.connect()
+    assert first(cluster, tmp_path, **T0).startswith(
+        "t-0 has leader 2 since event N: its leader, broker 1, was no longer online, so that it "
+        "had none from event N on; the failover of term 3 of broker 1000, controller since event "
+        "N, elected 2; 2 is the first replica that was online and in sync; passed over: 1 is not "
+        "online. "
+    )
+
+
 def test_unclean_leader_that_was_asked_for(cluster: Cluster, tmp_path: Path) -> None:
     ask_for_isr(cluster, 1)
     cluster.stop_broker(1)

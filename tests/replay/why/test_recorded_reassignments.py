@@ -6,7 +6,7 @@ import pytest
 
 from replay.errors import ReplayError
 from tests.core.cluster import Cluster
-from tests.core.interrupting import cancel_all, remove_cancel
+from tests.core.interrupting import cancel_all, interruptible, remove_cancel, submit
 from tests.core.reassigning import ask as ask_for
 from tests.core.reassigning import (
     cancel,
@@ -15,7 +15,8 @@ from tests.core.reassigning import (
     reassign,
 )
 from tests.core.test_rollback_waiting import only_the_target_in_sync
-from tests.replay.why.asked import first, plain, why
+from tests.replay.recorded_log import write_log
+from tests.replay.why.asked import asked, first, plain, why
 
 T0 = {"topic": "t", "partition": 0}
 
@@ -54,6 +55,71 @@ def test_reassignment_that_was_cancelled(cluster: Cluster, tmp_path: Path) -> No
         "t-0 is not being reassigned: its move to 4,2 was rolled back at event N: somebody asked "
         "to cancel it (AlterPartitionReassignments, event N)."
     )
+
+
+def courses(cluster: Cluster, folder: Path) -> list[str]:
+    """What is said of the reassignment after each event, once each."""
+    log = write_log(folder / "log", cluster)
+    found = dict.fromkeys(
+        plain(asked(log, seq, **T0, is_reassignment=True).answer)
+        for seq in range(_begun(log), len(cluster.history) + 1)
+    )
+    return list(found)
+
+
+def _begun(log: Path) -> int:
+    chain = asked(log, **T0, is_reassignment=True).chain
+    return next(one.seq for one in reversed(chain) if "adding" in one.text)
+
+
+MOVE = "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, "
+WAITS = "does not end: broker 4 blocks it, not in sync, live, but has not caught up. In sync: 2."
+
+
+def test_move_that_another_replaces(cluster: Cluster, tmp_path: Path) -> None:
+    """No moment at which it goes to what nobody asked for."""
+    cluster.start_broker(4)
+    cluster.start_broker(5)
+    reassign(cluster, 4, 2)
+    asked_for = len(cluster.history) + 1
+    reassign(cluster, 5, 2)
+    assert courses(cluster, tmp_path) == [
+        f"{MOVE}{WAITS}",
+        f"{MOVE}is being replaced by 5,2 since event N, because of event N: "
+        "AlterPartitionReassignments, request 2: t-0 to 5,2.",
+        "The reassignment of t-0 from 1,2,3 to 5,2, begun at event N, does not end: broker 5 "
+        "blocks it, not in sync, live, but has not caught up. In sync: 2.",
+    ]
+    chain = why(cluster, tmp_path, **T0).chain
+    given_up = next(one for one in chain if one.kind == "move_given_up")
+    assert given_up.because is not None
+    assert given_up.because.seq == asked_for
+    stored = next(one.seq for one in chain if one.kind == "assignment_written")
+    assert " to 5,2, begun at" in why(cluster, tmp_path, stored, **T0, is_reassignment=True).answer
+
+
+def test_move_that_ends(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start_broker(4)
+    reassign(cluster, 4, 2)
+    catch_up(cluster, 4)
+    assert courses(cluster, tmp_path) == [
+        f"{MOVE}{WAITS}",
+        f"{MOVE}is about to end: all its replicas are in sync.",
+        "t-0 is not being reassigned: its move from 1,2,3 to 4,2 ended at event N, when all of "
+        "these were in sync.",
+    ]
+
+
+def test_rollback_in_steps(tmp_path: Path) -> None:
+    cluster = interruptible(4, 1, 2, 3)
+    submit(cluster, {("t", 0): [4, 2]})
+    cancel_all(cluster)
+    told = courses(cluster, tmp_path)
+    assert [one for one in told if "rolled back to" in one] == [
+        f"{MOVE}is being rolled back to 1,2,3 since event N, because of event N: watch of "
+        "/admin/reassign_cancel: created."
+    ]
+    assert told[-1].startswith("t-0 is not being reassigned: its move to 4,2 was rolled back")
 
 
 def test_rollback_that_waits(tmp_path: Path) -> None:
