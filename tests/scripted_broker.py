@@ -108,6 +108,9 @@ def with_settings(settings: Mapping[str, str], error: ErrorCode = ErrorCode.none
     return script
 
 
+_TURNS = 10
+
+
 class ScriptedBroker:
     """Listens while `listening()`; the script may be changed at any time. ApiVersions is answered
     from `offered`, and counted in `told_versions` only. While it is paused it answers nothing."""
@@ -123,6 +126,7 @@ class ScriptedBroker:
         self.unanswered_max = 0
         self.writers: list[asyncio.StreamWriter] = []
         self._unanswered = 0
+        self._is_listening = False
         self._changed = anyio.Event()
 
     @property
@@ -136,12 +140,17 @@ class ScriptedBroker:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._is_listening = True
         try:
             yield
         finally:
+            self._is_listening = False
             server.close()
             self.disconnect()
             await server.wait_closed()
+            # What was accepted just before is served, and ended, some turns of the loop later.
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
 
     def disconnect(self) -> None:
         """End all connections."""
@@ -174,6 +183,9 @@ class ScriptedBroker:
         self._changed = anyio.Event()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._is_listening:
+            writer.transport.abort()
+            return
         self.writers.append(writer)
         try:
             async with asyncio.TaskGroup() as answers:
