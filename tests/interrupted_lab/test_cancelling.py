@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from controller.core import znodes
 from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from tests.daemon.scene import timed
 from tests.default_clusters.cluster import until_more
@@ -146,6 +147,13 @@ async def test_only_a_target_in_sync_waits_for_an_original(moving: Moving) -> No
     await moving.until_isr(topic, {0: 3})
     for broker in moving.lab.brokers[:2]:
         broker.kill()
+
+    async def are_gone() -> bool:
+        paths = (f"{znodes.BROKER_IDS}/{one}" for one in (1, 2))
+        return not any([await moving.view.exists(one) for one in paths])
+
+    # It may lead before, as the preferred replica of what it moves to.
+    await timed(are_gone, "the sessions of brokers 1 and 2 are over")
     await moving.until_led(topic, {0: 3})
     await moving.reassign("--cancel")
     told = await moving.until_told(daemon, "rollback_waits")
