@@ -55,7 +55,7 @@ test: setup
 lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)
 	$(BIN)/pytest -m lab
 
-ci-lab: setup $(OLDEST_JARS) $(SPARK_KAFKA_JARS)
+ci-lab: setup $(OLDEST_JARS)
 	$(BIN)/pytest -m "lab and ci"
 
 # What the working tree decides otherwise than where it left main, over all incidents.

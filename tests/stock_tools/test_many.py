@@ -98,7 +98,6 @@ async def test_fifty_clients_at_once(scene: DefaultScene, daemon: Refold) -> Non
     assert await daemon.stop() == 0, daemon.last_words()
 
 
-@pytest.mark.ci
 async def test_a_client_goes_away_in_the_middle(
     scene: DefaultScene, daemon: Refold, port: int
 ) -> None:
@@ -120,7 +119,6 @@ async def test_a_client_goes_away_in_the_middle(
     assert await daemon.stop() == 0, daemon.last_words()
 
 
-@pytest.mark.ci
 async def test_one_that_waits_holds_nobody_up(
     scene: DefaultScene, daemon: Refold, port: int
 ) -> None:

@@ -135,7 +135,6 @@ def plain(analysed: Analysed) -> dict[str, PlainCount]:
     return {log: PlainCount(path) for log, path in analysed.logs.items()}
 
 
-@pytest.mark.ci
 def test_plans_are_sql_and_nothing_is_collected(analysed: Analysed) -> None:
     assert set(analysed.plans) >= set(analysed.result.tables)
     for name, plan in analysed.plans.items():
@@ -152,7 +151,6 @@ def test_all_tables_are_stored(analysed: Analysed) -> None:
     assert [path.name for path in analysed.table.glob("analysis.*")] == ["analysis.lock"]
 
 
-@pytest.mark.ci
 def test_failovers(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
     for log, counted in plain.items():
         done = [row for row in analysed.rows("failovers", log) if row.outcome == "done"]
@@ -173,7 +171,6 @@ def test_failovers(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
     assert whole.p50 == pytest.approx(median / 1e6)
 
 
-@pytest.mark.ci
 def test_outages(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
     for log, counted in plain.items():
         found: Counter[tuple[str, int, str]] = Counter()

@@ -132,7 +132,6 @@ def test_stopped_at_any_step(
 
 
 @pytest.mark.lab
-@pytest.mark.ci
 def test_killed_while_it_writes(
     spark: SparkSession, told: History, logs: Path, tmp_path: Path
 ) -> None:

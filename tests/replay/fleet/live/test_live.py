@@ -110,7 +110,6 @@ def job(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-@pytest.mark.ci
 def test_killed_in_the_middle_the_table_is_what_a_plain_count_says(
     told: History, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:

@@ -99,7 +99,6 @@ def rows_of(spark: SparkSession, table: Path) -> dict[tuple[str, str, str], Any]
     return {(row.cluster, row.log, row.version): row for row in rows}
 
 
-@pytest.mark.ci
 def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collected: object) -> None:
     """What a version that follows agrees with is all that the logs say was decided."""
     recorded = 0

@@ -155,7 +155,6 @@ def test_as_many_as_are_asked_for(spark: SparkSession, folder: Path) -> None:
     assert only.about["partition_seconds"] == 65.0
 
 
-@pytest.mark.ci
 def test_the_page_is_written_whole(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     size = write_report(spark, folder, tmp_path / "fleet.html", 20)
     text = (tmp_path / "fleet.html").read_text()
