@@ -20,7 +20,8 @@ PHONE = {"width": 390, "height": 844}
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     found = shutil.which("chromium")
-    assert found is not None, "apt-get install chromium"
+    if found is None:
+        pytest.skip("needs Debian's chromium: apt-get install chromium")
     quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
