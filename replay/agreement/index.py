@@ -24,7 +24,7 @@ from replay.agreement.protocol_evidence import ProtocolEvidence
 from replay.agreement.states_read import StatesRead
 from replay.agreement.topics_read import TopicsRead
 from replay.agreement.znode_view import ZnodeView
-from replay.imports.asked import Asked as Requests
+from replay.imports.coverage import Coverage
 from replay.world_log.asked_requests import UnreadableRequestError, asked_request
 from replay.world_log.events import (
     ControllerLogged,
@@ -95,8 +95,8 @@ class Index:
         """Brokers whose controller.log is at level DEBUG or below."""
         self.request_logs_of: set[int] = set()
         """Brokers with a request log."""
-        self.requests = Requests()
-        """What it says was asked for, and until when it does."""
+        self.coverage = Coverage()
+        """Until when it tells of all that was asked."""
         self.writes: dict[int, list[tuple[int, str]]] = defaultdict(list)
         """By session: record and path of each write that is a decision, or was asked for."""
         self._reassignments: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -414,7 +414,7 @@ class Index:
         match event:
             case ControllerLogged(broker=broker):
                 found = opening(event)
-                self.requests.take(record.wall_ns // _NS, event)
+                self.coverage.take(record.wall_ns // _NS, event)
                 self.topics_read.take(record.seq, event)
                 if IS_DEBUG.search(event.text):
                     self.has_debug.add(broker)
@@ -428,7 +428,7 @@ class Index:
                     self.answers_of.add((broker, epoch))
             case RequestServed(broker=broker, api=api, version=version):
                 self.request_logs_of.add(broker)
-                self.requests.take(record.wall_ns // _NS, event)
+                self.coverage.take(record.wall_ns // _NS, event)
                 if api == "LEADER_AND_ISR":
                     self._evidence.take_leader_and_isr(event.request, version)
                 with suppress(UnreadableRequestError):

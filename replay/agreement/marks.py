@@ -46,7 +46,8 @@ class Opening(Struct, frozen=True):
     """A line that a controller event begins with, or has begun with shortly before.
 
     `event` is Kafka's name. `names` are the partitions or topics that the line names, `brokers` the
-    brokers; `text` is the line.
+    brokers; `text` is the line. One that is not `is_first` comes behind another opening of the same
+    event, if the log is at level DEBUG.
     """
 
     event: str
@@ -55,6 +56,7 @@ class Opening(Struct, frozen=True):
     partitions: tuple[tuple[str, int], ...] = ()
     topics: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    is_first: bool = True
 
 
 def opening(logged: ControllerLogged) -> Opening | None:
@@ -64,6 +66,11 @@ def opening(logged: ControllerLogged) -> Opening | None:
         return _READERS[logged.event](logged.event, text)
     if logged.event:
         return Opening(logged.event, text)
+    for pattern in _TOPIC_DELETION:
+        found = pattern.search(text)
+        if found is not None:
+            topics = tuple(found[1].split(","))
+            return Opening("TopicDeletion", text, topics=topics, is_first=False)
     for event, pattern in _MORE:
         found = pattern.search(text)
         if found is not None and found[2]:
@@ -73,10 +80,12 @@ def opening(logged: ControllerLogged) -> Opening | None:
     return None
 
 
+_TOPIC_DELETION: Final = (
+    re.compile(r"Starting topic deletion for topics (\S+)$"),
+    re.compile(r"Ignoring request to delete non-existing topics (\S+)$"),
+)
+
 _MORE: Final = (
-    # What the next two open has a line of its own at level DEBUG, just before.
-    ("TopicDeletion", re.compile(r"Starting topic deletion for topics (\S+)()$")),
-    ("TopicDeletion", re.compile(r"Ignoring request to delete non-existing topics (\S+)()$")),
     ("Resignation", re.compile(r"\] (Stopped partition state machine)()$")),
     ("PartitionReassignment", re.compile(rf"Updating assignment of partition {_NAME} from ")),
     (

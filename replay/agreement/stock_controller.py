@@ -51,8 +51,6 @@ _READ_MS: Final = 1
 """How long a read takes."""
 _NO_OVERLAY: Final[Overlay] = {}
 _BY_CONFIGURATION: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
-_DELETION_AT_DEBUG: Final = "Delete topics listener fired"
-"""The first line of a deletion event, which may be over at once."""
 _ELECTIONS: Final = ("Elected", "NotElected", "Started")
 _READ_BEFORE: Final = (
     "BrokerChange",
@@ -285,9 +283,9 @@ class StockController:
         if opening.event == "AlterPartitionReceived" and "Ignoring" in opening.text:
             self._arrivals.drop_ignored()
             return True
+        if self._arrivals.has_debug and not opening.is_first:
+            return True
         if opening.event == "TopicDeletion":
-            if self._arrivals.has_debug and _DELETION_AT_DEBUG not in opening.text:
-                return True
             return self.fold.is_running and self.fold.cause == opening.event
         if opening.event not in ("PartitionReassignment", "PartitionReassignmentIsrChange"):
             return False

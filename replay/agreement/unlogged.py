@@ -102,7 +102,7 @@ class Suppositions:
         return answer is not None
 
     def _causes(self, decision: Decision) -> Iterator[Trigger]:
-        if not self._index.requests.covers(self._broker, self._fold.now_ms):
+        if not self._index.coverage.covers(self._broker, self._fold.now_ms):
             yield from self._block_asked_for(decision)
             yield from self._reassignment_asked_for(decision)
         if self._index.openings.get(self._broker):

@@ -59,7 +59,11 @@ def spark_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        text = str(error)
-        told = [line for line in text.splitlines() if "Error: " in line or "Exception: " in line]
-        reason = (told or text.splitlines() or [type(error).__name__])[-1].strip()
-        raise FleetError(f"{what}: {reason}") from error
+        raise FleetError(f"{what}: {reason_in(str(error), error)}") from error
+
+
+def reason_in(text: str, error: Exception) -> str:
+    """The line of Spark's trace that says why."""
+    lines = text.splitlines()
+    told = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (told or lines or [type(error).__name__])[-1].strip()

@@ -28,7 +28,7 @@ from pyspark.sql.types import StringType
 
 from replay.fleet.batches import add_batch, batches
 from replay.fleet.columns import RECORDS
-from replay.fleet.errors import FleetError
+from replay.fleet.errors import FleetError, usable
 from replay.fleet.locking import exclusive
 from replay.fleet.schemas import spark_schema
 
@@ -125,7 +125,7 @@ class TableFolder:
 def open_table(folder: Path) -> Iterator[TableFolder]:
     """A table to add to, made if it is not there; one process at a time. What an ingest left that
     was killed is removed. Raises FleetError."""
-    try:
+    with usable(folder):
         _make(folder)
         with exclusive(folder / _LOCK, "another ingest"):
             shutil.rmtree(folder / _STAGING, ignore_errors=True)
@@ -135,9 +135,6 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
                 yield table
             finally:
                 shutil.rmtree(folder / _STAGING, ignore_errors=True)
-    except OSError as error:
-        where = error.filename or folder
-        raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
 
 
 def check_table(folder: Path) -> None:

@@ -1,11 +1,10 @@
 """What the brokers' request logs say was asked of the controller, to be looked up by content.
 
-A request is logged when it is done, by the broker that served it. One that a broker did not
-finish before its process ended is in no log: `covers` says where that can be so.
+One that a broker did not finish before its process ended is in no log: `coverage` says where that
+can be so.
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
@@ -18,22 +17,14 @@ from controller.core.events import (
     ProposedState,
     ReassignmentTarget,
 )
+from replay.imports.coverage import Coverage
 from replay.world_log.asked_requests import UnreadableRequestError, asked_request
-from replay.world_log.events import (
-    STARTED,
-    ControllerLogged,
-    LoggedEvent,
-    RequestServed,
-    WorldEvent,
-)
+from replay.world_log.events import ControllerLogged, LoggedEvent, RequestServed
 
 _ELECTED: Final = re.compile(r"elected as the controller\. Epoch incremented to (\d+)")
 
 SLACK_MS: Final = 5_000
 """How far the clocks of ZooKeeper and a broker may differ where a request is known by its time."""
-
-_DONE_MS: Final = 2_000
-"""How long after it writes for a request a controller may be at it."""
 
 LOGS: Final = ("control-requests.log", "kafka-request.log", "controller.log")
 """The kinds of brokers' logs that tell of requests, and of the starts of brokers."""
@@ -55,21 +46,13 @@ class Asked:
         self._unreadable = 0
         self._isrs: set[_IsrKey] = set()
         self._targets: dict[_TargetKey, list[tuple[int, int]]] = {}
-        self._served_ms: dict[int, list[int]] = {}
-        self._started_ms: dict[int, list[int]] = {}
+        self.coverage = Coverage()
         for time_ms, _, event in logged:
-            self.take(time_ms, event)
-
-    def take(self, time_ms: int, event: WorldEvent) -> None:
-        """A line of a log, in order."""
-        if isinstance(event, RequestServed):
-            self._served_ms.setdefault(event.broker, []).append(time_ms)
-            self._add(time_ms, event)
-        elif isinstance(event, ControllerLogged):
-            if event.event == STARTED:
-                self._started_ms.setdefault(event.broker, []).append(time_ms)
-            elif (elected := _ELECTED.search(event.text)) is not None:
-                self.elected_ms[int(elected[1])] = time_ms
+            self.coverage.take(time_ms, event)
+            if isinstance(event, RequestServed):
+                self._add(time_ms, event)
+            elif isinstance(event, ControllerLogged) and (found := _ELECTED.search(event.text)):
+                self.elected_ms[int(found[1])] = time_ms
 
     @property
     def notes(self) -> list[str]:
@@ -77,10 +60,6 @@ class Asked:
         if not self._unreadable:
             return []
         return [f"{self._unreadable} requests in the request logs have unknown fields: left out"]
-
-    def knows(self, broker: int) -> bool:
-        """Whether there is a request log of a broker."""
-        return broker in self._served_ms
 
     def has_isr(self, broker: int, topic_id: str, state: ProposedState) -> bool:
         """Whether a leader asked the broker for this state, naming the topic or its id."""
@@ -93,13 +72,6 @@ class Asked:
             received - SLACK_MS <= time_ms <= done + SLACK_MS
             for received, done in self._targets.get((broker, target), ())
         )
-
-    def covers(self, broker: int, time_ms: int) -> bool:
-        """Whether a request that the broker was at then must be in its log: it has logged one that
-        was done well behind it, before its process was started anew."""
-        served = _next(self._served_ms.get(broker, []), time_ms + _DONE_MS)
-        started = _next(self._started_ms.get(broker, []), time_ms)
-        return served is not None and (started is None or served < started)
 
     def _add(self, time_ms: int, served: RequestServed) -> None:
         try:
@@ -118,9 +90,3 @@ class Asked:
                     self._targets.setdefault((served.broker, one), []).append(when)
             case _:
                 pass
-
-
-def _next(times: list[int], time_ms: int) -> int | None:
-    """The first time that is not before."""
-    place = bisect_left(times, time_ms)
-    return times[place] if place < len(times) else None

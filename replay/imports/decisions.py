@@ -227,9 +227,9 @@ class Decisions:
         )
 
     def _is_logged_state(self, broker: int, state: ProposedState, time_ms: int) -> bool:
-        if not self._asked.knows(broker):
+        if not self._asked.coverage.knows(broker):
             return False
-        if self._asked.covers(broker, time_ms):
+        if self._asked.coverage.covers(broker, time_ms):
             return True
         topic = find(self._tree, f"{self._chroot}{znodes.topic_path(state.topic)}")
         return self._asked.has_isr(
@@ -238,7 +238,7 @@ class Decisions:
 
     def _is_logged_target(self, broker: int, target: ReassignmentTarget, time_ms: int) -> bool:
         asked = self._asked
-        return asked.covers(broker, time_ms) or asked.has_target(broker, target, time_ms)
+        return asked.coverage.covers(broker, time_ms) or asked.has_target(broker, target, time_ms)
 
     def _targets(self, operation: SetData, topic: str) -> Iterator[ReassignmentTarget]:
         """The reassignments that a topic's new znode begins, replaces or cancels, unless

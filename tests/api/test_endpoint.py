@@ -209,23 +209,27 @@ async def test_all_listeners_are_served(serve: Serve) -> None:
             assert answer.producer_id_len == 1000
 
 
-def children() -> set[int]:
-    """The processes that this one has started."""
-    listing = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    return {int(one) for one in listing.split()}
+def fronts() -> set[int]:
+    """The fronts that this process has started; other tests may have left it a JVM."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {
+        int(one)
+        for one in children
+        if b"controller.api.front" in Path(f"/proc/{one}/cmdline").read_bytes()
+    }
 
 
 async def test_a_signal_to_the_daemons_group_is_not_for_the_front(served: Served) -> None:
     """From the front's first moment on: the daemon ends it when its role is handed back."""
     async with Client(served.port):
-        (front,) = children()
+        (front,) = fronts()
         assert os.getpgid(front) != os.getpgid(0)
 
 
 async def test_a_front_that_ends_is_replaced(served: Served) -> None:
     async with Client(served.port) as broker:
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
-        (front,) = children()
+        (front,) = fronts()
         os.kill(front, signal.SIGKILL)
         assert await broker.closed()
     async with Client(served.port) as broker:
@@ -241,7 +245,7 @@ async def test_a_front_that_hangs_is_replaced(
 ) -> None:
     async with Client(served.port) as broker:
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
-        (front,) = children()
+        (front,) = fronts()
         os.kill(front, signal.SIGSTOP)
         broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):

@@ -5,7 +5,6 @@ DIR/analysis/analysis.json         when it was made, with which options, how man
 DIR/analysis.partial/              one that is being made
 """
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from eventstore.folders import sync_folder
-from replay.fleet.errors import FleetError
+from replay.fleet.errors import usable
+from replay.fleet.locking import exclusive
 
 NAME: Final = "analysis"
 _SUMMARY: Final = "analysis.json"
@@ -53,21 +53,12 @@ class AnalysisFolder:
 @contextmanager
 def open_analysis(folder: Path) -> Iterator[AnalysisFolder]:
     """A new analysis of the table in `folder`; one process at a time. Raises FleetError."""
-    try:
-        with (folder / _LOCK).open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = f"{folder}: another analysis is at work there: wait for it, or end it"
-                raise FleetError(text) from None
-            _tidy(folder)
-            try:
-                yield AnalysisFolder(folder)
-            finally:
-                shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
-    except OSError as error:
-        where = error.filename or folder
-        raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
+    with usable(folder), exclusive(folder / _LOCK, "another analysis"):
+        _tidy(folder)
+        try:
+            yield AnalysisFolder(folder)
+        finally:
+            shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
 
 
 def _tidy(folder: Path) -> None:

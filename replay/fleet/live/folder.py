@@ -9,7 +9,6 @@
 Each file is replaced by one rename, so that a reader meets a whole one at any moment.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +22,9 @@ from pyarrow import parquet
 
 from eventstore.folders import sync_folder
 from replay.fleet.day_files import escaped
-from replay.fleet.errors import FleetError
+from replay.fleet.errors import FleetError, usable
 from replay.fleet.live.following import Kept
+from replay.fleet.locking import exclusive, in_turn
 
 _MARKER: Final = "refold-live.json"
 _LOCK: Final = "lock"
@@ -81,16 +81,11 @@ class LiveFolder(Struct, frozen=True):
     @contextmanager
     def owned(self, topic: str, kafka_cluster: str, core: str) -> Iterator[None]:
         """Made if it is not there; one job at a time. Raises FleetError."""
-        try:
+        with usable(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            with _locked(self.path / _LOCK, wait=False):
+            with exclusive(self.path / _LOCK, "another job", "end it first"):
                 self._check(_Marker(_LAYOUT, topic, kafka_cluster, core))
                 yield
-        except BlockingIOError:
-            raise FleetError(f"{self.path}: another job is at work there: end it first") from None
-        except OSError as error:
-            where = error.filename or self.path
-            raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
 
     def _check(self, mine: _Marker) -> None:
         path = self.path / _MARKER
@@ -118,7 +113,7 @@ class LiveFolder(Struct, frozen=True):
         places = [self.path / one / part for one in ("health", "logs", "state")]
         for one in places:
             one.mkdir(parents=True, exist_ok=True)
-        with _locked(places[-1] / _LOCK, wait=True):
+        with in_turn(places[-1] / _LOCK):
             yield ClusterFolder(*places)
 
 
@@ -170,11 +165,3 @@ def _replace(path: Path, body: bytes) -> None:
         os.fsync(file.fileno())
     partial.replace(path)
     sync_folder(path.parent)
-
-
-@contextmanager
-def _locked(path: Path, *, wait: bool) -> Iterator[None]:
-    """Raises BlockingIOError if somebody has it and is not waited for."""
-    with path.open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield

@@ -18,6 +18,7 @@ from controller.fingerprint import core_fingerprint
 from eventstore.errors import MirrorFailed
 from eventstore.mirror.topic import Topic, cluster_of, errors_of, partitions_of
 from replay.fleet.errors import FleetError
+from replay.fleet.jobs import reason_in
 from replay.fleet.live.cluster import Taken, take_messages
 from replay.fleet.live.folder import LiveFolder
 from replay.fleet.mirror_stream import messages
@@ -133,6 +134,4 @@ def _reason(error: Exception) -> str:
             "it does not hold any more what comes next (its retention, or it was made anew):"
             " begin again with a new --out"
         )
-    lines = text.split("=== Streaming Query ===")[0].splitlines()
-    told = [line for line in lines if "Error: " in line or "Exception: " in line]
-    return "Spark failed: " + (told or lines or [type(error).__name__])[-1].strip()
+    return "Spark failed: " + reason_in(text.split("=== Streaming Query ===")[0], error)

@@ -22,7 +22,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
 from replay.fleet.batches import add_batch, batches
-from replay.fleet.errors import FleetError
+from replay.fleet.errors import FleetError, usable
 from replay.fleet.locking import exclusive
 from replay.fleet.schemas import spark_schema
 
@@ -131,7 +131,7 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
     removed. Raises FleetError."""
     folder = ReplayFolder(table)
     staging = folder.folder / _STAGING
-    try:
+    with usable(folder.folder):
         folder.folder.mkdir(exist_ok=True)
         with exclusive(folder.folder / "lock", "another replay"):
             shutil.rmtree(staging, ignore_errors=True)
@@ -140,9 +140,6 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
                 yield folder
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
-    except OSError as error:
-        where = error.filename or folder.folder
-        raise FleetError(f"{where} cannot be used: {error.strerror or error}") from error
 
 
 def replayed(spark: SparkSession, table: Path | str) -> DataFrame:

@@ -138,7 +138,7 @@ ALTER = call(AlterPartitionReceived(1, 3, 2, 70, []))
         (
             "[Controller id=2] Starting topic deletion for topics t_03,t-07",
             "TopicDeletion",
-            {"topics": ("t_03", "t-07")},
+            {"topics": ("t_03", "t-07"), "is_first": False},
         ),
         (ADDED, "PartitionModifications", {"topics": ("t.04",)}),
         (DELETED, "TopicDeletionStopReplicaResponseReceived", {"brokers": (5,)}),
