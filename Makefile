@@ -11,7 +11,7 @@ OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
 
-.PHONY: setup check test lab-test ci-lab diff mutations agreement demo wheel lock clean prerequisites
+.PHONY: setup check test lab-test ci-lab diff mutations ci-mutations agreement demo wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
@@ -68,6 +68,10 @@ agreement: setup
 
 mutations: setup
 	$(BIN)/python -m tools.mutations
+
+# Those that the change has touched, and a third of the others, another one after each commit.
+ci-mutations: setup
+	$(BIN)/python -m tools.mutations --share 3 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
 
 demo: setup
 	$(BIN)/python -m tools.demo

@@ -1,16 +1,16 @@
 """`refold agree`: whether a stock cluster's controller decided as the fold does."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final
 
-import msgspec
 import typer
 
 from controller.cli.import_source import UTC, Chroot, Zone, selection_of
 from controller.cli.moments import From, To
-from controller.cli.output import OutputFault
+from controller.cli.output import print_result
 from controller.cli.progress import progress
 from eventstore.errors import LogError
 from eventstore.folders import segments_in
@@ -59,10 +59,17 @@ def agree_command(
     selection = selection_of(chroot, first, last, zone)
     settings = dict(map(_setting, broker_config or ()))
     is_log = source.is_dir() and bool(segments_in(source))
-    if is_log and (chroot or first or last or zone != UTC):
+    given = {
+        "--chroot": chroot,
+        "--from": first,
+        "--to": last,
+        "--zone": zone if zone != UTC else None,
+    }
+    of_source = [name for name, value in given.items() if value is not None]
+    if is_log and of_source:
         raise typer.BadParameter(
             f"{source} is a log: what of a source is imported was chosen when it was made",
-            param_hint="--chroot, --from, --to, --zone",
+            param_hint=", ".join(of_source),
         )
     try:
         with progress() as advance:
@@ -73,11 +80,7 @@ def agree_command(
         typer.echo(f"refold agree: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
     result.source = str(source)
-    with suppress(OutputFault):
-        if as_json:
-            typer.echo(msgspec.json.encode(result).decode())
-        else:
-            _print(result)
+    print_result(result, lambda: _print(result), as_json=as_json)
     raise typer.Exit(_AGREES if result.agrees else _DIVERGES)
 
 
@@ -91,10 +94,7 @@ def _setting(text: str) -> tuple[str, str]:
 def _print(result: AgreementResult) -> None:
     for note in result.notes:
         typer.echo(note)
-    for one in result.divergences[:_SHOWN]:
-        _print_divergence(one)
-    if len(result.divergences) > _SHOWN:
-        typer.echo(f"... and {len(result.divergences) - _SHOWN} more; --json lists all")
+    _print_divergences(result.divergences)
     assumed = ", ".join(f"{key}={value}" for key, value in result.settings.items())
     typer.echo(f"settings of the brokers: {assumed}")
     typer.echo(
@@ -126,6 +126,25 @@ def _print_kinds(side: Side) -> None:
         if one.diverging:
             diverging = f" ({one.differs} differ, {one.missing} missing, {one.extra} extra)"
         typer.echo(f"  {kind}: {one.agreed} agreed{diverging}")
+
+
+def _print_divergences(divergences: Sequence[Divergence]) -> None:
+    """A request to several brokers once."""
+    groups = [list(each) for _, each in groupby(divergences, key=_said)]
+    for first, *others in groups[:_SHOWN]:
+        _print_divergence(first)
+        for one in others:
+            typer.echo(f"  so at {one.seq}: {'; '.join(one.differences)}")
+    left = sum(map(len, groups[_SHOWN:]))
+    if left:
+        typer.echo(f"... and {left} more; --json lists all")
+
+
+def _said(one: Divergence) -> tuple[object, ...]:
+    """Alike for what was said to several brokers; a decision is by itself."""
+    if one.subject == "decision":
+        return (one,)
+    return (one.subject, one.verdict, one.kind, one.epoch, one.since, one.paths, one.explained)
 
 
 def _print_divergence(one: Divergence) -> None:

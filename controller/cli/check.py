@@ -1,16 +1,14 @@
 """`refold check`: say before a take-over whether it would go well."""
 
 import asyncio
-from contextlib import suppress
 from typing import Annotated, Final
 
-import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from controller import structured_log
-from controller.cli.output import OutputFault, print_table
+from controller.cli.output import print_result, print_table
 from controller.cli.setting_options import with_settings
 from controller.operator.checks import check_all
 from controller.operator.findings import Finding
@@ -40,11 +38,7 @@ def check(
     facts = asyncio.run(gather(settings))
     findings = [Finding("settings", "warning", warning) for warning in warnings]
     findings += check_all(settings, facts)
-    with suppress(OutputFault):
-        if as_json:
-            typer.echo(msgspec.json.encode({"findings": findings}).decode())
-        else:
-            _print(findings)
+    print_result({"findings": findings}, lambda: _print(findings), as_json=as_json)
     if facts.zookeeper.cluster is None:
         raise typer.Exit(_COULD_NOT_CHECK)
     if any(one.level == "error" for one in findings):

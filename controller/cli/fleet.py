@@ -1,10 +1,8 @@
 """`refold fleet`: the logs of many clusters, on Spark."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
 
 from controller.cli.fleet_analysis import analyse
@@ -12,7 +10,7 @@ from controller.cli.fleet_live import live
 from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of, task_progress
 from controller.cli.fleet_replay import divergences, replay
 from controller.cli.fleet_report import report
-from controller.cli.output import OutputFault
+from controller.cli.output import print_result
 
 if TYPE_CHECKING:
     from replay.fleet.ingest import IngestResult
@@ -63,11 +61,7 @@ def ingest(
             progress("starting Spark", 0, 0)
             with spark_session(master, settings) as spark:
                 result = bring_in(spark, sources, out, progress)
-    with suppress(OutputFault):
-        if as_json:
-            typer.echo(msgspec.json.encode(result).decode())
-        else:
-            _print(result)
+    print_result(result, lambda: _print(result), as_json=as_json)
     if result.set_aside:
         raise typer.Exit(_SET_ASIDE)
 

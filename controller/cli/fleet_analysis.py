@@ -1,15 +1,13 @@
 """`refold fleet analyse`: what the logs tell of their clusters."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of, task_progress
 from controller.cli.moments import From, To, period
-from controller.cli.output import OutputFault, print_table
+from controller.cli.output import print_result, print_table
 
 if TYPE_CHECKING:
     from replay.fleet.analysis.analysing import Analysis
@@ -66,11 +64,7 @@ def analyse(
             progress("starting Spark", 0, 0)
             with spark_session(master, settings) as spark:
                 result = analyse_table(spark, folder, options, progress)
-    with suppress(OutputFault):
-        if as_json:
-            typer.echo(msgspec.json.encode(result).decode())
-        else:
-            _print(result)
+    print_result(result, lambda: _print(result), as_json=as_json)
 
 
 def _print(analysis: "Analysis") -> None:

@@ -1,15 +1,13 @@
 """`refold fleet replay` and `divergences`: the logs of a table folded by versions of the code."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
 
 from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of, task_progress
-from controller.cli.output import OutputFault, print_table
+from controller.cli.output import print_result, print_table
 
 if TYPE_CHECKING:
     from replay.fleet.replaying.listing import Listed
@@ -71,11 +69,7 @@ def replay(
                 result = fold_all(
                     spark, table, found, progress, patience_s=patience, split_events=split_above
                 )
-    with suppress(OutputFault):
-        if as_json:
-            typer.echo(msgspec.json.encode(result).decode())
-        else:
-            _print(result)
+    print_result(result, lambda: _print(result), as_json=as_json)
     if result.failed:
         raise typer.Exit(_FAILED)
 
@@ -110,12 +104,8 @@ def divergences(
         wanted = Wanted(version, rule, cluster, log, partition, seq, with_harmless)
         with spark_session(master, settings) as spark:
             count, found = listed(spark, table, wanted, limit)
-    with suppress(OutputFault):
-        if as_json:
-            told = {"count": count, "divergences": found}
-            typer.echo(msgspec.json.encode(told).decode())
-        else:
-            _list(count, found)
+    told = {"count": count, "divergences": found}
+    print_result(told, lambda: _list(count, found), as_json=as_json)
 
 
 def _print(result: "ReplayResult") -> None:

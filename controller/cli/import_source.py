@@ -1,17 +1,15 @@
 """`refold import`: a log of what a stock cluster's ZooKeeper and brokers left behind."""
 
-from contextlib import suppress
 from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
-import msgspec
 import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn
 
 from controller.cli.moments import From, To, period
-from controller.cli.output import OutputFault
+from controller.cli.output import print_result
 from controller.cli.progress import bar
 from eventstore.errors import LogError
 from replay.errors import ReplayError
@@ -61,11 +59,7 @@ def import_command(
     except (LogError, ReplayError) as error:
         typer.echo(f"refold import: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
-    with suppress(OutputFault):
-        if as_json:
-            typer.echo(msgspec.json.encode(result).decode())
-        else:
-            _print(result, source)
+    print_result(result, lambda: _print(result, source), as_json=as_json)
 
 
 def _print(result: ImportResult, source: Path) -> None:

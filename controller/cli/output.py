@@ -5,9 +5,12 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+
+import msgspec
+import typer
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -67,6 +70,16 @@ def standard_output() -> StandardOutput:
         line_buffering=output.isatty(),
     )
     return output
+
+
+def print_result(result: object, show: Callable[[], None], *, as_json: bool) -> None:
+    """Print what a command came to, which settles its status: one JSON object, or what `show`
+    prints."""
+    with suppress(OutputFault):
+        if as_json:
+            typer.echo(msgspec.json.encode(result).decode())
+        else:
+            show()
 
 
 def print_table(table: "Table") -> None:

@@ -1,13 +1,11 @@
 """`refold why`: the chain of causes of what a log shows."""
 
-from contextlib import suppress
 from typing import Annotated, Final
 
-import msgspec
 import typer
 
 from controller.cli.moments import moment
-from controller.cli.output import OutputFault
+from controller.cli.output import print_result
 from controller.cli.progress import progress
 from controller.cli.subjects import partition as named_partition
 from eventstore.errors import LogError
@@ -75,11 +73,7 @@ def why(
     except (LogError, ReplayError) as error:
         typer.echo(f"refold why: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
-    with suppress(OutputFault):
-        if as_json:
-            typer.echo(msgspec.json.encode(found).decode())
-        else:
-            _print(found, limit)
+    print_result(found, lambda: _print(found, limit), as_json=as_json)
 
 
 def _subject(

@@ -20,6 +20,7 @@ from replay.agreement.broker_requests.told import Told
 from replay.agreement.index import Index
 from replay.agreement.judging import At, judged
 from replay.agreement.marks import opening
+from replay.agreement.order import Order
 from replay.agreement.stock_controller import StockController
 from replay.agreement.verdicts import Judgement
 from replay.agreement.znode_view import Overlay, ZnodeView
@@ -72,10 +73,12 @@ class Agreeing:
         index: Index,
         given: Mapping[str, str],
         follow: Follow = lambda _: None,
+        order: Order | None = None,
     ) -> None:
         """`given` are the settings that count whatever the log shows; `follow` is told of each
-        session that wants to be controller."""
+        session that wants to be controller; `order` says what is chosen otherwise."""
         self._given = given
+        self.order = order or Order()
         self.settings: dict[str, str] = dict(given)
         """Kafka's names, with the values of all processes that were controller."""
         self._world = world
@@ -129,6 +132,7 @@ class Agreeing:
         if found is not None:
             self._decision(record, one, found)
         changes = self._view.changes(one)
+        self.order.change(record.seq, changes)
         if (znodes.CONTROLLER, "created") in changes:
             epoch = self._view.find(znodes.CONTROLLER_EPOCH)
             self._free = {znodes.CONTROLLER: None, znodes.CONTROLLER_EPOCH: epoch}
@@ -182,7 +186,12 @@ class Agreeing:
 
     def _new(self, session: int, broker: int) -> StockController:
         controller = StockController(
-            session, broker, self._of_broker(session, broker), self._view, self.index
+            session,
+            broker,
+            self._of_broker(session, broker),
+            self._view,
+            self.index,
+            self.order,
         )
         if session not in self.index.starts:
             controller.fold.controller.unsent.update(self._unsent.get(broker, {}))

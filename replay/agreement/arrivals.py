@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import starmap, takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.controller import Controller
@@ -30,6 +30,7 @@ from controller.core.triggers import (
 from replay.agreement.batches import Decision
 from replay.agreement.index import Asked, Index
 from replay.agreement.marks import LOGGED, LOGGED_AT_DEBUG, Opening, fits
+from replay.agreement.order import Order, Turn
 
 _ARRIVAL_MS: Final = 500
 """How much earlier a request may have come than its log says: that stamps a line when all of it
@@ -51,14 +52,26 @@ _LEAVE_NO_LINE: Final = (
 )
 
 
+class _Came(NamedTuple):
+    """When an event came, and by which record."""
+
+    ms: int
+    seq: int
+
+
 class Arrivals:
     """Events in the order in which they came, and requests that are yet to come."""
 
-    def __init__(self, broker: int, controller: Controller, index: Index) -> None:
+    def __init__(
+        self, session: int, broker: int, controller: Controller, index: Index, order: Order
+    ) -> None:
+        self._session = session
         self._controller = controller
         self._index = index
+        self._order = order
+        self._seq = 0
         self._pending: list[Trigger] = []
-        self._arrived_ms: dict[int, int] = {}
+        self._came: list[_Came] = []
         self._coming = deque(index.asked.get(broker, ()))
         self._done: deque[tuple[int, Trigger]] = deque()
         self._held: list[tuple[Trigger, Sequence[str]]] = []
@@ -70,11 +83,15 @@ class Arrivals:
     def __iter__(self) -> Iterator[Trigger]:
         return iter(list(self._pending))
 
+    def at(self, seq: int) -> None:
+        """The log has come to a record."""
+        self._seq = seq
+
     def add(self, trigger: Trigger, now_ms: int) -> None:
         """An event is there, once."""
         if trigger not in self._pending:
             self._pending.append(trigger)
-            self._arrived_ms[id(trigger)] = now_ms
+            self._came.append(_Came(now_ms, self._seq))
 
     def collect(self, triggers: Iterable[Trigger], now_ms: int) -> None:
         """What the fold has queued itself waits with the rest."""
@@ -84,8 +101,15 @@ class Arrivals:
     def take(self, trigger: Trigger) -> Trigger:
         """An event is taken."""
         if trigger in self._pending:
-            self._pending.remove(trigger)
+            place = self._pending.index(trigger)
+            del self._pending[place], self._came[place]
         return trigger
+
+    def turn(self, trigger: Trigger) -> Turn:
+        """The taking of an event: one that did not wait comes just now."""
+        came = self._when(trigger)
+        seq = self._seq if came is None else came.seq
+        return Turn(self._session, name_of(trigger), seq)
 
     def hold(self, trigger: Trigger, paths: Sequence[str]) -> None:
         """Let an event wait until one of these znodes is written; without any, until
@@ -114,6 +138,7 @@ class Arrivals:
     def clear(self) -> None:
         """What came for another controller is over."""
         self._pending.clear()
+        self._came.clear()
 
     def come(self, now_ms: int, *, is_wanted: bool) -> None:
         """Requests that have come by now; those that were answered long ago are over."""
@@ -142,13 +167,18 @@ class Arrivals:
         The queue is first in, first out: what leaves a line in any case is waited for. What ends
         a topic's deletion shows by its writes.
         """
+        is_watch_early = False
         for one in self._pending:
             if self._is_held(one):
+                continue
+            is_watch = not isinstance(one, _NOT_BY_WATCH)
+            if self._order.is_early(self.turn(one), self._seq) or (is_watch and is_watch_early):
+                is_watch_early = is_watch_early or is_watch
                 continue
             if until_ms is not None and self._ends_deletion(one):
                 continue
             if not self.is_logged(one):
-                is_there = until_ms is None or self.arrived_ms(one) <= until_ms
+                is_there = self._is_there(one, until_ms)
                 return self._first_answered(one, until_ms) if is_there else None
             if isinstance(one, _ALWAYS_LOGGED):
                 break
@@ -161,21 +191,22 @@ class Arrivals:
             None,
         )
 
+    def _is_there(self, trigger: Trigger, until_ms: int | None) -> bool:
+        if until_ms is None or self._order.is_due(self.turn(trigger), self._seq):
+            return True
+        return self.arrived_ms(trigger) <= until_ms
+
     def first(self) -> Trigger | None:
         """The first one that need not wait, whether it leaves a line or not."""
         return next((one for one in self._pending if not self._is_held(one)), None)
 
     def arrived_ms(self, trigger: Trigger) -> int:
         """When an event came that waits."""
-        return self._arrived_ms.get(id(trigger), 0)
+        came = self._when(trigger)
+        return 0 if came is None else came.ms
 
-    def waiting(self, until_ms: int) -> list[Trigger]:
-        """All that leave no line and came by then."""
-        return [
-            one
-            for one in self._pending
-            if not self.is_logged(one) and self.arrived_ms(one) <= until_ms
-        ]
+    def _when(self, trigger: Trigger) -> _Came | None:
+        return self._came[self._pending.index(trigger)] if trigger in self._pending else None
 
     def unlogged_before(self, trigger: Trigger, *, is_deposed: bool) -> list[Trigger]:
         """Those that leave no line, came before this one and do not show by their writes.
@@ -237,7 +268,7 @@ class Arrivals:
             if isinstance(one, ApiCall) and isinstance(one.request, AlterPartitionReceived):
                 broker = self._controller.context.brokers.get(one.request.broker)
                 if broker is None or broker.epoch != one.request.broker_epoch:
-                    self._pending.remove(one)
+                    self.take(one)
                     return
 
     def _ends_deletion(self, trigger: Trigger) -> bool:
@@ -288,6 +319,13 @@ class Arrivals:
         if isinstance(trigger, ApiCall) and isinstance(trigger.request, AlterPartitionReceived):
             return accepted(self._controller, trigger.request)
         return set()
+
+
+def name_of(trigger: Trigger) -> str:
+    """Kafka's name of a controller event."""
+    if isinstance(trigger, ApiCall):
+        return type(trigger.request).__name__.removesuffix("Received")
+    return type(trigger).__name__
 
 
 def _is_alter_partition(trigger: Trigger) -> bool:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import structs
 
 from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
@@ -14,7 +15,9 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.agreeing import Agreeing, Follow
 from replay.agreement.between import with_between
+from replay.agreement.either_order import in_the_order_that_fits
 from replay.agreement.index import Index
+from replay.agreement.order import Order
 from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
@@ -50,14 +53,22 @@ def agree(
     ReplayError, LogError.
     """
     with LogReader.open(log, UPCASTERS) as reader:
-        world = open_world(reader)
-        last = reader.last_seq
-        agreeing = agreeing_on(world, last, rules, settings, advance)
-        agreement = agreeing.run(told(world, "comparing", last, advance))
-        result = result_of(agreement, str(log))
-        result.settings = agreeing.settings
-        result.notes += agreeing.index.notes
-        return with_between(result, world)
+
+        def compare(order: Order) -> AgreementResult:
+            world, last = open_world(reader), reader.last_seq
+            agreeing = agreeing_on(world, last, rules, settings, advance, order=order)
+            what = "trying another order" if order.instead else "comparing"
+            agreement = agreeing.run(told(world, what, last, advance))
+            result = result_of(agreement, str(log))
+            result.settings = agreeing.settings
+            result.notes += agreeing.index.notes
+            return result
+
+        if rules == "kafka":
+            result = in_the_order_that_fits(compare, reader.last_seq)
+        else:
+            result = compare(Order())
+        return with_between(result, open_world(reader))
 
 
 def agreeing_on(
@@ -67,6 +78,7 @@ def agreeing_on(
     settings: Mapping[str, str] | None,
     advance: Advance,
     follow: Follow = lambda _: None,
+    order: Order | None = None,
 ) -> Agreeing:
     """A comparison that is about to begin: what has to be known of the whole log before is known.
 
@@ -77,7 +89,7 @@ def agreeing_on(
     view = ZnodeView(world.state.tree, chroot)
     index = Index(told(world, "looking through", last, advance), chroot, view)
     given = dict(settings or {})
-    return Agreeing(world, _configuration(given, rules), index, given, follow)
+    return Agreeing(world, _configuration(given, rules), index, given, follow, order)
 
 
 def told(
@@ -101,6 +113,8 @@ _SETTINGS: Final = {
 }
 """A broker's settings on which its decisions as controller depend, by Kafka's names."""
 
+_TYPES: Final = {one.name: one.type for one in structs.fields(Configuration)}
+
 
 def _configuration(settings: Mapping[str, str], rules: Rules) -> Configuration:
     """The settings of a stock broker, as far as decisions depend on them."""
@@ -109,12 +123,21 @@ def _configuration(settings: Mapping[str, str], rules: Rules) -> Configuration:
             raise ReplayError(
                 f"{key} is no setting that changes decisions; those are {', '.join(_SETTINGS)}"
             )
-    values = {_SETTINGS[key]: value for key, value in settings.items()}
+    values = {_SETTINGS[key]: _value(key, text) for key, text in settings.items()}
     try:
-        configuration = msgspec.convert(
-            {"broker_id": 0, "rules": rules, **values}, Configuration, strict=False
-        )
+        configuration = Configuration(broker_id=0, rules=rules, **values)
         _ = configuration.protocol
-    except (msgspec.ValidationError, ConfigurationError) as error:
+    except ConfigurationError as error:
         raise ReplayError(f"the brokers' settings cannot be used: {error}") from None
     return configuration
+
+
+def _value(key: str, text: str) -> Any:
+    wanted = _TYPES[_SETTINGS[key]]
+    try:
+        return msgspec.convert(text, wanted, strict=False)
+    except msgspec.ValidationError:
+        what = "true or false" if wanted is bool else "a whole number"
+        raise ReplayError(
+            f"the brokers' settings cannot be used: {key}={text}: it is {what}"
+        ) from None

@@ -1,99 +1,166 @@
-"""Where no log tells which of two waiting events was taken first: the other order, tried out.
+"""Where no log tells which of two waiting events was taken first, or when something was read: the
+other orders, tried out.
 
-The order that is chosen does not look at what Kafka decided. Only when the fold's decision is not
-Kafka's is the choice taken back, to see whether the other order fits: then it explains the
-divergence (explaining.EITHER_ORDER), and the fold goes on in that order.
+The order that is chosen does not look at what Kafka decided. Only where the fold did not do the
+same the comparison runs again, with one choice made otherwise, to see whether that fits: then it
+explains the divergence (explaining.EITHER_ORDER), and the comparison goes on in that order.
 """
 
-from __future__ import annotations
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from msgspec import structs
 
-from controller.core.triggers import ApiCall, ConfigChange, Trigger
+from replay.agreement.explaining import EITHER_ORDER
+from replay.agreement.order import Chosen, Order, Turn
+from replay.agreement.results import AgreementResult, Divergence
 
-if TYPE_CHECKING:
-    from replay.agreement.stock_controller import StockController
+_CHOICES_MAX: Final = 10
+"""That are looked at for a divergence: the last ones."""
+_RECORDS_BEHIND: Final = 100
+"""How far behind a choice the fold may begin what shows that it was another one."""
+_MOMENTS_MAX: Final = 4
+_CHANGES_MAX: Final = 3
+"""Choices of one race that are made otherwise."""
+_GIVEN_UP_MAX: Final = 5
+"""Divergences that no order explains: with more, it is not the order."""
+_RUNS_MAX: Final = 100
+_RECORDS_MAX: Final = 500_000
+"""That are walked through in all runs after the first."""
 
-_CHOICES_MAX: Final = 4
-_PARTITIONS_MAX: Final = 5_000
-"""Of a cluster: to keep what a larger one was like costs more than it tells."""
-
-Input = Callable[["StockController"], None]
+Compare = Callable[[Order], AgreementResult]
 
 
-class Choice:
-    """The last choice of an event: how all was before it, and what has come since."""
+def in_the_order_that_fits(compare: Compare, records: int) -> AgreementResult:
+    """The comparison of a log with so many records, in the order that leads to what Kafka did."""
+    return _Search(compare, min(_RUNS_MAX, _RECORDS_MAX // max(records, 1))).result()
 
-    def __init__(self) -> None:
-        self._before: StockController | None = None
-        self._others: Sequence[Trigger] = ()
-        self._inputs: list[Input] = []
-        self.chosen: Trigger | None = None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Choice:
-        """What goes on from a copy has not chosen yet."""
-        return Choice()
+class _Try(NamedTuple):
+    order: Order
+    result: AgreementResult
 
-    def make(self, controller: StockController, chosen: Trigger, waiting: list[Trigger]) -> None:
-        """An event is taken, maybe while others wait, too."""
-        self.forget()
-        size = sum(
-            len(one.partitions) for one in controller.fold.controller.context.topics.values()
-        )
-        if size <= _PARTITIONS_MAX:
-            self._before, self.chosen = _copied(controller), chosen
-            if not isinstance(chosen, _ELSEWHERE):
-                others = [
-                    one for one in waiting if one != chosen and not isinstance(one, _ELSEWHERE)
+
+class _Search:
+    def __init__(self, compare: Compare, runs: int) -> None:
+        self._compare = compare
+        self._runs = runs
+        self._best = self._try({})
+        self._explained: list[Divergence] = []
+
+    def result(self) -> AgreementResult:
+        given_up: set[Divergence] = set()
+        tried = 0
+        while self._runs > 0 and tried < _GIVEN_UP_MAX:
+            found = self._first_but(given_up)
+            if found is None:
+                break
+            other = self._without(found, self._best, _CHANGES_MAX)
+            if other is None:
+                given_up.update(_of_the_same(found, self._best.result))
+                tried += 1
+            else:
+                gone = [
+                    one
+                    for one in _of_the_same(found, self._best.result)
+                    if one not in other.result.divergences
                 ]
-                self._others = others[:_CHOICES_MAX]
+                self._explained += gone
+                self._best = other
+        result = self._best.result
+        for one in self._explained:
+            result.explain(structs.replace(one, explained=EITHER_ORDER.name))
+        return result
 
-    def note(self, input: Input) -> None:
-        """What comes after the choice."""
-        if self._before is not None:
-            self._inputs.append(input)
+    def _first_but(self, given_up: set[Divergence]) -> Divergence | None:
+        divergences = self._best.result.divergences
+        return next((one for one in divergences if one not in given_up), None)
 
-    def forget(self) -> None:
-        """The choice was right."""
-        self._before, self.chosen, self._others, self._inputs = None, None, (), []
+    def _try(self, instead: Mapping[Turn, int]) -> _Try:
+        order = Order(instead)
+        return _Try(order, self._compare(order))
 
-    def alternatives(self) -> Iterator[StockController]:
-        """How it would have gone on with another event first."""
-        for other in self._others:
-            yield self._otherwise(partial(_take_first, other))
-
-    def without(self, paths: Sequence[str]) -> StockController | None:
-        """How it would have gone on without the event, which writes these znodes, so far."""
-        chosen = self.chosen
-        if chosen is None:
-            return None
-        return self._otherwise(lambda one: one.hold(chosen, paths))
-
-    def _otherwise(self, choose: Input) -> StockController:
-        assert self._before is not None, "nothing was chosen"
-        controller = _copied(self._before)
-        choose(controller)
-        for input in self._inputs:
-            input(controller)
-        return controller
-
-
-def _take_first(trigger: Trigger, controller: StockController) -> None:
-    controller.take_first(trigger)
+    def _without(self, divergence: Divergence, before: _Try, changes: int) -> _Try | None:
+        """An order in which a divergence is gone, and less is left than in the best one so far."""
+        for turn, moment in _otherwise(before.order, divergence):
+            if self._runs <= 0:
+                return None
+            self._runs -= 1
+            other = self._try({**before.order.instead, turn: moment})
+            if divergence in other.result.divergences:
+                continue
+            if len(other.result.divergences) < len(self._best.result.divergences):
+                return other
+            new = _new(other.result, before.result)
+            if new and changes > 1:
+                found = self._without(new[0], other, changes - 1)
+                if found is not None:
+                    return found
+        return None
 
 
-_ELSEWHERE: Final = (ApiCall, ConfigChange)
-"""Events whose time is known, or that only refold has."""
+def _otherwise(order: Order, divergence: Divergence) -> Iterator[tuple[Turn, int]]:
+    """What may have been at another time: the last choices before the divergence, those of what the
+    fold was at first."""
+    chosen = [
+        one
+        for one in order.chosen.values()
+        if one.broker == divergence.controller
+        and one.since <= divergence.seq
+        and divergence.since <= one.at + _RECORDS_BEHIND
+    ]
+    chosen.sort(
+        key=lambda one: (one.at >= divergence.since, _is_about(one, divergence), one.at),
+        reverse=True,
+    )
+    others = ((one, _moments(order, one, divergence.seq)) for one in chosen)
+    for one, moments in islice((each for each in others if each[1]), _CHOICES_MAX):
+        for at in moments[:_MOMENTS_MAX]:
+            yield one.turn, at
 
 
-def _copied(controller: StockController) -> StockController:
-    """The same in a world that is shared."""
-    shared = (*controller.world, controller.fold.sent, controller.judgements)
-    copied = copy.deepcopy(controller, {id(one): one for one in shared})
-    # Both go on from the same beginning, each for itself.
-    copied.fold.sent = list(controller.fold.sent)
-    copied.judgements = list(controller.judgements)
-    return copied
+def _is_about(chosen: Chosen, divergence: Divergence) -> bool:
+    return any(one.startswith(path) for one in divergence.paths for path in chosen.paths)
+
+
+def _moments(order: Order, chosen: Chosen, until: int) -> list[int]:
+    """When a turn may have been instead: what is read, while it was otherwise; an event at once, or
+    behind those that were taken after it."""
+    known = {chosen.at, order.instead.get(chosen.turn)}
+    if chosen.turn.read:
+        changed = order.changes_of(chosen.paths, chosen.since, max(chosen.at, until))
+        earlier = [one for one in changed if one <= chosen.at]
+        later = [one + 1 for one in changed if one > chosen.at and not chosen.is_latest]
+        return [one for one in earlier[::-1] + later if one not in known]
+    following = sorted(
+        one.at
+        for one in order.chosen.values()
+        if one.turn.session == chosen.turn.session
+        and not one.turn.read
+        and chosen.at <= one.at <= until
+        and one.turn != chosen.turn
+    )
+    moments = dict.fromkeys([chosen.since, *(at + 1 for at in following), until])
+    return [at for at in moments if at not in known]
+
+
+def _new(after: AgreementResult, before: AgreementResult) -> list[Divergence]:
+    """The divergences that were not there before, in order."""
+    new = Counter(after.divergences) - Counter(before.divergences)
+    return sorted(new, key=lambda one: one.seq)
+
+
+def _of_the_same(divergence: Divergence, result: AgreementResult) -> list[Divergence]:
+    """The divergence, with what is said in the same breath: a request to several brokers."""
+
+    def breath(one: Divergence) -> tuple[object, ...]:
+        return (one.subject, one.kind, one.since, one.paths)
+
+    is_request = divergence.subject == "request"
+    return [
+        one
+        for one in result.divergences
+        if one == divergence or (is_request and breath(one) == breath(divergence))
+    ]

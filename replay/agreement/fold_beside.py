@@ -22,7 +22,7 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from controller.core.events import BrokerAnswered, SessionConnected, TopicIdsDrawn
-from controller.core.triggers import ApiCall, Trigger
+from controller.core.triggers import Trigger
 from replay.agreement.batches import Batch
 from replay.agreement.broker_queues import BrokerQueues
 from replay.agreement.broker_requests.told import Told, told_of
@@ -30,7 +30,8 @@ from replay.agreement.held_fold import HeldFold
 from replay.agreement.index import Index
 from replay.agreement.inputs import Inputs
 from replay.agreement.logged_turns import LoggedTurns
-from replay.agreement.znode_view import READS, Overlay, Read, Watches, ZnodeView
+from replay.agreement.order import Chosen, Order, Turn
+from replay.agreement.znode_view import READS, Overlay, Read, Watches, ZnodeView, paths_of
 from replay.world.tree import Znode
 
 _NO_TOPIC_ID: Final = bytes(16)
@@ -47,16 +48,23 @@ class FoldBeside:
 
     It waits for at most one thing: for `read` to be answered, or for `batch` to be settled. `sent`
     are its requests, `inputs` what it was told beside transactions, `cause` and `rule` what it is
-    at, since record `since`.
+    at, since record `since`, and `turn` the taking of it, or what it reads.
     """
 
     def __init__(
-        self, session: int, configuration: Configuration, view: ZnodeView, index: Index
+        self,
+        session: int,
+        configuration: Configuration,
+        view: ZnodeView,
+        index: Index,
+        order: Order,
     ) -> None:
         self._session = session
         self._broker = configuration.broker_id
         self._view = view
         self._index = index
+        self._order = order
+        self._reads_since = 0
         self._fold = HeldFold(configuration, LoggedTurns(self._next_writes))
         self._lacking: list[str] = []
         self._sent_counts: Counter[tuple[str, int]] = Counter()
@@ -67,6 +75,7 @@ class FoldBeside:
         self.sent: list[Told] = []
         self.inputs = Inputs()
         self.read: tuple[Issued, Read] | None = None
+        self.turn = Turn(session, "", 0)
         self.batch: Batch | None = None
         self.listed: Listed | None = None
         self.overlay: Overlay = {}
@@ -78,7 +87,7 @@ class FoldBeside:
     @property
     def world(self) -> tuple[object, ...]:
         """What it shares with all others."""
-        return (self._view, self._index)
+        return (self._view, self._index, self._order)
 
     @property
     def doing(self) -> str:
@@ -94,6 +103,11 @@ class FoldBeside:
     def is_failing_over(self) -> bool:
         """Whether it is at what a new controller does first."""
         return self.is_running and self.cause in ("Startup", "Reelect")
+
+    @property
+    def is_read_by_choice(self) -> bool:
+        """Whether no line says when something is read."""
+        return self.is_failing_over or self._broker not in self._index.has_debug
 
     @property
     def is_active(self) -> bool:
@@ -124,9 +138,10 @@ class FoldBeside:
         connected = SessionConnected(self._session, _SESSION_TIMEOUT_MS, "", renewed=False)
         self._take(self._fold.tell(connected, self.now_ms))
 
-    def begin(self, trigger: Trigger) -> None:
+    def begin(self, trigger: Trigger, turn: Turn) -> None:
         """Handle a controller event up to where it waits."""
-        self.cause = _name_of(trigger)
+        self.cause, self.turn = turn.event, turn
+        self._reads_since = self.seq
         self.since = self.seq
         self.inputs.add(self.seq, self.now_ms * _NS_A_MS, trigger)
         self._take(self._fold.begin(trigger, self.now_ms))
@@ -142,6 +157,8 @@ class FoldBeside:
         assert self.read is not None, "nothing is read"
         issued, command = self.read
         self.read = None
+        if self.is_read_by_choice:
+            self._order.choose(self._chosen(command))
         listed = self._listed(command.path) if isinstance(command, ReadChildren) else None
         if isinstance(command, ReadZnodes):
             self._note_lacking(command)
@@ -149,6 +166,11 @@ class FoldBeside:
         outcome = self._view.answer(issued, command, overlay, listed)
         self.watches.arm(command, self._view)
         self._take(self._fold.tell(outcome, self.now_ms))
+
+    def _chosen(self, command: Read) -> Chosen:
+        """When what is read now was read: a failover's as late as allowed."""
+        since, paths = self._reads_since, paths_of(command)
+        return Chosen(self.turn, self._broker, since, self.seq, paths, self.is_failing_over)
 
     def answer_all(self) -> None:
         """Read on, up to the next write or the end."""
@@ -160,6 +182,7 @@ class FoldBeside:
         outcome = self.batch.outcome if self.batch is not None else None
         if outcome is not None:
             self.batch = None
+            self._reads_since = self.seq
             self._take(self._fold.tell(outcome, self.now_ms))
 
     def hear(self, answer: BrokerAnswered) -> None:
@@ -193,6 +216,7 @@ class FoldBeside:
             self.rule = one.reason.rule
             if isinstance(command, READS):
                 self.read = (one, command)
+                self.turn = self.turn._replace(read=self.turn.read + 1)
             elif isinstance(command, WriteZnodes | WriteAtomically):
                 is_atomic = isinstance(command, WriteAtomically)
                 self.batch = Batch(one.id, command.operations, self._view, is_atomic=is_atomic)
@@ -252,9 +276,3 @@ def _lacks_id(name: str, data: bytes) -> bool:
     except ZnodeError:
         return False
     return content.topic_id is None and bool(content.assignments)
-
-
-def _name_of(trigger: Trigger) -> str:
-    if isinstance(trigger, ApiCall):
-        return type(trigger.request).__name__.removesuffix("Received")
-    return type(trigger).__name__

@@ -1,7 +1,7 @@
 """What an agreement came to, for people and scripts."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct, field
 
@@ -64,6 +64,12 @@ class Side(Tally):
             self.add(verdict, count)
             self.by_kind.setdefault(kind, Tally()).add(verdict, count)
 
+    def diverge(self, kind: str, verdict: str) -> None:
+        """Something of a kind that was counted as agreed, if Kafka did it, has another verdict."""
+        if verdict != "extra" and kind != "input":
+            self.count(kind, "agreed", -1)
+        self.count(kind, verdict)
+
 
 class Divergence(Struct, frozen=True):
     """Where the two do not agree. `subject` is "decision" or "request"; `differences` are sentences
@@ -102,6 +108,18 @@ class AgreementResult(Side):
         """Whether all agrees or is explained."""
         return not self.unexplained and not self.requests.unexplained
 
+    def explain(self, one: Divergence) -> None:
+        """Count in a divergence that its rule explains: it agrees so far, as the rule has it."""
+        side: Side = self if one.subject == "decision" else self.requests
+        side.diverge(one.kind, one.verdict)
+        by_rule = {each.rule: each for each in side.explained}
+        if one.explained not in by_rule:
+            rule = RULES[one.explained]
+            by_rule[rule.name] = Explained(rule.name, rule.kafka_method, [])
+            side.explained.append(by_rule[rule.name])
+        by_rule[one.explained].zxids.append(one.zxid)
+        self.divergences = sorted([*self.divergences, one], key=lambda each: each.seq)
+
 
 def result_of(agreement: Agreement, source: str) -> AgreementResult:
     """The counts of a comparison, and its divergences in the order of the log."""
@@ -119,7 +137,6 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     result.divergences = sorted(
         [*map(_of_decision, diverging), *_of_requests(agreement)], key=lambda one: one.seq
     )
-    result.explained = list(_explained(diverging))
     if agreement.unreadable:
         result.notes.append(f"{agreement.unreadable} requests to brokers cannot be read: left out")
     if agreement.unfit_lines:
@@ -128,15 +145,6 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     if not result.decisions and not result.requests.decisions:
         result.notes.append("nothing was judged: the log has no decision behind an election")
     return result
-
-
-def _explained(diverging: Iterable[Judgement]) -> Iterator[Explained]:
-    by_rule: dict[str, list[int]] = {}
-    for one in diverging:
-        if one.rule:
-            by_rule.setdefault(one.rule, []).append(one.zxid)
-    for name, zxids in sorted(by_rule.items()):
-        yield Explained(name, RULES[name].kafka_method, zxids)
 
 
 def _of_decision(one: Judgement) -> Divergence:
@@ -152,7 +160,7 @@ def _of_decision(one: Judgement) -> Divergence:
         one.paths,
         one.differences,
         one.cause,
-        one.rule,
+        "",
         one.broker,
     )
 

@@ -9,8 +9,6 @@ next of these is come to, with what ZooKeeper holds then: as late as allowed.
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Final
 
-from msgspec import structs
-
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.operations import WriteOperation
@@ -30,14 +28,14 @@ from replay.agreement.arrivals import Arrivals
 from replay.agreement.batches import Decision
 from replay.agreement.broker_queues import Failed
 from replay.agreement.broker_requests.told import Told
-from replay.agreement.either_order import Choice
-from replay.agreement.explaining import EITHER_ORDER
 from replay.agreement.failover_lines import listed_by, read_behind
 from replay.agreement.fold_beside import FoldBeside, Listed
 from replay.agreement.index import Index, LoggedOpening
 from replay.agreement.inferring import calls_of
 from replay.agreement.judging import At, extra, judged
+from replay.agreement.last_taken import LastTaken
 from replay.agreement.marks import Opening, trigger_for
+from replay.agreement.order import Chosen, Order
 from replay.agreement.unlogged import Suppositions
 from replay.agreement.verdicts import Judgement, Verdict
 from replay.agreement.writes import is_same_write, write_differences
@@ -52,6 +50,8 @@ _READ_MS: Final = 1
 _NO_OVERLAY: Final[Overlay] = {}
 _BY_CONFIGURATION: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ELECTIONS: Final = ("Elected", "NotElected", "Started")
+_NO_CHOICE: Final = (Startup, Reelect, ConfigChange, ControllerChange)
+"""Events of which another time would change nothing, or that only refold has."""
 _READ_BEFORE: Final = (
     "BrokerChange",
     "TopicChange",
@@ -75,15 +75,17 @@ class StockController:
         configuration: Configuration,
         view: ZnodeView,
         index: Index,
+        order: Order,
     ) -> None:
         self.session = session
         self.broker = broker
-        self.fold = FoldBeside(session, configuration, view, index)
+        self.fold = FoldBeside(session, configuration, view, index, order)
         self.judgements: list[Judgement] = []
         self.unknown_calls: dict[int, int] = {}
         """By epoch, the first record that tells of a request that no log has."""
         self._index = index
-        self._arrivals = Arrivals(broker, self.fold.controller, index)
+        self._order = order
+        self._arrivals = Arrivals(session, broker, self.fold.controller, index, order)
         self._suppositions = Suppositions(session, broker, self.fold, self._arrivals, index)
         self._ahead: dict[str, WriteOperation] = {}
         self._adopted: list[tuple[str, Operation]] = []
@@ -92,7 +94,7 @@ class StockController:
         self._stood_for = 0
         self._free_ms = 0
         self._is_connected = False
-        self._choice = Choice()
+        self._last = LastTaken()
         self._begun: Trigger | None = None
 
     @property
@@ -109,9 +111,12 @@ class StockController:
 
     def at(self, seq: int, time_ms: int, zxid: int) -> None:
         """The log has come to a record, behind a transaction."""
-        self._choice.note(lambda one: one.at(seq, time_ms, zxid))
+        self._last.note(lambda one: one.at(seq, time_ms, zxid))
         self._zxid = zxid
         self.fold.at(seq, time_ms)
+        self._arrivals.at(seq)
+        while self.fold.read is not None and self._order.is_due(self.fold.turn, seq):
+            self.fold.answer()
         self._arrivals.come(time_ms, is_wanted=self.fold.is_active)
         if self.fold.is_active:
             self._look_again()
@@ -122,7 +127,7 @@ class StockController:
 
     def change(self, changes: Sequence[Change]) -> None:
         """A transaction has changed znodes: the controller is told of what it watches."""
-        self._choice.note(lambda one: one.change(changes))
+        self._last.note(lambda one: one.change(changes))
         for path, what in self.fold.watches.fire(changes):
             trigger = trigger_of(path, what)
             if trigger is not None:
@@ -130,7 +135,7 @@ class StockController:
 
     def answered(self, broker: int, api: str, error: int, failed: Failed) -> None:
         """A broker has answered the first request of a kind that it was sent."""
-        self._choice.note(lambda one: one.answered(broker, api, error, failed))
+        self._last.note(lambda one: one.answered(broker, api, error, failed))
         queues = self.fold.queues
         if queues.is_known(broker, api):
             return
@@ -154,14 +159,14 @@ class StockController:
 
     def served(self, number: int) -> None:
         """A request of somebody was answered: the controller is done with it."""
-        self._choice.note(lambda one: one.served(number))
+        self._last.note(lambda one: one.served(number))
         call = self._arrivals.served(number, self.fold.now_ms)
         if call is not None and not self.fold.is_running:
             self._begin(call)
 
     def infer(self, found: RequestInferred) -> None:
         """What writes show that was asked for came just before the first of them."""
-        self._choice.note(lambda one: one.infer(found))
+        self._last.note(lambda one: one.infer(found))
         self._inferred += calls_of(found, self.fold.controller.context)
 
     # How far the controller is
@@ -170,15 +175,13 @@ class StockController:
         """Let the fold on until it has decided this, too, or cannot have."""
         self.fold.overlay = overlay
         judgement = self._decide(decision)
-        if judgement.verdict != "agreed":
-            judgement = self._choose_again(decision, judgement)
-        self._choice.forget()
+        self._last.forget()
         self._arrivals.let_go_of_unnamed()
         self.fold.overlay = _NO_OVERLAY
         self._mark_zxid = decision.zxid
         self._free_ms = decision.time_ms
         self.judgements.append(judgement)
-        if judgement.verdict in ("missing", "differs") and not judgement.rule:
+        if judgement.verdict in ("missing", "differs"):
             self._adopted += decision.operations
         self._adopt()
 
@@ -213,21 +216,27 @@ class StockController:
             return False
         return (self.broker, self.epoch) in self._index.state_changes_of
 
+    def _waits_for_line(self, trigger: Trigger) -> bool:
+        is_due = self._order.is_due(self._arrivals.turn(trigger), self.fold.seq)
+        return self._is_told(trigger) and not is_due
+
     def _keep_up(self, now_ms: int) -> None:
         """What leaves no line is taken as soon as it is there, one after the other."""
         until_ms = now_ms - _LAG_MS
         while self.fold.batch is None:
             self._collect()
             if self.fold.read is not None:
+                if self._order.is_early(self.fold.turn, self.fold.seq):
+                    return
                 if self.fold.is_failing_over or self._free_ms + _READ_MS > now_ms:
                     return
                 self.fold.answer()
                 self._free_ms += _READ_MS
                 continue
             following = self._arrivals.unlogged(until_ms)
-            if following is None or self._free_ms > now_ms or self._is_told(following):
+            if following is None or self._free_ms > now_ms or self._waits_for_line(following):
                 return
-            self._choice.make(self, following, self._arrivals.waiting(until_ms))
+            self._last.take(self, following)
             began_ms = max(self._free_ms, self._arrivals.arrived_ms(following) + _LAG_MS)
             self._begin(following)
             self._free_ms = began_ms
@@ -242,30 +251,14 @@ class StockController:
     def _take_back(self) -> bool:
         """The event that was begun was not taken yet: the session has written something else, and
         comes to its writes later."""
-        if self._begun is None or self._begun != self._choice.chosen:
+        if self._begun is None or self._begun != self._last.taken:
             return False
-        other = self._choice.without(self.fold.batch.paths() if self.fold.batch else ())
+        other = self._last.without(self.fold.batch.paths() if self.fold.batch else ())
         if other is None:
             return False
         other.fold.overlay = self.fold.overlay
         self.__dict__.update(other.__dict__)
         return True
-
-    def take_first(self, trigger: Trigger) -> None:
-        """Take this event before all others that wait."""
-        self._collect()
-        self._begin(trigger)
-
-    def _choose_again(self, decision: Decision, judgement: Judgement) -> Judgement:
-        """Whether another order than the one that was chosen leads to what Kafka decided."""
-        for other in self._choice.alternatives():
-            other.fold.overlay = self.fold.overlay
-            if other._decide(decision).verdict == "agreed":
-                judgements = self.judgements
-                self.__dict__.update(other.__dict__)
-                self.judgements = judgements
-                return structs.replace(judgement, rule=EITHER_ORDER.name)
-        return judgement
 
     def _look_again(self) -> None:
         """What only sets a watch anew is done at once: else the next change would not be told."""
@@ -383,7 +376,7 @@ class StockController:
         if trigger is None and self._open_due(decision, _is_at_same_ms):
             return True
         if trigger is not None and not self._arrivals.has_debug:
-            self._choice.make(self, trigger, [])
+            self._last.take(self, trigger)
         if not self._index.has_openings(self.broker, self.session, self.fold.seq):
             # A process that was killed had no time to log what it had begun.
             trigger = trigger or self._arrivals.first()
@@ -422,7 +415,10 @@ class StockController:
     def _begin(self, trigger: Trigger) -> None:
         self._free_ms = self.fold.now_ms
         self._begun = trigger
-        self.fold.begin(self._arrivals.take(trigger))
+        turn = self._arrivals.turn(trigger)
+        if not isinstance(trigger, _NO_CHOICE) and not self._arrivals.is_logged(trigger):
+            self._order.choose(Chosen(turn, self.broker, turn.arrived, self.fold.seq))
+        self.fold.begin(self._arrivals.take(trigger), turn)
 
     def _collect(self) -> None:
         """What the fold itself has queued waits with the rest."""

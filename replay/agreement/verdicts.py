@@ -14,8 +14,7 @@ class Judgement(Struct, frozen=True):
     been there, and `zxid` the last one by then; `since` is the record at which the fold began what
     it was at. `differences` say in one sentence each what is not alike; `cause` is what the fold
     was at: the controller event and the rule. `is_input`: Kafka did what it was asked for, in a
-    request that no log has; it never counts as agreed. `rule` explains the divergence, if one does
-    (explaining.RULES).
+    request that no log has; it never counts as agreed.
     """
 
     verdict: Verdict
@@ -29,4 +28,3 @@ class Judgement(Struct, frozen=True):
     cause: str = ""
     is_input: bool = False
     since: int = 0
-    rule: str = ""

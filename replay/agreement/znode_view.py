@@ -4,7 +4,7 @@ Paths are Kafka's here, without the chroot that the log has.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.core.commands import Issued, ReadChildren, ReadStats, ReadZnodes, SyncZnodes
@@ -161,6 +161,16 @@ class Watches:
                 self._children.discard(path)
                 told.append((path, what))
         return told
+
+
+def paths_of(command: Read) -> Sequence[str]:
+    """The znodes that are read."""
+    match command:
+        case ReadChildren(path=path):
+            return (path,)
+        case ReadZnodes(paths=paths) | ReadStats(paths=paths):
+            return paths
+    return ()
 
 
 def parent_and_name(path: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """The tool that takes rules out, on a tree of one rule."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ file = "controller/rule.py"
 old = "a if a > b else b"
 new = "{new}"
 tests = ["tests/test_rule.py::test_first", "tests/test_rule.py::test_second"]
+"""
+SECOND = """
+[[mutation]]
+rule = "the larger one"
+file = "controller/rule.py"
+old = "a if a > b else b"
+new = "a"
+tests = ["tests/test_rule.py::test_second"]
 """
 
 app = Typer()
@@ -122,3 +131,49 @@ def test_test_that_fails_anyway(tree: Path) -> None:
     status, output = run(tree, ENTRY.format(new="0").replace("test_first", "test_missing"))
     assert status == 2
     assert "without any mutation" in output
+
+
+def commit(tree: Path, files: dict[str, str]) -> None:
+    """Write files, and commit all there is."""
+    for name, text in files.items():
+        (tree / name).write_text(text, encoding="utf-8")
+    git = ["git", "-C", str(tree), "-c", "user.name=n", "-c", "user.email=e"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "."]):
+        subprocess.run([*git, *arguments], check=True)
+
+
+def tried(tree: Path, *options: str) -> list[int]:
+    """The numbers of the mutations that a run tries."""
+    result = CliRunner().invoke(app, ["--root", str(tree), "--json", "--jobs", "1", *options])
+    assert result.exit_code == 0, result.output
+    return [one["number"] for one in json.loads(result.stdout)]
+
+
+def test_a_share_is_another_one_after_each_commit(tree: Path) -> None:
+    commit(tree, {"tests/mutations/list.toml": SECOND * 4})
+    first = tried(tree, "--share", "2")
+    commit(tree, {"note": "more"})
+    assert sorted(first + tried(tree, "--share", "2")) == [1, 2, 3, 4]
+    assert len(first) == 2
+
+
+@pytest.mark.parametrize("name", ["controller/rule.py", "tests/test_rule.py"])
+def test_what_a_change_touches_is_tried_in_any_case(tree: Path, name: str) -> None:
+    commit(tree, {"tests/mutations/list.toml": SECOND * 2})
+    commit(tree, {name: (tree / name).read_text(encoding="utf-8") + "\n"})
+    assert tried(tree, "--share", "50", "--base", "HEAD^") == [1, 2]
+    commit(tree, {"note": "more"})
+    assert tried(tree, "--share", "50", "--base", "HEAD^") == []
+
+
+def test_so_is_a_mutation_that_is_new(tree: Path) -> None:
+    commit(tree, {"tests/mutations/list.toml": SECOND})
+    commit(tree, {"tests/mutations/more.toml": SECOND.replace("larger one", "smaller one")})
+    assert tried(tree, "--share", "50", "--base", "HEAD^") == [2]
+
+
+def test_a_tree_without_git_has_no_share(tree: Path) -> None:
+    (tree / "tests" / "mutations" / "list.toml").write_text(SECOND, encoding="utf-8")
+    result = CliRunner().invoke(app, ["--root", str(tree), "--share", "2"])
+    assert result.exit_code == 2
+    assert "git rev-list: " in result.output

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
+from tools.mutations.choosing import chosen
 from tools.mutations.listing import ListingError, Mutation, check_mutations, read_mutations
 from tools.mutations.tree import copy_tree
 from tools.mutations.trials import Verdict, check_unchanged, try_mutations
@@ -29,6 +30,12 @@ def main(
     only: Annotated[
         list[int] | None, typer.Option(help="The number of a mutation, as the table has it.")
     ] = None,
+    share: Annotated[
+        int, typer.Option(min=1, help="Try one in N, others after each commit.", metavar="N")
+    ] = 1,
+    base: Annotated[
+        str, typer.Option(help="With --share: and all that changed since this commit.")
+    ] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Mutations tried at a time.")] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON.")] = False,
     root: Annotated[Path, typer.Option(help="The source tree.")] = ROOT,
@@ -40,6 +47,8 @@ def main(
             _check_numbers(only, len(mutations))
             mutations = [(number, one) for number, one in mutations if number in only]
         check_mutations(root, [mutation for _, mutation in mutations])
+        if share > 1:
+            mutations = chosen(root, mutations, share, base)
         verdicts = _try(root, mutations, jobs)
     except ListingError as error:
         typer.echo(str(error), err=True)
@@ -61,7 +70,7 @@ def _try(root: Path, mutations: list[tuple[int, Mutation]], jobs: int) -> list[V
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         trees = [Path(folder) / str(number) for number in range(jobs)]
         copy_tree(root, trees[0])
-        check_unchanged(trees[0], [mutation for _, mutation in mutations])
+        check_unchanged(trees[0], [mutation for _, mutation in mutations], jobs)
         for tree in trees[1:]:
             shutil.copytree(trees[0], tree)
         verdicts = track(

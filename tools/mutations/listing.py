@@ -40,12 +40,16 @@ def read_mutations(root: Path) -> list[Mutation]:
     """All mutations of a source tree, file by file. Raises ListingError for a bad file."""
     mutations = []
     for path in sorted((root / "tests" / "mutations").glob("*.toml")):
-        try:
-            listing = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Listing)
-        except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-            raise ListingError(f"{path}: {error}") from error
-        mutations += listing.mutation
+        mutations += read_listing(path.read_text(encoding="utf-8"), str(path))
     return mutations
+
+
+def read_listing(text: str, name: str) -> list[Mutation]:
+    """The mutations of one file. Raises ListingError, which names it."""
+    try:
+        return msgspec.convert(tomllib.loads(text), _Listing).mutation
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ListingError(f"{name}: {error}") from error
 
 
 def check_mutations(root: Path, mutations: list[Mutation]) -> None:

@@ -1,9 +1,10 @@
 """All mutations, a few at a time, each in a tree that is its own while it runs."""
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
+from itertools import groupby
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -39,14 +40,14 @@ class Verdict(Struct, frozen=True):
 class _Running:
     """One fork at work in a tree."""
 
-    def __init__(self, tree: Path, names: Sequence[str], *, is_first: bool = False) -> None:
+    def __init__(self, tree: Path, names: Sequence[str], first: int = 0) -> None:
         self.tree = tree
-        self.output = tree / "pytest.out"
+        self.output = tree / f"pytest-{first}.out"
         self._result, sender = _fork.Pipe(duplex=False)
         self.process: BaseProcess = _fork.Process(
             target=run_trial,
             args=(tree, names, self.output, sender),
-            kwargs={"is_first": is_first},
+            kwargs={"is_first": first > 0},
         )
         self.process.start()
         sender.close()
@@ -71,19 +72,29 @@ class _Running:
         return self.output.read_text(encoding="utf-8", errors="replace")[-2000:]
 
 
-def check_unchanged(tree: Path, mutations: Sequence[Mutation]) -> None:
+def check_unchanged(tree: Path, mutations: Sequence[Mutation], jobs: int) -> None:
     """Run every named test without a mutation. Raises ListingError where one fails.
 
     What the tests import of packages, forks that follow find imported.
     """
-    names = list(dict.fromkeys(name for one in mutations for name in one.tests))
-    running = _Running(tree, names, is_first=True)
-    trial = running.end()
-    if trial is None or trial.status != _PASSED:
-        raise ListingError(f"the tests fail without any mutation:\n{running.words()}")
-    for name in trial.packages:
-        with suppress(ImportError):
-            import_module(name)
+    parts = _parts({name for one in mutations for name in one.tests}, jobs)
+    running = [_Running(tree, names, first) for first, names in enumerate(parts, 1)]
+    for one in running:
+        trial = one.end()
+        if trial is None or trial.status != _PASSED:
+            raise ListingError(f"the tests fail without any mutation:\n{one.words()}")
+        for name in trial.packages:
+            with suppress(ImportError):
+                import_module(name)
+
+
+def _parts(names: Iterable[str], count: int) -> list[list[str]]:
+    """Names of tests, those of a file together, in parts of about the same size."""
+    parts: list[list[str]] = [[] for _ in range(count)]
+    by_file = groupby(sorted(names), key=lambda name: name.partition("::")[0])
+    for one in sorted((list(each) for _, each in by_file), key=len, reverse=True):
+        min(parts, key=len).extend(one)
+    return [one for one in parts if one]
 
 
 def try_mutations(

@@ -15,6 +15,7 @@ from replay.agreement.arrivals import Arrivals
 from replay.agreement.held_fold import HeldFold
 from replay.agreement.index import Index, LoggedOpening
 from replay.agreement.marks import Opening
+from replay.agreement.order import Order
 from tests.replay.agreement.view import Tree
 
 REASSIGNMENT = ZkPartitionReassignment(created=True)
@@ -28,7 +29,7 @@ def before(line: Trigger, *came: Trigger, is_deposed: bool) -> list[Trigger]:
     index.has_debug.add(1)
     index.openings[1].append(LoggedOpening(1, 1000, Opening("BrokerChange", "")))
     fold = HeldFold(Configuration(broker_id=1, rules="kafka"), Turns())
-    arrivals = Arrivals(1, fold.controller, index)
+    arrivals = Arrivals(9, 1, fold.controller, index, Order())
     for one in (*came, line):
         arrivals.add(one, 1000)
     return arrivals.unlogged_before(line, is_deposed=is_deposed)

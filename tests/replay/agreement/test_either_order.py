@@ -1,16 +1,21 @@
-"""Two events that waited at the same time: where the other order leads to what Kafka decided, that
+"""What waited at the same time, or was read: where another order leads to what Kafka did, that
 explains the divergence; nothing else does."""
 
 import json
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
+
+from msgspec import structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from eventstore.records import EventRecord
 from replay.agreement.agreeing import Agreeing
+from replay.agreement.either_order import in_the_order_that_fits
 from replay.agreement.index import Index
-from replay.agreement.verdicts import Judgement
+from replay.agreement.order import Chosen, Order, Turn
+from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.znode_view import ZnodeView
 from replay.world_log.events import Observed, WorldEvent
 from replay.zookeeper_log.restoring import State
@@ -40,6 +45,7 @@ class Incident:
         self._time_ms = 1_000_000
         for path in ("/admin", "/brokers", znodes.BROKER_IDS, znodes.TOPICS):
             self.write(create(path))
+        self.write(create(znodes.FEATURE, b'{"version":1,"status":0,"features":{}}'))
         for broker in (CONTROLLER, LEAVING, STAYING):
             content = {"version": 4, "host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"]}
             path = f"{znodes.BROKER_IDS}/{broker}"
@@ -91,14 +97,21 @@ class Incident:
         record = EventRecord(seq, wall_ns, wall_ns, 1, "", 1, "", "exogenous", None, b"")
         self._records.append((record, event))
 
-    def judged(self) -> list[Judgement]:
-        """What is about the partition's state, behind the election."""
+    def compared(self) -> AgreementResult:
+        return in_the_order_that_fits(self.compare, len(self._records))
+
+    def compare(self, order: Order) -> AgreementResult:
         world: Any = SimpleNamespace(state=State(), begun=SimpleNamespace(chroot=""))
         index = Index(iter(self._records), "", ZnodeView(State().tree, ""))
         configuration = Configuration(broker_id=1, rules="kafka")
-        agreeing = Agreeing(cast(Any, world), configuration, index, {})
-        judgements = agreeing.run(iter(self._records)).judgements
-        return [one for one in judgements if STATE in one.paths]
+        agreeing = Agreeing(cast(Any, world), configuration, index, {}, order=order)
+        return result_of(agreeing.run(iter(self._records)), "")
+
+
+def diverging(result: AgreementResult) -> list[tuple[str, str]]:
+    """What is about the partition's state: verdicts, and the rules that explain them."""
+    found = [one for one in result.divergences if STATE in one.paths]
+    return [(one.verdict, one.explained) for one in found]
 
 
 def both_at_once() -> Incident:
@@ -116,19 +129,17 @@ def kafka_took_the_other_first(incident: Incident, leader_epoch: int = 1) -> Non
     incident.decide(Delete(znodes.PREFERRED_ELECTION), "preferred_election")
 
 
-def test_other_order_explains_what_kafka_decided() -> None:
+def test_watches_are_told_in_one_order_only() -> None:
+    """The election's came first."""
     incident = both_at_once()
+    incident.wait(10)
+    incident.write(create("/config/topics"))
     kafka_took_the_other_first(incident)
-    [found] = incident.judged()
-    assert found.verdict == "differs"
+    result = incident.compared()
+    [found] = result.divergences
     assert any("leader 2, Kafka 3" in one for one in found.differences)
-    assert found.rule == "either-order"
-
-
-def test_it_does_not_where_neither_order_leads_to_it() -> None:
-    incident = both_at_once()
-    kafka_took_the_other_first(incident, leader_epoch=7)
-    assert [(one.verdict, one.rule) for one in incident.judged()] == [("differs", "")]
+    assert diverging(result) == [("differs", "")]
+    assert not result.agrees
 
 
 def test_it_does_not_where_the_other_event_comes_later() -> None:
@@ -139,8 +150,7 @@ def test_it_does_not_where_the_other_event_comes_later() -> None:
     incident.lose_broker()
     incident.wait(1000)
     incident.write(create("/admin/done"))
-    [found, *_] = incident.judged()
-    assert (found.verdict, found.rule) == ("differs", "")
+    assert ("differs", "") in diverging(incident.compared())
 
 
 def test_nothing_is_to_be_explained_where_the_chosen_order_fits() -> None:
@@ -148,4 +158,110 @@ def test_nothing_is_to_be_explained_where_the_chosen_order_fits() -> None:
     incident.decide(SetData(STATE, state_json(LEAVING, 1, STAYING, LEAVING), 1), "partition_state")
     incident.decide(Delete(znodes.PREFERRED_ELECTION), "preferred_election")
     incident.decide(SetData(STATE, state_json(STAYING, 2, STAYING), 2), "partition_state")
-    assert [(one.verdict, one.rule) for one in incident.judged()] == [("agreed", "")] * 2
+    result = incident.compared()
+    assert (result.divergences, result.explained) == ([], [])
+
+
+TAKEN, READ = Turn(9, "BrokerChange", 5), Turn(9, "BrokerChange", 5, 1)
+"""A controller event that came with record 5, and what is read for it."""
+IDS = (znodes.BROKER_IDS,)
+
+
+def divergence(seq: int, broker: int = 2, subject: str = "request") -> Divergence:
+    kind = "UpdateMetadata" if subject == "request" else "partition_state"
+    return Divergence(
+        subject, "missing", kind, seq, 6, seq, broker, 1, IDS, (), "BrokerChange", "", CONTROLLER
+    )
+
+
+def searched(
+    left: Callable[[Mapping[Turn, int]], list[Divergence]],
+    records: int = 100,
+    *,
+    is_failover: bool = False,
+) -> tuple[AgreementResult, list[Mapping[Turn, int]]]:
+    """A comparison that comes to what is `left` in an order; the orders that were tried. Broker 3
+    registered by record 8, after the ids of brokers were read at 7."""
+    tried: list[Mapping[Turn, int]] = []
+
+    def compare(order: Order) -> AgreementResult:
+        tried.append(order.instead)
+        order.choose(Chosen(TAKEN, CONTROLLER, 5, 6))
+        read_at = order.instead.get(READ, 7)
+        order.choose(Chosen(READ, CONTROLLER, 6, read_at, IDS, is_latest=is_failover))
+        order.change(8, [(znodes.BROKER_IDS, "children")])
+        result = AgreementResult()
+        result.requests.count("UpdateMetadata", "agreed", 10)
+        result.divergences = left(order.instead)
+        for one in result.divergences:
+            result.requests.diverge(one.kind, one.verdict)
+        return result
+
+    return in_the_order_that_fits(compare, records), tried
+
+
+def test_other_moment_of_a_read_explains_what_kafka_did() -> None:
+    """All that it said at that time; what comes later agrees in that order."""
+    said = [divergence(9, 2), divergence(10, 3)]
+    later = structs.replace(divergence(20), since=15)
+    result, _ = searched(lambda order: [] if order.get(READ) == 9 else [*said, later])
+    assert [(one.seq, one.explained) for one in result.divergences] == [
+        (9, "either-order"),
+        (10, "either-order"),
+    ]
+    requests = result.requests
+    assert (requests.decisions, requests.agreed, requests.missing) == (10, 8, 2)
+    assert [one.kafka_method for one in requests.explained] == ["ControllerEventManager.put"]
+    assert result.agrees
+
+
+def test_failover_has_not_read_later() -> None:
+    """It has written on the strength of what it read."""
+    result, tried = searched(lambda order: [divergence(9)] * (READ not in order), is_failover=True)
+    assert [one.explained for one in result.divergences] == [""]
+    assert not any(READ in one for one in tried)
+
+
+def test_nothing_is_explained_where_no_order_leads_to_it() -> None:
+    result, tried = searched(lambda _: [divergence(9)])
+    assert [one.explained for one in result.divergences] == [""]
+    assert not result.agrees
+    assert {READ: 9} in tried
+
+
+def test_order_that_only_moves_a_divergence_explains_nothing() -> None:
+    result, _ = searched(lambda order: [divergence(12 if READ in order else 9)])
+    assert [(one.seq, one.explained) for one in result.divergences] == [(9, "")]
+
+
+def test_order_that_leads_to_something_else_does_not_explain_it() -> None:
+    later = structs.replace(divergence(20), since=15)
+    result, _ = searched(lambda order: [divergence(9), *([later] * (READ not in order))])
+    assert [(one.seq, one.explained) for one in result.divergences] == [
+        (9, ""),
+        (20, "either-order"),
+    ]
+
+
+def test_race_may_need_two_choices() -> None:
+    """The event was taken before another one, and had read before that."""
+
+    def left(order: Mapping[Turn, int]) -> list[Divergence]:
+        if READ not in order:
+            return [divergence(9)]
+        return [] if TAKEN in order else [divergence(12), divergence(13)]
+
+    result, _ = searched(left)
+    assert [(one.seq, one.explained) for one in result.divergences] == [(9, "either-order")]
+
+
+def test_not_every_divergence_is_tried_where_order_is_not_the_reason() -> None:
+    many = [structs.replace(divergence(9 + one), since=6 + one) for one in range(50)]
+    _, tried = searched(lambda _: many)
+    assert len(tried) < 30
+
+
+def test_large_log_is_compared_once() -> None:
+    result, tried = searched(lambda order: [] if READ in order else [divergence(9)], 1_000_000)
+    assert [one.explained for one in result.divergences] == [""]
+    assert len(tried) == 1

@@ -21,6 +21,7 @@ from replay.fleet.columns import RECORDS
 from replay.fleet.schemas import spark_schema
 
 pytestmark = [
+    pytest.mark.lab,
     pytest.mark.timeout(600),
     # Spark's client leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

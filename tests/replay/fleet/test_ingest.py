@@ -47,6 +47,8 @@ def counts(spark: SparkSession, out: Path) -> dict[tuple[str, str], tuple[int, i
     return {(row.cluster, row.record): (row.rows, row["keys"]) for row in found.collect()}
 
 
+@pytest.mark.lab
+@pytest.mark.ci
 def test_grown_copied_and_damaged(
     spark: SparkSession, told: History, logs: Path, tmp_path: Path
 ) -> None:

@@ -123,7 +123,6 @@ def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collect
     assert sum(row.agreed for row in of_daemons) == recorded
 
 
-@pytest.mark.ci
 def test_planted_defect_is_named_by_rule_and_cluster(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
