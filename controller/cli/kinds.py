@@ -1,12 +1,16 @@
-"""Which kinds of event may be asked for."""
+"""Which kinds of event and decision may be asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
 
 import typer
 
 from controller.core.canonical import EVENT_SCHEMAS
+from controller.core.commands import Command
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
+from replay.imports.decisions import KINDS
+from replay.opened import OpenedLog, RecordedLog
 from replay.world_log.encoding import SCHEMAS
 
 
@@ -19,5 +23,20 @@ def demand_kinds(reader: LogReader, kinds: Sequence[str]) -> None:
     for kind in kinds:
         if kind in schemas or any(reader.events(EventFilter(kinds=(kind,)))):
             continue
-        known = ", ".join(sorted(schemas))
-        raise typer.BadParameter(f"no event is a {kind!r}; there are {known}", param_hint="--kind")
+        raise _unknown("event", kind, schemas)
+
+
+def demand_decisions(log: OpenedLog, kinds: Sequence[str]) -> None:
+    """Decisions are derived by this version: it knows all kinds. Raises typer.BadParameter."""
+    commands: tuple[Any, ...] = get_args(Command)
+    known = [one.__struct_config__.tag for one in commands]
+    if not isinstance(log, RecordedLog):
+        known = list(KINDS)
+    for kind in kinds:
+        if kind not in known:
+            raise _unknown("decision", kind, known)
+
+
+def _unknown(what: str, kind: str, known: Iterable[str]) -> typer.BadParameter:
+    text = f"no {what} is a {kind!r}; there are {', '.join(sorted(known))}"
+    return typer.BadParameter(text, param_hint="--kind")

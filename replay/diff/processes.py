@@ -1,11 +1,12 @@
 """A version as a process, spoken to by `messages`."""
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct, field
@@ -26,6 +27,9 @@ from replay.diff.messages import (
 from replay.diff.references import Version
 
 Tell = Callable[[int, int], None]
+
+_NO_PROTOCOL: Final = re.compile(r"No module named '?replay(\.diff(\.protocol)?)?\b(?!\.)")
+"""What Python says where the protocol itself is not there."""
 
 
 class Answered(Struct):
@@ -75,7 +79,7 @@ class VersionProcess:
             hello = None
         if not isinstance(hello, Hello):
             last = self._last_words()
-            if "No module named" in last and "replay" in last:
+            if _NO_PROTOCOL.search(last):
                 raise DiffError(
                     f"{self.version.reference} is from before refold diff: it has no "
                     "replay.diff.protocol. Name a later version"

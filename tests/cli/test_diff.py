@@ -35,6 +35,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for branch, changes in {
         "last-of-isr": versions.LAST_OF_ISR,
         "broken": versions.DOES_NOT_START,
+        "torn": versions.LACKS_A_MODULE,
         "other-protocol": versions.OTHER_PROTOCOL,
     }.items():
         git(folder, "checkout", "--quiet", "-b", branch, "main")
@@ -173,6 +174,7 @@ def test_formats(last_of_isr: Path, tmp_path: Path) -> None:
     [
         ("no-such-branch", "no-such-branch is no version: there is no such ref"),
         ("broken", "broken does not start: SyntaxError"),
+        ("torn", "torn does not start: ModuleNotFoundError: No module named 'replay.gone'"),
         ("before", "before is from before refold diff: it has no replay/diff/protocol.py"),
         ("empty", "empty has no code of refold in it"),
         ("other-protocol", "other-protocol speaks protocol 2 of refold diff, this version 1"),

@@ -123,6 +123,9 @@ NO_WORD_TO_OTHERS: Final = Edit(
     "",
 )
 DOES_NOT_START: Final = Edit("controller/core/fold.py", "class Fold", "class class Fold")
+LACKS_A_MODULE: Final = Edit(
+    "replay/diff/protocol.py", "import sys\n", "import sys\n\nimport replay.gone.missing\n"
+)
 FAILS_LATER: Final = Edit(
     "controller/core/fold.py",
     "        controller = self.controller\n        controller.begin(",
