@@ -220,7 +220,6 @@ def _of_moved(one: Moved, base: Sequence[Decision], head: Sequence[Decision]) ->
 
 def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
     earlier = min(ours, theirs, key=lambda each: each.time_ns)
-    how = "later" if late_ns > 0 else "earlier"
     return Divergence(
         "changed",
         ours.kind,
@@ -233,7 +232,7 @@ def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
         earlier.cause,
         (Difference("time", f"event {ours.seq}", f"event {theirs.seq}"),),
         touched_by(ours),
-        (f"head decides it {abs(late_ns) / 1e9:.1f} s {how}",),
+        (_when(late_ns),),
         place=(earlier.time_ns, earlier.turn),
     )
 
@@ -241,8 +240,17 @@ def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> Divergence:
 # The choice ---------------------------------------------------------------------------------------
 
 
+def _when(late_ns: int) -> str:
+    how = "later" if late_ns > 0 else "earlier"
+    return f"head decides it {abs(late_ns) / 1e9:.1f} s {how}"
+
+
 def _details(one: Compared) -> Iterator[str]:
-    """Whom each version chose, and whom it passed over and why, where the two differ."""
+    """Whom each version chose, and whom it passed over and why, where the two differ; how much
+    later one of them did."""
+    if one.base and one.head and abs(one.head.time_ns - one.base.time_ns) >= _LATE_NS:
+        late_ns = one.head.time_ns - one.base.time_ns
+        yield f"{_when(late_ns)}, at event {one.head.seq}"
     ours, theirs = _choices(one.base), _choices(one.head)
     for name in dict.fromkeys([*ours, *theirs]):
         if ours.get(name) == theirs.get(name):

@@ -1,11 +1,12 @@
 """What is said of a comparison, whatever the format: titles and sentences."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
 from replay.diff.grouping import Divergence
+from replay.diff.version.decided import FAILED
 from replay.times import iso_time
 
 _DIFFERENCES_MAX: Final = 8
@@ -51,7 +52,14 @@ def details(instance: Instance) -> list[str]:
     ]
     if len(first.differences) > len(shown):
         lines.append(f"and {len(first.differences) - len(shown)} more parts of it")
-    return [*lines, *first.details]
+    return [*lines, *first.details, *_failures(instance)]
+
+
+def _failures(instance: Instance) -> Iterator[str]:
+    """Controller events that only one of the versions failed at: the rest of each was dropped."""
+    for one in instance.root.followers:
+        if one.kind == FAILED and one.what in ("new", "missing"):
+            yield f"{'head' if one.what == 'new' else 'base'} failed: {one.target}"
 
 
 def followers(instance: Instance) -> str:

@@ -1,7 +1,8 @@
-"""What counts as a decision: writes, requests to brokers and their channels, answers, timers.
+"""What counts as a decision: writes, requests to brokers and their channels, answers, timers, and
+that a controller event failed.
 
-Reads are not decisions, nor are draws and notices: how a version finds out what it has to do may
-change. Each write of a bulk is one decision, whatever others it is sent with.
+Reads are not decisions, nor are draws and other notices: how a version finds out what it has to do
+may change. Each write of a bulk is one decision, whatever others it is sent with.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,9 +48,10 @@ _NO_DECISIONS: Final = (
     SyncZnodes,
     DrawTopicIds,
     DrawNumbers,
-    Notice,
     AnswerLater,
 )
+FAILED: Final = "procedure_failed"
+"""The kind of decision that dropping the rest of a controller event is."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -103,6 +105,11 @@ Part = tuple[bytes, str, str, str, Command | WriteOperation]
 def parts_of(command: Command) -> Iterator[Part]:
     """The decisions that a command is."""
     if isinstance(command, _NO_DECISIONS):
+        return
+    if isinstance(command, Notice):
+        if command.code == FAILED:
+            told = f"{command.subject}: {command.text}"
+            yield digest(encode_command(command)), "controller", FAILED, told, command
         return
     if isinstance(command, WriteZnodes):
         for one in command.operations:

@@ -142,6 +142,16 @@ def test_changed_rule_is_found_in_an_incident_under_a_stock_controller(tmp_path:
     assert any("unclean partition leader election" in told.title(one) for one in found.groups)
 
 
+def test_rule_that_raises_is_told_with_its_error(tmp_path: Path) -> None:
+    """The controller drops the rest of the event, and goes on."""
+    found = diff(tmp_path, (versions.RAISES,), versions.CRASH)
+    first = found.groups[0].first
+    assert any(
+        one.startswith("head failed: BrokerChange: RuntimeError at election.py:")
+        for one in told.details(first)
+    )
+
+
 def test_log_that_one_version_fails_on_is_told_and_the_others_are_compared(tmp_path: Path) -> None:
     logs = [versions.CRASH, INCIDENTS / "unclean-election", INCIDENTS / "topics"]
     found = diff(tmp_path, (versions.FAILS_LATER,), *logs)

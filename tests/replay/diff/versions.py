@@ -134,6 +134,12 @@ FAILS_LATER: Final = Edit(
     "        controller = self.controller\n        controller.begin(",
 )
 """It fails at an event that only one of the incidents has."""
+RAISES: Final = Edit(
+    "controller/core/election.py",
+    "            in_sync = tuple(one for one in isr if is_online(one))\n",
+    '            raise RuntimeError("no election today")\n',
+)
+"""An election that succeeds does not."""
 OTHER_PROTOCOL: Final = Edit(
     "replay/diff/messages.py", "PROTOCOL: Final = 1", "PROTOCOL: Final = 2"
 )
