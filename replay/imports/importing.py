@@ -76,7 +76,8 @@ def import_source(
             created_ns=time.time_ns(),
         )
         begun = WorldBegun(str(path), source.server.name, state.zxid, root.chroot)
-        asked = Asked(broker_logs.events(LOGS))
+        # What is only asked for behind the end is in no log of this import.
+        asked = Asked(one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms))
         with new_log(log, header) as records:
             one = _Import(state, root, asked, counts, records)
             one.begin(begun)
@@ -137,8 +138,8 @@ def _until(to_ms: int | None, transactions: Iterator[Transaction]) -> Iterator[T
         yield transaction
 
 
-def _is_late(transaction: Transaction, to_ms: int | None) -> bool:
-    return to_ms is not None and transaction.time_ms > to_ms
+def _is_late(one: Transaction | LoggedEvent, to_ms: int | None) -> bool:
+    return to_ms is not None and one.time_ms > to_ms
 
 
 def _between(
@@ -147,8 +148,7 @@ def _between(
     """What was logged while the transactions that are wanted were written."""
     for event in events:
         is_early = counts.from_ms is None or event.time_ms < counts.from_ms
-        is_late = selection.to_ms is not None and event.time_ms > selection.to_ms
-        if not is_early and not is_late:
+        if not is_early and not _is_late(event, selection.to_ms):
             yield event
 
 

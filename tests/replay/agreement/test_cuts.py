@@ -1,13 +1,18 @@
 """What is left of a cut recording agrees as the whole does."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from eventstore.reader import LogReader
 from replay.agreement.comparison import agree
 from replay.agreement.results import AgreementResult
 from replay.imports.importing import Selection, import_source
+from replay.world_log.encoding import UPCASTERS
+from replay.world_log.reading import open_world
+from replay.zookeeper_log.transactions import Multi, SetData, Transaction
 from tools.zookeeper_log.cutting import HOWS, Cut, cuts, ended_at
 
 Get = Callable[[str], Path]
@@ -53,6 +58,38 @@ def test_what_is_left_agrees(
     assert told(result) == []
     assert result.explained == result.requests.explained == []
     assert result.warm == 0 or how in STARTS_LATE
+
+
+@pytest.mark.parametrize("recording", ["broker-crash-2", "reassign-cancel-6"])
+def test_end_behind_a_write_that_was_asked_for(
+    recording: str, folder_of: Get, tmp_path: Path
+) -> None:
+    """Who asked for it is answered behind the end, and so is not in the log."""
+    import_source(folder_of(recording), tmp_path / "whole", Selection())
+    moments = asked_for(tmp_path / "whole")
+    assert moments
+    for number, moment in enumerate(moments[:: 1 + len(moments) // 4]):
+        log = tmp_path / f"log-{number}"
+        import_source(folder_of(recording), log, Selection(to_ms=moment))
+        assert told(agree(log)) == []
+
+
+def asked_for(log: Path) -> list[int]:
+    """When states were written with the leader and its epoch as they were: leaders ask for that."""
+    before: dict[str, tuple[int, int]] = {}
+    moments: list[int] = []
+    with LogReader.open(log, UPCASTERS) as reader:
+        for _, event in open_world(reader).events():
+            if not isinstance(event, Transaction) or not isinstance(event.content, Multi):
+                continue
+            for one in event.content.operations:
+                if isinstance(one, SetData) and one.path.endswith("/state"):
+                    state = json.loads(one.data or b"{}")
+                    leader = (state["leader"], state["leader_epoch"])
+                    if before.get(one.path) == leader:
+                        moments.append(event.time_ms)
+                    before[one.path] = leader
+    return moments
 
 
 def test_first_reassignment_behind_a_cut_has_its_order(folder_of: Get, tmp_path: Path) -> None:
