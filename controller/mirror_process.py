@@ -3,8 +3,10 @@ happens (`publishing.Told`) as lines of JSON on standard output. The end of its 
 publish what is written by then and to end.
 """
 
+import logging
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +40,8 @@ def main() -> int:
     """1 where it cannot go on."""
     # The daemon goes before.
     os.nice(_NICENESS)
+    # What it would say at each try is told once, as what failed.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
     try:
         return anyio.run(_run, task)
@@ -71,8 +75,9 @@ async def _run(task: Task) -> int:
 
 
 def _tell(told: Told) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
-    sys.stdout.buffer.flush()
+    # A daemon that was killed listens no more; what it logged is published all the same.
+    with suppress(BrokenPipeError):
+        os.write(sys.stdout.fileno(), msgspec.json.encode(told) + b"\n")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,20 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import anyio
 import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    NodeNotReadyError,
+    TopicAlreadyExistsError,
+    for_code,
+)
 from aiokafka.structs import ConsumerRecord
 from msgspec import Struct
 
@@ -29,6 +36,11 @@ _LEADERS_S: Final = 30
 _LEADERS_POLL_S: Final = 0.1
 _LOOK_BACK: Final = 512
 _FETCH_MS: Final = 500
+_STOP_S: Final = 5.0
+_TRIES: Final = 10
+_TRY_AGAIN_S: Final = 0.1
+
+Answer = TypeVar("Answer")
 
 
 class Topic(Struct, frozen=True):
@@ -108,20 +120,35 @@ async def _started(
         await client.start()
         yield
     finally:
-        with anyio.CancelScope(shield=True):
+        # A producer waits for what it has not sent, without an end where no broker answers.
+        with anyio.move_on_after(_STOP_S, shield=True):
             await stop()
+
+
+async def _asked(question: Callable[[], Awaitable[Answer]]) -> Answer:
+    """What the cluster answers. The client asks any broker that it knows of, also one that is down:
+    another one is asked then."""
+    for _ in range(_TRIES - 1):
+        with suppress(NodeNotReadyError, KafkaConnectionError):
+            return await question()
+        await anyio.sleep(_TRY_AGAIN_S)
+    return await question()
 
 
 async def make_topic(topic: Topic) -> bool:
     """Make the topic if it is not there; whether it was made. It keeps all records for ever, until
     somebody says otherwise."""
     async with _admin(topic) as admin:
-        if topic.name in await admin.list_topics():
+        if topic.name in await _asked(admin.list_topics):
             return False
-        brokers = len((await admin.describe_cluster())["brokers"])
+        brokers = len((await _asked(admin.describe_cluster))["brokers"])
         configs = {"retention.ms": "-1", "cleanup.policy": "delete"}
         new = NewTopic(topic.name, _PARTITIONS, min(_REPLICAS, brokers), topic_configs=configs)
-        answer = await admin.create_topics([new])
+        try:
+            answer = await admin.create_topics([new])
+        except AttributeError:
+            # The client does not look whether the brokers know a controller.
+            raise NodeNotReadyError("no broker knows a controller that could make it") from None
         [(_, code, *_)] = answer.topic_errors
         if code and for_code(code) is not TopicAlreadyExistsError:
             raise for_code(code)(f"{topic.name} cannot be made")
@@ -134,7 +161,7 @@ async def make_topic(topic: Topic) -> bool:
 async def partitions_of(topic: Topic) -> list[TopicPartition]:
     """The topic's partitions. Raises MirrorFailed where there is no such topic."""
     async with _admin(topic) as admin:
-        [found] = await admin.describe_topics([topic.name])
+        [found] = await _asked(partial(admin.describe_topics, [topic.name]))
         if found["error_code"]:
             why = for_code(found["error_code"]).__name__
             raise MirrorFailed(topic.place, f"there is no such topic ({why}): check its name")
@@ -145,11 +172,11 @@ async def partitions_of(topic: Topic) -> list[TopicPartition]:
 async def cluster_of(topic: Topic) -> str:
     """The id of the Kafka cluster that the topic is on."""
     async with _admin(topic) as admin:
-        return str((await admin.describe_cluster())["cluster_id"])
+        return str((await _asked(admin.describe_cluster))["cluster_id"])
 
 
 async def _have_leaders(admin: AIOKafkaAdminClient, topic: Topic) -> bool:
-    [found] = await admin.describe_topics([topic.name])
+    [found] = await _asked(partial(admin.describe_topics, [topic.name]))
     partitions = found["partitions"]
     return bool(partitions) and all(one["leader"] >= 0 for one in partitions)
 

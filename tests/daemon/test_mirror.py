@@ -49,3 +49,6 @@ async def test_what_was_logged_is_on_the_topic(scene: Scene, tmp_path: Path) -> 
     for log in scene.logs()[:2]:
         assert content(tmp_path / "out" / log.name) == content(log)
     assert await run("log", "mirror", str(logs), *where) == (0, "0 records published\n")
+    # Neither a Kafka client's words at each try, nor the end of a mirror that nobody listens to.
+    said = (tmp_path / "refold.out").read_text().splitlines()
+    assert [line for line in said if "Traceback" in line or "Unable" in line] == []
