@@ -1,12 +1,15 @@
 """Parquet files of the table, one folder a cluster and day, written by one task.
 
-All files of a task have its token in their names: what is not told to belong to the table, of an
-attempt that failed or a log that was set aside, is known by it.
+A task writes aside, in a folder with its token for a name, and its files have the token in theirs.
+Only those of tokens that are told to belong to the table come into its folder: not what is of an
+attempt that failed, or of a log that was set aside.
 """
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,12 +40,13 @@ Day = tuple[str, str]
 
 
 class DayFiles:
-    """Takes batches and writes them, large pieces at once. `files` are those it has begun."""
+    """Takes batches and writes them below `folder`/`token`, large pieces at once. `files` are those
+    it has begun."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self.token = token
         self.files: list[Path] = []
-        self._folder = folder
+        self._folder = folder / token
         self._pending: dict[Day, list[pa.RecordBatch]] = {}
         self._sizes: dict[Day, int] = {}
         self._writers: dict[Day, parquet.ParquetWriter] = {}
@@ -110,6 +114,23 @@ class DayFiles:
             self._writers.pop(day).close()
         except OSError as error:
             raise OutputError(f"{self._folder} cannot be written: {error}") from error
+
+
+def put_in_place(rows: Iterable[Any], written: Path, table: Path) -> None:
+    """Bring the files of these tokens from below `written` into the table's folder. Done again, it
+    goes on where it was ended. Raises OutputError."""
+    for row in rows:
+        made = written / row.token
+        if not made.is_dir():
+            raise OutputError(f"{made} is gone: do all executors see the same folder there?")
+        for file in sorted(made.rglob("*.parquet")):
+            place = table / file.relative_to(made)
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # another attempt at the same task was first
+                    file.rename(place)
+            except OSError as error:
+                raise OutputError(f"{place.parent} cannot be written: {error}") from error
 
 
 def escaped(name: str) -> str:

@@ -18,6 +18,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
+from replay.fleet.day_files import put_in_place
 from replay.fleet.inputs import inputs_below
 from replay.fleet.jobs import Progress, spark_errors, telling
 from replay.fleet.schemas import spark_schema
@@ -141,7 +142,7 @@ class _Ingest:
         units = self._step("units")
         tasks = max(self._cores * _TASKS_A_CORE, size // _TASK_BYTES)
         tasks = min(tasks, _TASKS_MAX, max(units.count(), 1))
-        work = partial(ingest_units, table=self._table.folder, files=self._table.files)
+        work = partial(ingest_units, table=self._table.folder, files=self._table.written)
         order = ["cluster", "log", "path"]
         spread = units.repartitionByRange(tasks, *order).sortWithinPartitions(*order)
         self._write(self._mapped(spread, work, INGESTED), "read")
@@ -175,8 +176,10 @@ class _Ingest:
         counts = told.asDict()
         batch = None
         if counts["segments"]:
-            tokens = {row.token for row in manifest.select("token").distinct().toLocalIterator()}
-            batch = self._table.commit(tokens)
+            move = partial(put_in_place, written=self._table.written, table=self._table.files)
+            written = manifest.where("events + commands > 0").select("token").distinct()
+            written.rdd.foreachPartition(move)
+            batch = self._table.commit()
         examples, set_aside = self._set_aside()
         units = (
             self._step("units").count() + self._step("surveyed").where("reason is not null").count()

@@ -82,11 +82,13 @@ class Known(Struct, frozen=True):
 
 
 class TableFolder:
-    """The folder of a table, locked while it is open for writing."""
+    """The folder of a table, locked while it is open for writing. Tasks write below `written`;
+    `files` is what becomes the next batch."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.staging = folder / _STAGING / uuid.uuid4().hex
+        self.written = self.staging / "written"
         self.files = self.staging / "records"
 
     def results_of(self, step: str) -> str:
@@ -97,13 +99,9 @@ class TableFolder:
         """Where the manifest of the batch that is being made belongs."""
         return str(self.files / _INGESTED)
 
-    def commit(self, tokens: set[str]) -> int:
-        """Make the staged files part of the table, those with one of these tokens; the number of
-        the batch. Raises FleetError."""
+    def commit(self) -> int:
+        """Make `files` part of the table; the number of the batch. Raises FleetError."""
         try:
-            for file in self.files.glob("cluster=*/date=*/*"):
-                if file.name.rpartition("-")[0] not in tokens:
-                    file.unlink()
             return add_batch(self.files, self.folder / _RECORDS)
         except OSError as error:
             raise FleetError(f"{self.folder} cannot be written: {error}") from error

@@ -18,6 +18,7 @@ from replay.fleet import ingest as ingesting
 from replay.fleet import table as tables
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
+from tests.replay.fleet.driver import rows_collected
 from tools.fleet.incidents import History, write_log
 
 pytestmark = [
@@ -98,6 +99,23 @@ def test_stock_cluster_is_in_the_table_once(spark: SparkSession, tmp_path: Path)
     os.utime(copy)
     again = ingest(spark, [str(RECORDING), str(copy)], out)
     assert (again.batch, again.set_aside) == (None, 0)
+
+
+@pytest.mark.lab
+def test_only_sums_come_to_the_driver(
+    spark: SparkSession, told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of logs that have files of their own each; what is set aside is told on the driver."""
+    for number in range(12):
+        write_log(tmp_path / "logs" / str(number), told, "many", number, until=20)
+    with tarfile.open(tmp_path / "all.tar.gz", "w:gz") as tar:
+        tar.add(tmp_path / "logs", "logs")
+    rows = rows_collected(monkeypatch, spark)
+    done = ingest(spark, [str(tmp_path / "all.tar.gz")], tmp_path / "table")
+    assert (done.segments, done.events, done.set_aside) == (12, 240, 0)
+    assert len(list((tmp_path / "table").rglob("cluster=many/date=*/*.parquet"))) >= 12
+    assert rows
+    assert max(rows) == 1
 
 
 class Killed(BaseException):

@@ -2,12 +2,15 @@
 
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyarrow import parquet
 
 from eventstore.reader import LogReader
+from replay.fleet.day_files import put_in_place
+from replay.fleet.errors import OutputError
 from replay.fleet.reading import log_name
 from replay.fleet.units import Task
 from tools.fleet.incidents import History, write_log
@@ -123,9 +126,30 @@ def test_large_damaged_log_leaves_no_file(
 def test_each_day_has_its_folder(told: History, tmp_path: Path) -> None:
     ingest(segment_of(write_log(tmp_path / "log", told, "c", 1)), tmp_path / "out")
     days = {row["time"].date().isoformat() for row in [*parquet_rows(tmp_path / "out")]}
-    assert {folder.name for folder in (tmp_path / "out" / "cluster=c").iterdir()} == {
+    assert {folder.name for folder in (tmp_path / "out").glob("*/cluster=c/*")} == {
         f"date={day}" for day in days
     }
+
+
+def test_only_files_that_belong_to_the_table_come_into_it(told: History, tmp_path: Path) -> None:
+    """Of two attempts at the same log one counts, also if it is brought there in two goes."""
+    segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
+    written, table = tmp_path / "written", tmp_path / "table"
+    kept = SimpleNamespace(**ingest(segment, written)[0])
+    ingest(segment, written)
+    first, *_ = sorted((written / kept.token).rglob("*.parquet"))
+    there = table / first.relative_to(written / kept.token)
+    there.parent.mkdir(parents=True)
+    first.rename(there)
+    for _ in range(2):
+        put_in_place([kept], written, table)
+    assert numbers(parquet_rows(table)) == list(range(1, 401))
+    assert len(parquet_rows(table)) == 400 + len(told.commands)
+
+
+def test_what_was_written_and_is_gone_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="abc is gone: do all executors see the same folder"):
+        put_in_place([SimpleNamespace(token="abc")], tmp_path, tmp_path / "table")
 
 
 def parquet_rows(folder: Path) -> list[Row]:
