@@ -18,6 +18,13 @@ class Incident(Struct, frozen=True):
     records: Rows
 
 
+class Divergence(Struct, frozen=True):
+    """The first divergence of a version in a log, and what was observed and written then."""
+
+    about: dict[str, Any]
+    records: Rows
+
+
 class Findings(Struct, frozen=True, kw_only=True):
     """What queries came to, by their name in `queries`; `replays` is None where there are none."""
 
@@ -27,4 +34,5 @@ class Findings(Struct, frozen=True, kw_only=True):
     period: str
     answers: dict[str, Rows]
     replays: dict[str, Rows] | None
+    divergences: list[Divergence]
     incidents: list[Incident]

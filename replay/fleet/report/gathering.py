@@ -7,12 +7,13 @@ from typing import Any, Final
 import msgspec
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from replay.fleet.errors import FleetError
+from replay.fleet.replaying import results
 from replay.fleet.report import queries
-from replay.fleet.report.findings import Findings, Incident, Rows
+from replay.fleet.report.findings import Divergence, Findings, Incident, Rows
 from replay.fleet.table import records
 
 _ANALYSE: Final = "run `refold fleet analyse` first"
@@ -57,13 +58,15 @@ def _gather(
     period = _period(totals)
     answers = {name: _rows(spark.sql(text)) for name, text in queries.QUERIES.items()}
     answers["over_time"] = _rows(spark.sql(queries.OVER_TIME.format(period=period)))
+    replays = _replays(spark, folder)
     return Findings(
         folder=str(folder),
         options={"made": made.made, **made.options},
         totals=totals,
         period=period,
         answers=answers,
-        replays=_replays(spark, folder),
+        replays=replays,
+        divergences=_divergences(spark, of_records, incidents) if replays else [],
         incidents=_incidents(spark, of_records, incidents),
     )
 
@@ -76,29 +79,39 @@ def _period(totals: dict[str, Any]) -> str:
 
 
 def _replays(spark: SparkSession, folder: Path) -> dict[str, Rows] | None:
-    """Of a log and version that was replayed more than once the last one counts."""
-    if not list(folder.glob("replays/batch=*/logs")):
+    """They are the views "replayed" and "divergences". Two versions may have the same name: a
+    working tree that was changed meanwhile."""
+    found = results.replayed(spark, folder)
+    if found.isEmpty():
         return None
-    key = ["cluster", "log", "code"]
-    last = Window.partitionBy(*key).orderBy(sql.col("batch").desc())
-    found = spark.read.option("basePath", f"{folder}/replays")
-    logs = found.parquet(f"{folder}/replays/batch=*/logs")
-    kept = logs.withColumn("place", sql.row_number().over(last)).where("place = 1")
-    kept.createOrReplaceTempView("replayed")
-    if list(folder.glob("replays/batch=*/divergences/*.parquet")):
-        divergences = found.parquet(f"{folder}/replays/batch=*/divergences")
-        divergences = divergences.join(kept.select(*key, "batch"), [*key, "batch"], "left_semi")
-        divergences.createOrReplaceTempView("divergences")
-        wanted = queries.REPLAYS
-    else:
-        wanted = {"versions": queries.REPLAYS["versions"]}
-    return {name: _rows(spark.sql(text)) for name, text in wanted.items()}
+    name = sql.expr("concat(version, ' (', left(code, 8), ')')")
+    found.withColumn("version", name).createOrReplaceTempView("replayed")
+    divergences = results.divergences(spark, folder).withColumn("version", name)
+    divergences.createOrReplaceTempView("divergences")
+    return {one: _rows(spark.sql(text)) for one, text in queries.REPLAYS.items()}
+
+
+def _divergences(spark: SparkSession, of_records: DataFrame, count: int) -> list[Divergence]:
+    found = _rows(spark.sql(queries.FIRST_DIVERGENCES.format(count=count)))
+    moments = [{**one, "until": one["time"], "ended_seq": one["seq"]} for one in found]
+    events = _events(spark, of_records, moments)
+    return [Divergence(about, events.get(number, [])) for number, about in enumerate(found)]
 
 
 def _incidents(spark: SparkSession, of_records: DataFrame, count: int) -> list[Incident]:
     found = _rows(spark.sql(queries.INCIDENTS.format(count=count)))
+    events = _events(spark, of_records, found)
+    partitions = _by_incident(_rows(spark.sql(queries.PARTITIONS))) if found else {}
+    return [
+        Incident(about, partitions.get(number, []), events.get(number, []))
+        for number, about in enumerate(found)
+    ]
+
+
+def _events(spark: SparkSession, of_records: DataFrame, found: Rows) -> dict[int, Rows]:
+    """What was observed and written in each stretch of a log; they are the view "incidents"."""
     if not found:
-        return []
+        return {}
     keys = ("cluster", "log", "what", "time", "until", "seq", "ended_seq")
     rows = [(number, *(one[key] for key in keys)) for number, one in enumerate(found)]
     schema = (
@@ -110,12 +123,7 @@ def _incidents(spark: SparkSession, of_records: DataFrame, count: int) -> list[I
     clusters, logs = ({one[key] for one in found} for key in ("cluster", "log"))
     named = sql.col("cluster").isin(clusters) & sql.col("log").isin(logs)
     of_records.where(named).createOrReplaceTempView("records")
-    partitions = _by_incident(_rows(spark.sql(queries.PARTITIONS)))
-    events = _by_incident(_rows(spark.sql(queries.RECORDS)))
-    return [
-        Incident(about, partitions.get(number, []), events.get(number, []))
-        for number, about in enumerate(found)
-    ]
+    return _by_incident(_rows(spark.sql(queries.RECORDS)))
 
 
 def _by_incident(rows: Iterable[dict[str, Any]]) -> dict[int, Rows]:

@@ -3,12 +3,11 @@
 from html import escape
 from typing import Any, Final
 
+from replay.fleet.report.events import events
 from replay.fleet.report.findings import Incident
-from replay.fleet.report.queries import PARTITIONS_OF_INCIDENT, PAYLOAD_CHARACTERS
+from replay.fleet.report.queries import PARTITIONS_OF_INCIDENT
 from replay.fleet.report.tables import (
     Column,
-    Markup,
-    counted,
     duration,
     id_of,
     moment,
@@ -32,18 +31,6 @@ _PARTITIONS: Final = (
     text("isr", "ISR"),
     text("replicas"),
 )
-_RECORDS: Final = (
-    id_of("seq", "event"),
-    Column("time (UTC)", lambda row: f"{row['time']:%H:%M:%S.%f}"[:-3] if row["time"] else None),
-    Column("what", lambda row: row["kind"] if row["record"] == "event" else f"→ {row['kind']}"),
-    Column("where", lambda row: row["path"] or row["target"] or row["channel"]),
-    id_of("broker"),
-    Column("partition", lambda row: _partition(row)),
-    id_of("leader"),
-    text("isr", "ISR"),
-    Column("rule or error", lambda row: _rule(row)),
-    Column("content", lambda row: _payload(row["payload"])),
-)
 
 
 def incident(place: int, one: Incident) -> str:
@@ -61,7 +48,7 @@ def incident(place: int, one: Incident) -> str:
     return (
         f'<details class="incident" id="incident-{place}"'
         f' data-cluster="{escape(str(about["cluster"]))}"><summary>{line}</summary>'
-        f"{_where(about)}{_partitions(one)}{_records(one)}</details>"
+        f"{_where(about)}{_partitions(one)}{events(one.records)}</details>"
     )
 
 
@@ -79,18 +66,6 @@ def _partitions(one: Incident) -> str:
     return f"<h4>{title}</h4>{table(_PARTITIONS, one.partitions)}"
 
 
-def _records(one: Incident) -> str:
-    if not one.records:
-        return "<p>No event of it is in the table.</p>"
-    shown, there = len(one.records), one.records[0]["of_all"]
-    said = f"The first {shown:,} of {there:,}" if there > shown else f"All {there:,}"
-    return (
-        f'<h4>Events and writes</h4><p class="note">{said}; without reads, and requests to brokers'
-        f" that went well. → is what the controller wrote.</p>"
-        f'<div class="events">{table(_RECORDS, one.records)}</div>'
-    )
-
-
 def _cause(about: dict[str, Any]) -> str:
     cause = escape(words(about["cause"]) or "cause not known")
     return cause if about["broker"] is None else f"{cause}, broker {about['broker']}"
@@ -98,22 +73,3 @@ def _cause(about: dict[str, Any]) -> str:
 
 def _lasted(about: dict[str, Any]) -> float:
     return float((about["until"] - about["time"]).total_seconds())
-
-
-def _partition(row: dict[str, Any]) -> object:
-    if row["partition"] is not None:
-        return f"{row['topic']}-{row['partition']}"
-    count = row["partitions"] or 0
-    return f"{counted(count)} partitions" if count > 0 else row["topic"]
-
-
-def _rule(row: dict[str, Any]) -> str | None:
-    error = f"error {row['error']}" if row["error"] else ""
-    return ": ".join(one for one in (row["rule"], error) if one) or None
-
-
-def _payload(payload: str | None) -> Markup | None:
-    if not payload:
-        return None
-    cut = "…" if len(payload) >= PAYLOAD_CHARACTERS else ""
-    return Markup(f"<details><summary>show</summary><code>{escape(payload)}{cut}</code></details>")

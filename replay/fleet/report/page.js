@@ -32,7 +32,7 @@ if (choice) choice.addEventListener("change", () => showCluster(choice.value));
 
 function openNamed() {
   const named = document.getElementById(location.hash.slice(1));
-  if (named && named.matches(".incident")) named.open = true;
+  if (named && named.matches(".incident, .divergence")) named.open = true;
 }
 addEventListener("hashchange", openNamed);
 openNamed();

@@ -8,6 +8,7 @@ from typing import Any, Final
 from plotly.offline import get_plotlyjs
 
 from replay.fleet.report.charts import charts_of, json_of
+from replay.fleet.report.divergences import divergence
 from replay.fleet.report.findings import Findings, Rows
 from replay.fleet.report.incidents import incident
 from replay.fleet.report.tables import (
@@ -70,7 +71,7 @@ def _body(findings: Findings) -> Iterator[str]:
     )
     for title, note, columns, name in _TABLES:
         yield _section(title, note, _table(columns, answers[name]))
-    yield _replays(findings.replays)
+    yield _replays(findings)
 
 
 def _about(findings: Findings) -> str:
@@ -140,8 +141,8 @@ def _incidents(findings: Findings) -> str:
     return _section("Incidents", note, choice, listed)
 
 
-def _replays(found: dict[str, Rows] | None) -> str:
-    title = "Replays by other versions"
+def _replays(findings: Findings) -> str:
+    title, found = "Replays by other versions", findings.replays
     if found is None:
         note = "There are none: <code>refold fleet replay</code> makes them."
         return _section(title, note)
@@ -149,8 +150,21 @@ def _replays(found: dict[str, Rows] | None) -> str:
         title,
         "The same logs, decided again: how many decisions agree with what was recorded.",
         _table(_VERSIONS, found["versions"]),
-        _table(_DIVERGENCES, found.get("divergences", [])),
+        _table(_DIVERGENCES, found["divergences"]),
+        _first_divergences(findings),
     )
+
+
+def _first_divergences(findings: Findings) -> str:
+    found = findings.divergences
+    if not found:
+        return ""
+    note = (
+        f"Where a version first decides otherwise, by log: {len(found)}, those with most"
+        " divergences. Open one for both sides and the events."
+    )
+    listed = "".join(divergence(place, one) for place, one in enumerate(found, 1))
+    return f'<p class="note">{note}</p>{listed}'
 
 
 def _example(row: dict[str, Any]) -> str | None:

@@ -100,14 +100,28 @@ QUERIES: Final = {
 
 REPLAYS: Final = {
     "versions": """
-        select version, count(*) as logs, count(reason) as failed, sum(decisions) as decisions,
+        select version, count(*) as logs, count(reason) as failed,
+               sum(decisions) filter (where agreed is not null) as decisions,
                sum(agreed) as agreed, sum(divergences) as divergences
           from replayed group by version order by version limit 20""",
     "divergences": """
         select version, rule, what, count(*) as count, count(distinct cluster) as clusters,
                min_by(named_struct('cluster', cluster, 'log', log, 'seq', seq), seq) as example
-          from divergences group by version, rule, what order by count desc limit 20""",
+          from divergences where not is_harmless and explained = ''
+         group by version, rule, what order by count desc limit 20""",
 }
+
+FIRST_DIVERGENCES: Final = """
+select * from (
+  select version, cluster, log, seq, time, rule, what, kind, target, partitions, differences,
+         details,
+         count(*) over (partition by version, cluster, log) as of_all,
+         row_number() over (partition by version, cluster, log
+                            order by seq, is_first desc, subject, target) as place
+    from divergences where not is_harmless and explained = '')
+ where place = 1 order by of_all desc, version, cluster, log limit {count}
+"""
+"""Of each version and log; those with most first."""
 
 INCIDENTS: Final = f"""
 with ended as (

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from replay.fleet.report.findings import Findings, Incident
+from replay.fleet.report.findings import Divergence, Findings, Incident
 
 TOPIC = "<script>window.broken = true</script>"
 CLUSTER = '</script><img src=x title="" onerror="window.broken = true">'
@@ -45,6 +45,26 @@ def incident(number: int, cluster: str) -> Incident:
     ]
     records = [record(1195 + step, at, step) for step in range(40)]
     return Incident(about, partitions, records)
+
+
+def divergence(number: int, cluster: str) -> Divergence:
+    at = BEGIN + timedelta(hours=number)
+    about = {
+        "version": f"{TOPIC} (1a2b3c4d)",
+        "cluster": cluster,
+        "log": f"20261102T101500.00000000{number}Z-1a2b3c4d",
+        "seq": 1200,
+        "time": at,
+        "rule": "offline partition leader election",
+        "what": "changed",
+        "kind": "set",
+        "target": f"/brokers/topics/{TOPIC}/partitions/0/state",
+        "partitions": [f"{TOPIC}-0"] if number else [f"{TOPIC}-{one}" for one in range(5)],
+        "differences": [{"part": "data.leader", "recorded": "1", "version": None}],
+        "details": [f"the log, {TOPIC}-0: chose 1", f"the version, {TOPIC}-0: chose nobody"],
+        "of_all": 1 + 4321 * number,
+    }
+    return Divergence(about, [record(1195 + step, at, step) for step in range(6)])
 
 
 def record(seq: int, at: datetime, step: int) -> dict[str, Any]:
@@ -118,6 +138,7 @@ def findings() -> Findings:
             ],
             "divergences": [],
         },
+        divergences=[divergence(number, names[number]) for number in range(2)],
         incidents=[incident(number, names[number % 3]) for number in range(8)],
     )
 

@@ -1,5 +1,6 @@
 """What a report asks of the tables, over an analysis that a test wrote."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
+from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
 from replay.fleet.report.gathering import gather
 from replay.fleet.report.queries import TABLES
 from replay.fleet.report.reporting import check_target, write_report
@@ -148,6 +150,44 @@ def test_incidents_are_stretches_without_a_pause(spark: SparkSession, folder: Pa
         "write_znodes",
         "write_atomically",
     }
+
+
+def test_first_divergence_of_each_version_in_a_log(spark: SparkSession, folder: Path) -> None:
+    """Versions of the same name are told apart by their code; what is harmless does not count."""
+    [log] = {row.log for row in segments(spark, folder).select("log").collect()}
+    whose = {"cluster": "a", "log": log, "version": "working-tree"}
+    found = [
+        {**whose, "code": code, "what": "changed", "rule": rule, "seq": seq, "time": AT,
+         "is_first": True, "is_harmless": seq == 90, "explained": "", "partitions": [f"t-{seq}"],
+         "differences": [{"part": "data.leader", "recorded": "1", "version": "2"}]}
+        for code, seq, rule in [
+            ("c0de1111ff", 90, "harmless"), ("c0de1111ff", 140, "one"), ("c0de1111ff", 120, "two"),
+            ("c0de2222ff", 130, "three"),
+        ]
+    ]  # fmt: skip
+    counts = {"decisions": 10, "agreed": 8, "divergences": 2}
+    replayed = [{**whose, **counts, "code": code} for code in ("c0de1111ff", "c0de2222ff")]
+    for name, rows, schema in (
+        ("logs", replayed, REPLAYED),
+        ("divergences", found, DIVERGENCES),
+    ):
+        place = folder / "replays" / "batch=000001" / name
+        place.mkdir(parents=True)
+        parquet.write_table(pa.Table.from_pylist(rows, schema), place / "1.parquet")
+    told = gather(spark, folder, 20)
+    shutil.rmtree(folder / "replays")
+    assert told.replays is not None
+    assert {(one["version"], one["decisions"]) for one in told.replays["versions"]} == {
+        ("working-tree (c0de1111)", 10), ("working-tree (c0de2222)", 10)
+    }  # fmt: skip
+    assert {one["rule"] for one in told.replays["divergences"]} == {"one", "two", "three"}
+    firsts = [
+        (one.about["version"], one.about["seq"], one.about["of_all"]) for one in told.divergences
+    ]
+    assert firsts == [("working-tree (c0de1111)", 120, 2), ("working-tree (c0de2222)", 130, 1)]
+    numbers = [one["seq"] for one in told.divergences[0].records]
+    assert numbers
+    assert set(numbers) <= set(range(110, 131))
 
 
 def test_as_many_as_are_asked_for(spark: SparkSession, folder: Path) -> None:

@@ -69,7 +69,7 @@ def test_it_opens_offline_without_a_complaint(opened: Opened, file: Path) -> Non
 
 def test_names_of_logs_are_text(opened: Opened) -> None:
     page = opened.page
-    for one in page.locator(".incident").all():
+    for one in page.locator(".incident, .divergence").all():
         one.evaluate("one => one.open = true")
     page.locator("#incident-1 td details summary").first.click()
     assert page.evaluate("window.broken") is None
@@ -104,6 +104,18 @@ def test_a_link_opens_its_incident(opened: Opened, file: Path) -> None:
     assert opened.page.locator("#incident-3 .events").is_visible()
 
 
+def test_a_link_opens_its_divergence(opened: Opened, file: Path) -> None:
+    opened.page.goto(f"{file.as_uri()}#divergence-2")
+    one = opened.page.locator("#divergence-2")
+    line = one.locator("summary").first.inner_text()
+    assert f"offline partition leader election · {TOPIC}-0 · event 1200" in line
+    assert f"version {TOPIC} (1a2b3c4d), the first of its divergences in this log, 4,321" in line
+    assert one.locator("li").last.inner_text() == f"the version, {TOPIC}-0: chose nobody"
+    assert one.locator(".events tbody tr").count() == 6
+    assert one.locator(".events").is_visible()
+    assert "5 partitions" in opened.page.locator("#divergence-1 summary").first.inner_text()
+
+
 @pytest.mark.parametrize("size", [WIDE, PHONE])
 def test_it_fits_its_window(browser: Browser, file: Path, size: dict[str, int]) -> None:
     opened = Opened(browser, file, size)
@@ -118,7 +130,11 @@ def test_a_quiet_fleet(browser: Browser, tmp_path: Path) -> None:
     told = findings()
     steps = {"failover_steps": told.answers["failover_steps"]}
     quiet = replace(
-        told, answers={**{name: [] for name in told.answers}, **steps}, replays=None, incidents=[]
+        told,
+        answers={**{name: [] for name in told.answers}, **steps},
+        replays=None,
+        incidents=[],
+        divergences=[],
     )
     path = tmp_path / "quiet.html"
     path.write_text(page_of(quiet), encoding="utf-8")

@@ -1,0 +1,53 @@
+"""What was observed and written about some moment, in HTML."""
+
+from html import escape
+from typing import Any, Final
+
+from replay.fleet.report.findings import Rows
+from replay.fleet.report.queries import PAYLOAD_CHARACTERS
+from replay.fleet.report.tables import Column, Markup, counted, id_of, table, text
+
+_RECORDS: Final = (
+    id_of("seq", "event"),
+    Column("time (UTC)", lambda row: f"{row['time']:%H:%M:%S.%f}"[:-3] if row["time"] else None),
+    Column("what", lambda row: row["kind"] if row["record"] == "event" else f"→ {row['kind']}"),
+    Column("where", lambda row: row["path"] or row["target"] or row["channel"]),
+    id_of("broker"),
+    Column("partition", lambda row: _partition(row)),
+    id_of("leader"),
+    text("isr", "ISR"),
+    Column("rule or error", lambda row: _rule(row)),
+    Column("content", lambda row: _payload(row["payload"])),
+)
+
+
+def events(records: Rows) -> str:
+    """A table that scrolls by itself."""
+    if not records:
+        return "<p>No event of it is in the table.</p>"
+    shown, there = len(records), records[0]["of_all"]
+    said = f"The first {shown:,} of {there:,}" if there > shown else f"All {there:,}"
+    return (
+        f'<h4>Events and writes</h4><p class="note">{said}; without reads, and requests to brokers'
+        f" that went well. → is what the controller wrote.</p>"
+        f'<div class="events">{table(_RECORDS, records)}</div>'
+    )
+
+
+def _partition(row: dict[str, Any]) -> object:
+    if row["partition"] is not None:
+        return f"{row['topic']}-{row['partition']}"
+    count = row["partitions"] or 0
+    return f"{counted(count)} partitions" if count > 0 else row["topic"]
+
+
+def _rule(row: dict[str, Any]) -> str | None:
+    error = f"error {row['error']}" if row["error"] else ""
+    return ": ".join(one for one in (row["rule"], error) if one) or None
+
+
+def _payload(payload: str | None) -> Markup | None:
+    if not payload:
+        return None
+    cut = "…" if len(payload) >= PAYLOAD_CHARACTERS else ""
+    return Markup(f"<details><summary>show</summary><code>{escape(payload)}{cut}</code></details>")
