@@ -55,8 +55,10 @@ def ingest(
     settings = settings_of(conf)
     with fleet_errors("ingest"):
         from replay.fleet.ingest import ingest as bring_in
+        from replay.fleet.inputs import named
         from replay.fleet.session import spark_session
 
+        named(sources)
         with task_progress() as progress:
             progress("starting Spark", 0, 0)
             with spark_session(master, settings) as spark:

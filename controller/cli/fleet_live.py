@@ -44,9 +44,11 @@ def live(
     settings = settings_of(conf)
     with fleet_errors("live"):
         from replay.fleet.live.job import follow, owned_folder
-        from replay.fleet.session import check_java, spark_session
+        from replay.fleet.session import check_java, check_master, spark_session
 
         check_java()
+        if master is not None:
+            check_master(master)
         source = _topic(servers, topic, config)
         with owned_folder(out, source) as folder, spark_session(master, settings) as spark:
             tell = partial(_tell, as_json=as_json)

@@ -97,10 +97,10 @@ def divergences(
     settings = settings_of(conf)
     with fleet_errors("divergences"):
         from replay.fleet.replaying.listing import Wanted, listed
+        from replay.fleet.replaying.results import check_replays
         from replay.fleet.session import spark_session
-        from replay.fleet.table import check_table
 
-        check_table(table)
+        check_replays(table)
         wanted = Wanted(version, rule, cluster, log, partition, seq, with_harmless)
         with spark_session(master, settings) as spark:
             count, found = listed(spark, table, wanted, limit)

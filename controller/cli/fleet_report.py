@@ -31,8 +31,10 @@ def report(
     with fleet_errors("report"):
         from replay.fleet.report.reporting import check_target, write_report
         from replay.fleet.session import spark_session
+        from replay.fleet.table import check_table
 
         check_target(output)
+        check_table(folder)
         with spark_session(master, settings) as spark:
             size = write_report(spark, folder, output, incidents)
     typer.echo(f"{output}: {size / 1e6:.1f} MB")

@@ -29,7 +29,7 @@ LOCAL: Final = "local[*]"
 DRIVER_MEMORY: Final = "1g"
 """Of the driver's Java process; in local mode it runs the tasks as well."""
 
-_MASTER: Final = re.compile(r"local(\[[^\]]+\])?|yarn|(spark|k8s)://.+")
+_MASTER: Final = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|yarn|(spark|k8s)://.+")
 _JAVA_MIN: Final = 17
 _CONNECT_S: Final = 5.0
 _PACKAGES: Final = (controller, eventstore, replay)

@@ -37,21 +37,6 @@ def assert_told(told: subprocess.CompletedProcess[str], text: str) -> None:
     assert told.stdout == ""
 
 
-@pytest.mark.parametrize("command", ["replay", "divergences"])
-def test_folder_without_a_table(command: str, tmp_path: Path) -> None:
-    options = ["--versions", "working-tree"] if command == "replay" else []
-    told = refold(command, str(tmp_path), *options)
-    assert_told(
-        told, f"refold fleet {command}: {tmp_path} is no table: make one with `refold fleet"
-    )
-
-
-def test_table_without_records(tmp_path: Path) -> None:
-    (tmp_path / "refold-fleet.json").write_text('{"layout": 1}')
-    told = refold("replay", str(tmp_path), "--versions", "working-tree")
-    assert_told(told, "holds no records: `refold fleet ingest` brings them there")
-
-
 @pytest.mark.parametrize(
     ("versions", "reason"),
     [
@@ -62,17 +47,6 @@ def test_table_without_records(tmp_path: Path) -> None:
 )
 def test_what_is_no_version(versions: str, reason: str, table: Path) -> None:
     assert_told(refold("replay", str(table), "--versions", versions), reason)
-
-
-def test_wrong_master(table: Path) -> None:
-    told = refold("replay", str(table), "--versions", "working-tree", "--master", "lokal")
-    assert_told(told, "refold fleet replay: --master lokal is none of local[N]")
-
-
-def test_no_java(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/none")
-    told = refold("replay", str(table), "--versions", "working-tree")
-    assert_told(told, "refold fleet replay: Spark needs Java")
 
 
 def test_result_names_failures_versions_and_rules() -> None:

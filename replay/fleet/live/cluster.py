@@ -58,7 +58,11 @@ def _take_cluster(name: str, rows: Iterable[Any], place: ClusterFolder) -> Taken
     kept = {log: one.kept() for log, one in followed.items()}
     broke = [log for log, one in kept.items() if one.trouble and not _trouble(known.get(log))]
     known |= {log: _log_row(log, one) for log, one in kept.items()}
-    _write_health(place, followed, kept, known)
+    last = max(known, key=lambda log: (known[log]["term"], log))
+    _write_health(place, last, followed, kept)
+    for log, row in known.items():
+        if log != last and row["state"] == "controller":
+            row["state"] = "superseded"
     place.write_logs([known[log] for log in sorted(known)])
     for log, one in kept.items():
         place.keep(log, one)
@@ -75,13 +79,9 @@ def _take_cluster(name: str, rows: Iterable[Any], place: ClusterFolder) -> Taken
 
 
 def _write_health(
-    place: ClusterFolder,
-    followed: dict[str, FollowedLog],
-    kept: dict[str, Kept],
-    known: dict[str, dict[str, Any]],
+    place: ClusterFolder, last: str, followed: dict[str, FollowedLog], kept: dict[str, Kept]
 ) -> None:
     """What the log says whose daemon was controller last; as it was, if that has nothing new."""
-    last = max(known, key=lambda log: (known[log]["term"], log))
     partitions = followed[last].partitions() if last in followed else None
     if partitions is None:
         return

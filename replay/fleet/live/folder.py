@@ -57,8 +57,8 @@ LOGS: Final = pa.schema(
         ("trouble", pa.string()),
     ]
 )
-"""A row a log: `controller`, `standby`, `ended` or `broken`, the last term in which it was
-controller, its last event, and why it is not followed any further."""
+"""A row a log: `controller`, `superseded`, `standby`, `ended` or `broken`, the last term in which
+its daemon was controller, its last event, and why it is not followed any further."""
 
 
 class _Marker(Struct, frozen=True):

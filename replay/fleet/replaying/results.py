@@ -25,6 +25,7 @@ from replay.fleet.batches import add_batch, batches
 from replay.fleet.errors import FleetError, usable
 from replay.fleet.locking import exclusive
 from replay.fleet.schemas import spark_schema
+from replay.fleet.table import check_table
 
 _REPLAYS: Final = "replays"
 _STAGING: Final = "staging"
@@ -140,6 +141,13 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
                 yield folder
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
+
+
+def check_replays(table: Path) -> None:
+    """Raises FleetError where there is no table, or one that was never replayed."""
+    check_table(table)
+    if not batches(table / _REPLAYS):
+        raise FleetError(f"{table} was not replayed: run `refold fleet replay` first")
 
 
 def replayed(spark: SparkSession, table: Path | str) -> DataFrame:

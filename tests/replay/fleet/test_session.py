@@ -36,7 +36,7 @@ def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         check_java()
 
 
-@pytest.mark.parametrize("master", ["lokal", "local[", "spark:/h:7077", "", "yarn2"])
+@pytest.mark.parametrize("master", ["lokal", "local[", "local[two]", "spark:/h:7077", "", "yarn2"])
 def test_what_is_no_master(master: str) -> None:
     with pytest.raises(FleetError, match=r"none of local\[N\]"):
         check_master(master)
@@ -48,7 +48,7 @@ def test_master_that_does_not_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "master", ["local", "local[2]", "local[*]", "yarn", "k8s://https://h:6443"]
+    "master", ["local", "local[2]", "local[*]", "local[*, 3]", "yarn", "k8s://https://h:6443"]
 )
 def test_masters_that_can_be(master: str) -> None:
     check_master(master)

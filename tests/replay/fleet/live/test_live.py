@@ -1,27 +1,30 @@
 """`refold fleet live` on a real topic, killed in the middle; the topic's records as a stream."""
 
-import os
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
-from pyarrow import parquet
 
 from eventstore.mirror.publishing import Publisher
 from eventstore.mirror.topic import Topic
 from replay.fleet.columns import RECORDS
 from replay.fleet.mirror_stream import messages, records
 from replay.fleet.session import spark_session
-from tests.replay.fleet.live.mirrored import State, counted
+from tests.replay.fleet.live.job import (
+    START_MAX_S,
+    batches_begun,
+    command,
+    job,
+    kafka_jars,
+    log_rows,
+    table,
+    until,
+)
+from tests.replay.fleet.live.mirrored import counted
 from tools.fleet.incidents import History, LogOverTime, write_log
 from tools.lab.shared import shared_cluster
-from tools.setup.jars import SPARK_KAFKA, fetch
 
 pytestmark = [
     pytest.mark.lab,
@@ -32,7 +35,6 @@ pytestmark = [
 ]
 
 LAG_MAX_S = 10
-START_MAX_S = 180
 
 
 @pytest.fixture(scope="module")
@@ -43,71 +45,12 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def jars() -> str:
-    return ",".join(str(jar) for jar in sorted(fetch(SPARK_KAFKA).glob("*.jar")))
+    return kafka_jars()
 
 
 def publish(logs: Path, bootstrap: str, topic: str) -> None:
     where = Topic(topic, {"bootstrap_servers": bootstrap})
     anyio.run(Publisher(logs, where, lambda _: None).publish)
-
-
-def table(out: Path) -> dict[str, list[State]]:
-    """By cluster."""
-    found = {}
-    for file in out.glob("health/cluster=*/health.parquet"):
-        rows = parquet.read_table(file, partitioning=None).to_pylist()
-        found[file.parent.name.removeprefix("cluster=")] = [
-            (one["topic"], one["partition"], one["health"], one["leader"], tuple(one["isr"]))
-            for one in rows
-        ]
-    return found
-
-
-def log_rows(out: Path) -> dict[str, tuple[str, int, str | None]]:
-    """By log: its state, its last event, its trouble."""
-    return {
-        one["log"]: (one["state"], one["seq"], one["trouble"])
-        for file in out.glob("logs/cluster=*/logs.parquet")
-        for one in parquet.read_table(file, partitioning=None).to_pylist()
-    }
-
-
-def batches_begun(out: Path) -> int:
-    return len(list(out.glob("checkpoint/offsets/*")))
-
-
-def until(process: subprocess.Popen[str], is_so: Callable[[], bool], within_s: float) -> float:
-    """How long it took."""
-    begun = time.monotonic()
-    while not is_so():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() - begun < within_s
-        time.sleep(0.02)
-    return time.monotonic() - begun
-
-
-def command(bootstrap: str, topic: str, out: Path, jars: str, *more: str) -> list[str]:
-    arguments = ["fleet", "live", "--bootstrap-server", bootstrap, "--topic", topic]
-    spark = ["--master", "local[2]", "--conf", f"spark.jars={jars}"]
-    program = [sys.executable, "-m", "controller.cli.main"]
-    return [*program, *arguments, "--out", str(out), *spark, *more]
-
-
-@contextmanager
-def job(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """Killed with all that it started, as the kernel would."""
-    process = subprocess.Popen(
-        arguments,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
 
 def test_killed_in_the_middle_the_table_is_what_a_plain_count_says(
