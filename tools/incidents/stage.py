@@ -1,12 +1,13 @@
 """A cluster of three stock brokers under refold, and how to wait for what has to come."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeVar
 
 from kafka import KafkaAdminClient
+from kafka.errors import KafkaConnectionError
 
 from tools.lab.cluster_view import until
 from tools.lab.refold import Refold
@@ -17,6 +18,7 @@ from tools.recordings.setup import Setup
 OWN_ID = 1000
 BROKERS = 3
 _SECONDS_MAX = 90.0
+_TRIES = 5
 _SESSION_MS = "6000"
 
 Answer = TypeVar("Answer")
@@ -24,11 +26,14 @@ Assignments = Mapping[int, list[int]]
 
 
 class Stage:
-    """An async context manager: the cluster and refold run inside. `log_dir` gets refold's logs."""
+    """An async context manager: the cluster and refold run inside. `log_dir` gets refold's logs.
+
+    `mirror` is the cluster that they are published to, "own" for this one; None: they are not.
+    """
 
     own_id = OWN_ID
 
-    def __init__(self, folder: Path, protocol: str) -> None:
+    def __init__(self, folder: Path, protocol: str, *, mirror: str | None = None) -> None:
         setup = Setup(
             kafka="3.9.1",
             protocol=protocol,
@@ -38,6 +43,7 @@ class Stage:
             zookeeper={"tickTime": "1000"},
         )
         self.log_dir = folder / "logs"
+        self._mirror = mirror
         self.refold: Refold
         self._scene = Scene(folder / "servers", setup, "production", Random(0))
         self._open = AsyncExitStack()
@@ -63,9 +69,20 @@ class Stage:
             OWN_ID,
             self.log_dir,
             *("--config", str(config), "--take-over"),
+            *self._mirroring(),
         )
         await self.refold.start()
         await self.until_controller_is(OWN_ID)
+
+    def _mirroring(self) -> tuple[str, ...]:
+        if self._mirror is None:
+            return ()
+        return ("--mirror", self.bootstrap if self._mirror == "own" else self._mirror)
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port of every broker, for clients."""
+        return self._scene.lab.bootstrap
 
     async def hand_back(self) -> None:
         """refold ends in order. Raises RuntimeError where it does not."""
@@ -78,7 +95,11 @@ class Stage:
         return self._scene.brokers[number - 1]
 
     async def ask(self, question: Callable[[KafkaAdminClient], Answer]) -> Answer:
-        """What an admin client is answered."""
+        """What an admin client is answered. Brokers name one that was killed for a moment longer:
+        who cannot connect asks again."""
+        for _ in range(_TRIES - 1):
+            with suppress(KafkaConnectionError):
+                return await self._scene.ask(question)
         return await self._scene.ask(question)
 
     async def make(self, topic: str, assignments: Assignments) -> None:

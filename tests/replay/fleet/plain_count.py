@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from controller.core import commands, events
 from controller.core.canonical import EVENT_SCHEMAS, decode_command, decode_event, decode_reason
+from controller.core.operations import FENCED
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from eventstore.upcasters import Upcasters
@@ -15,68 +16,150 @@ from replay.older_events import UPCASTS
 from replay.world_log import encoding
 from replay.world_log import events as world
 from replay.zookeeper_log import transactions
+from tests.replay.fleet.plain_moves import Assigned, Moved, Partition, PlainMoves
 
-Partition = tuple[str, int]
+State = tuple[int | None, list[int]]
+"""A leader and an ISR."""
+
 _TOPIC = re.compile(r".*/brokers/topics/([^/]+)")
 _STATE = re.compile(r".*/brokers/topics/([^/]+)/partitions/(\d+)/state")
 _BROKER = re.compile(r".*/brokers/ids/(\d+)")
+_STALE_CONTROLLER_EPOCH = 11
 
 
-class Move(NamedTuple):
-    """A reassignment that is under way: what it adds and removes, and from what to what."""
+class Write(NamedTuple):
+    """What came of writing a znode, and which event it was decided at, if a controller did."""
 
     seq: int
-    move: tuple[list[int], list[int]]
-    target: list[int]
-    before: list[int]
+    micros: int
+    channel: str
+    path: str
+    data: bytes
+    decided_seq: int | None
+    rule: str
+    error: int = 0
+
+
+class Row(NamedTuple):
+    """What a partition is from an event on, and what it was before; -1: no leader known."""
+
+    write: Write
+    partition: Partition
+    leader: int | None
+    isr: list[int]
+    assigned: Assigned | None
+    before: State
+    there: frozenset[int]
+    """The brokers that were."""
+
+
+class Change(NamedTuple):
+    """A broker that came ("registered"), went ("gone"), or both before it was seen ("bounced")."""
+
+    seq: int
+    micros: int
+    channel: str
+    broker: int
+    what: str
+    is_found: bool
 
 
 class PlainCount:
     """Follows a log. Durations are in microseconds."""
 
     def __init__(self, log: Path) -> None:
+        self.events = 0
+        self.commands = 0
+        self.observed = 0
         self.leaders: dict[Partition, int] = {}
         self.isrs: dict[Partition, list[int]] = {}
-        self.assigned: dict[Partition, tuple[list[int], list[int], list[int]]] = {}
+        self.assigned: dict[Partition, Assigned] = {}
+        self.partitions: set[Partition] = set()
+        """All that there ever were."""
+        self.topic_ids: dict[str, str] = {}
         self.there: set[int] = set()
         self.known: set[int] = set()
         self.outages: Counter[tuple[str, int, str]] = Counter()
         self.leader_changes: Counter[Partition] = Counter()
-        self.departures: Counter[int] = Counter()
-        self.moves: list[tuple[str, int, int, int | None, str]] = []
+        self.changes: list[Change] = []
         self.failovers: dict[int, int] = {}
-        self._moving: dict[Partition, Move] = {}
-        self._issued: dict[tuple[int, int], CommandRecord] = {}
+        self.zombies: set[tuple[int, str]] = set()
+        self.writes: list[Write] = []
+        self.rows: list[Row] = []
+        self.records: list[tuple[EventRecord, Any]] = []
+        self.issued: dict[tuple[int, int], CommandRecord] = {}
+        self._moving = PlainMoves()
+        self._epochs: dict[int, int] = {}
         self._session_of: dict[int, str] = {}
         self._stood = 0
         self._elected: tuple[int, int, int] | None = None
         self._decided: dict[int, world.Observed] = {}
         self._follow(log)
 
+    @property
+    def moves(self) -> list[Moved]:
+        """The reassignments, those that have not ended, too."""
+        return self._moving.all()
+
+    @property
+    def departures(self) -> Counter[int]:
+        """How often each broker went."""
+        return Counter(one.broker for one in self.changes if one.what == "gone")
+
+    def flapping(self, window_s: float, times: int) -> dict[int, tuple[int, int]]:
+        """How often those brokers went in all, and at most within the window, that did so at least
+        so many times."""
+        found = {}
+        for broker in self.known:
+            left = [
+                one.micros
+                for one in self.changes
+                if one.broker == broker and one.what in ("gone", "bounced")
+            ]
+            most = max(
+                (sum(at - window_s * 1e6 <= one <= at for one in left) for at in left), default=0
+            )
+            if most >= times:
+                found[broker] = len(left), most
+        return found
+
     def _follow(self, log: Path) -> None:
         reader = LogReader(log, Upcasters({**EVENT_SCHEMAS, **encoding.SCHEMAS}, UPCASTS))
         caused: dict[int, list[CommandRecord]] = {}
         for one in reader.commands():
             caused.setdefault(one.cause, []).append(one)
-            self._issued[one.cause, one.ordinal] = one
-        records = list(reader.events())
-        for record in records:
-            if record.kind == "observed":
-                found = encoding.decode_event(record.payload)
-                assert isinstance(found, world.Observed)
-                self._decided[record.cause or 0] = found
-        before = records[0].wall_ns // 1000
-        for record in records:
+            self.issued[one.cause, one.ordinal] = one
+        self.commands = len(self.issued)
+        for record in reader.events():
+            is_worldly = record.kind in encoding.SCHEMAS
+            decode: Any = encoding.decode_event if is_worldly else decode_event
+            self.records.append((record, decode(record.payload)))
+        self.events = len(self.records)
+        for record, event in self.records:
+            if isinstance(event, world.Observed):
+                self._decided[record.cause or 0] = event
+                self.observed += 1
+                self._act(record, event)
+        before = self.records[0][0].wall_ns // 1000
+        for record, event in self.records:
             now = record.wall_ns // 1000
             self._pass(now - before)
             before = now
             if record.kind in encoding.SCHEMAS:
-                self._of_world(record, encoding.decode_event(record.payload), now)
+                self._of_world(record, event, now)
             else:
-                self._of_daemon(record.seq, decode_event(record.payload))
-            self._of_commands(record.seq, caused.get(record.seq, []), now)
-        for partition, begun in self._moving.items():
-            self.moves.append((*partition, begun.seq, None, "ongoing"))
+                self._of_daemon(record, event)
+            self._of_commands(record, caused.get(record.seq, []), now)
+
+    def _act(self, record: EventRecord, decision: world.Observed) -> None:
+        """What a stock controller did behind the end of its term, or tried to."""
+        if decision.what == "fenced":
+            self.zombies.add((record.cause or 0, "fenced_write"))
+        elif (
+            decision.what not in ("refused", "election", "controller_epoch")
+            and 0 < decision.epoch < record.term
+        ):
+            self.zombies.add((record.cause or 0, "late_write"))
 
     def _pass(self, micros: int) -> None:
         for partition, leader in self.leaders.items():
@@ -91,7 +174,8 @@ class PlainCount:
         match event:
             case world.ZnodesRestored():
                 for path, data, owner in zip(event.paths, event.data, event.owners, strict=True):
-                    self._put(record.seq, path, data, f"session {owner:#x}")
+                    found = Write(record.seq, now, f"session {owner:#x}", path, data, None, "found")
+                    self._put(found, is_created=True)
             case transactions.Transaction(content=transactions.Multi(error=0) as multi):
                 for one in multi.operations:
                     self._operate(record, one)
@@ -99,7 +183,7 @@ class PlainCount:
             case transactions.Transaction(content=transactions.CloseSession()):
                 gone = [one for one, held in self._session_of.items() if held == record.channel]
                 for broker in gone:
-                    self._leave(broker)
+                    self._leave(record, broker)
             case transactions.Transaction():
                 self._operate(record, event.content)
             case world.ControllerLogged(broker=broker, text=text):
@@ -108,6 +192,10 @@ class PlainCount:
                     if controller == broker:
                         self.failovers[term] = now - began
                         self._elected = None
+            case world.RequestServed():
+                asked, said = (json.loads(one or b"{}") for one in (event.request, event.response))
+                if said.get("errorCode") == _STALE_CONTROLLER_EPOCH and "controllerEpoch" in asked:
+                    self.zombies.add((record.seq, "stale_request"))
 
     def _elect(self, record: EventRecord, now: int) -> None:
         decision = self._decided.get(record.seq)
@@ -115,39 +203,68 @@ class PlainCount:
             self._elected = decision.epoch, now, decision.broker
 
     def _operate(self, record: EventRecord, operation: Any) -> None:
+        decision = self._decided.get(record.seq)
+        write = Write(
+            record.seq,
+            record.wall_ns // 1000,
+            record.channel,
+            getattr(operation, "path", ""),
+            getattr(operation, "data", b"") or b"",
+            None if decision is None else record.seq,
+            "" if decision is None else decision.what,
+        )
         match operation:
-            case transactions.Create(path=path, data=data):
-                self._put(record.seq, path, data or b"", record.channel)
-            case transactions.SetData(path=path, data=data):
-                self._put(record.seq, path, data or b"")
-            case transactions.Delete(path=path):
-                self._remove(record.seq, path)
+            case transactions.Create() | transactions.SetData():
+                self.writes.append(write)
+                self._put(write, is_created=isinstance(operation, transactions.Create))
+            case transactions.Delete():
+                self.writes.append(write)
+                self._remove(record, write)
 
-    def _of_daemon(self, seq: int, event: events.Event) -> None:
+    def _of_daemon(self, record: EventRecord, event: events.Event) -> None:
         match event:
             case events.ZnodesWritten(command=command, offset=offset, errors=errors):
+                if FENCED in errors:
+                    self.zombies.add((record.seq, "fenced_write"))
                 body = self._body(command)
+                rule = decode_reason(self.issued[command.cause, command.ordinal].reason).rule
                 for place, error in enumerate(errors, offset):
                     operation: Any = body.operations[place]
-                    if error or not hasattr(operation, "path"):
-                        continue
-                    if hasattr(operation, "data"):
-                        self._put(seq, operation.path, operation.data)
-                    elif type(operation).__name__ == "Delete":
-                        self._remove(seq, operation.path)
+                    if hasattr(operation, "path"):
+                        self._written(record, operation, command.cause, rule, error)
             case events.ZnodesRead(command=command, offset=offset, errors=errors, data=data):
                 paths = self._body(command).paths[offset:]
                 for path, error, found in zip(paths, errors, data, strict=False):
                     if not error and found:
-                        self._put(seq, path, found)
+                        read = Write(record.seq, record.wall_ns // 1000, "", path, found, None, "")
+                        self._put(read)
+            case events.BrokerAnswered(error=error) if error == _STALE_CONTROLLER_EPOCH:
+                self.zombies.add((record.seq, "stale_request"))
+
+    def _written(
+        self, record: EventRecord, operation: Any, decided_seq: int, rule: str, error: int
+    ) -> None:
+        data = getattr(operation, "data", None) or b""
+        micros, path = record.wall_ns // 1000, operation.path
+        write = Write(record.seq, micros, record.channel, path, data, decided_seq, rule, error)
+        self.writes.append(write)
+        if error:
+            return
+        if hasattr(operation, "data"):
+            self._put(write)
+        elif type(operation).__name__ == "Delete":
+            self._remove(record, write)
 
     def _body(self, command: commands.CommandId) -> Any:
-        body = self._issued[command.cause, command.ordinal].body
+        body = self.issued[command.cause, command.ordinal].body
         assert body is not None
         return decode_command(body)
 
-    def _of_commands(self, seq: int, issued: list[CommandRecord], now: int) -> None:
-        opened = set()
+    def _of_commands(self, record: EventRecord, issued: list[CommandRecord], now: int) -> None:
+        if not issued:
+            return
+        opened = {}
+        found = False
         was_there = set(self.there)
         for one in issued:
             rule = decode_reason(one.reason).rule
@@ -160,69 +277,87 @@ class PlainCount:
             if one.kind == "close_channel" and rule != "resignation":
                 self.there.discard(int(one.target.removeprefix("broker ")))
             if one.kind == "open_channel":
-                broker = int(one.target.removeprefix("broker "))
-                if rule == "failover":
-                    opened.add(broker)
-                self.there.add(broker)
-                self.known.add(broker)
-        if opened:
-            self.there = opened
-        for broker in was_there - self.there:
-            self.departures[broker] += 1
+                found = found or rule == "failover"
+                assert one.body is not None
+                body: Any = decode_command(one.body)
+                opened[body.broker] = body.broker_epoch
+        if found:
+            self.there = set()
+        self.there |= opened.keys()
+        self.known |= opened.keys()
+        for broker in sorted(was_there | self.there):
+            if broker in was_there and broker in self.there:
+                if opened.get(broker, self._epochs[broker]) != self._epochs[broker]:
+                    self._change(record, broker, "bounced", is_found=found)
+            elif broker in was_there:
+                self._change(record, broker, "gone", is_found=found)
+            else:
+                self._change(record, broker, "registered", is_found=found)
+        self._epochs |= opened
 
-    def _leave(self, broker: int) -> None:
+    def _change(self, record: EventRecord, broker: int, what: str, *, is_found: bool) -> None:
+        micros = record.wall_ns // 1000
+        self.changes.append(Change(record.seq, micros, record.channel, broker, what, is_found))
+
+    def _leave(self, record: EventRecord, broker: int) -> None:
         del self._session_of[broker]
         self.there.discard(broker)
-        self.departures[broker] += 1
+        self._change(record, broker, "gone", is_found=False)
 
-    def _put(self, seq: int, path: str, data: bytes, session: str = "") -> None:
-        if (found := _BROKER.fullmatch(path)) is not None and session:
-            self.there.add(int(found[1]))
-            self.known.add(int(found[1]))
-            self._session_of[int(found[1])] = session
+    def _put(self, write: Write, *, is_created: bool = False) -> None:
+        path, data = write.path, write.data
+        if (found := _BROKER.fullmatch(path)) is not None and is_created:
+            self._register(write, int(found[1]))
         elif (found := _STATE.fullmatch(path)) is not None:
             partition, told = (found[1], int(found[2])), json.loads(data)
             if self.leaders.get(partition, told["leader"]) != told["leader"]:
                 self.leader_changes[partition] += 1
+            before = self.leaders.get(partition), self.isrs.get(partition, [])
             self.leaders[partition], self.isrs[partition] = told["leader"], told["isr"]
+            if before != (told["leader"], told["isr"]):
+                self._note(write, partition, before)
         elif (found := _TOPIC.fullmatch(path)) is not None:
             told = json.loads(data)
+            if "topic_id" in told:
+                self.topic_ids[told["topic_id"]] = found[1]
             for number, replicas in told["partitions"].items():
                 adding = told.get("adding_replicas", {}).get(number, [])
                 removing = told.get("removing_replicas", {}).get(number, [])
-                self.assigned[found[1], int(number)] = replicas, adding, removing
-                self._move(seq, (found[1], int(number)), replicas, adding, removing)
+                self._assign(write, (found[1], int(number)), (replicas, adding, removing))
 
-    def _move(self, seq: int, partition: Partition, *now: list[int]) -> None:
-        replicas, adding, removing = now
-        move = sorted(adding), sorted(removing)
-        begun = self._moving.get(partition)
-        if begun is not None and begun.move != move:
-            del self._moving[partition]
-            outcome = "replaced"
-            if move == ([], []) and sorted(replicas) == begun.target:
-                outcome = "completed"
-            elif move == ([], []) and sorted(replicas) == begun.before:
-                outcome = "cancelled"
-            self.moves.append((*partition, begun.seq, seq, outcome))
-        if move != ([], []) and partition not in self._moving:
-            target = sorted(set(replicas) - set(removing))
-            before = sorted(set(replicas) - set(adding))
-            self._moving[partition] = Move(seq, move, target, before)
+    def _register(self, write: Write, broker: int) -> None:
+        self.there.add(broker)
+        self.known.add(broker)
+        self._session_of[broker] = write.channel
+        place = write.seq, write.micros, write.channel
+        self.changes.append(Change(*place, broker, "registered", write.rule == "found"))
 
-    def _remove(self, seq: int, path: str) -> None:
-        if (found := _BROKER.fullmatch(path)) is not None:
+    def _assign(self, write: Write, partition: Partition, assigned: Assigned) -> None:
+        self.partitions.add(partition)
+        if self.assigned.get(partition) != assigned:
+            self.assigned[partition] = assigned
+            state = self.leaders.get(partition), self.isrs.get(partition, [])
+            self._note(write, partition, state)
+        self._moving.assign(write.seq, partition, assigned)
+
+    def _note(self, write: Write, partition: Partition, before: State) -> None:
+        leader, isr = self.leaders.get(partition), self.isrs.get(partition, [])
+        assigned = self.assigned.get(partition)
+        there = frozenset(self.there)
+        self.rows.append(Row(write, partition, leader, isr, assigned, before, there))
+
+    def _remove(self, record: EventRecord, write: Write) -> None:
+        if (found := _BROKER.fullmatch(write.path)) is not None:
             if int(found[1]) in self._session_of:
-                self._leave(int(found[1]))
-        elif (found := _STATE.fullmatch(path)) is not None:
-            self._forget(seq, (found[1], int(found[2])))
-        elif (found := _TOPIC.fullmatch(path)) is not None:
+                self._leave(record, int(found[1]))
+        elif (found := _STATE.fullmatch(write.path)) is not None:
+            self._forget(write, (found[1], int(found[2])))
+        elif (found := _TOPIC.fullmatch(write.path)) is not None:
             for partition in [one for one in self.assigned if one[0] == found[1]]:
-                self._forget(seq, partition)
+                self._forget(write, partition)
 
-    def _forget(self, seq: int, partition: Partition) -> None:
+    def _forget(self, write: Write, partition: Partition) -> None:
         self.leaders.pop(partition, None)
         self.isrs.pop(partition, None)
         self.assigned.pop(partition, None)
-        if (begun := self._moving.pop(partition, None)) is not None:
-            self.moves.append((*partition, begun.seq, seq, "deleted"))
+        self._moving.forget(write.seq, partition)

@@ -18,8 +18,10 @@ from replay.fleet.analysis.analysing import Analysis, Options, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.imports.importing import Selection, import_source
+from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.made_up import STATE, made_up
 from tests.replay.fleet.plain_count import PlainCount
+from tests.replay.fleet.quick import QUICK
 from tools.fleet.incidents import History, write_log
 
 pytestmark = [
@@ -60,16 +62,9 @@ class Analysed:
 
 @pytest.fixture(scope="module")
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark for many small tables: compiling each query would take most of the time."""
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-    }
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
+    """Spark for many small tables."""
+    before = {name: spark.conf.get(name) for name in QUICK}
+    for name, value in QUICK.items():
         spark.conf.set(name, value)
     yield spark
     for name, was in before.items():
@@ -116,18 +111,7 @@ def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> N
         return write(self, name, frame)
 
     patch.setattr(analysing._Analysis, "_write", noting_plans)
-    classic = type(spark.range(1))
-    for name in ("collect", "toLocalIterator", "toPandas", "toArrow"):
-        patch.setattr(classic, name, _counting(getattr(classic, name), found.rows_collected))
-
-
-def _counting(collect: Any, counts: list[int]) -> Any:
-    def counted(self: Any, *arguments: Any) -> Any:
-        rows = list(collect(self, *arguments))
-        counts.append(len(rows))
-        return rows
-
-    return counted
+    found.rows_collected = rows_collected(patch, spark)
 
 
 @pytest.fixture(scope="module")

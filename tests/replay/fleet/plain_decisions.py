@@ -1,0 +1,142 @@
+"""What a replay of one log must come to, told without Spark."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from controller.core.canonical import decode_command
+from eventstore.reader import LogReader
+from replay.diff.comparing import compare
+from replay.diff.logs import GivenLog
+from replay.diff.messages import FoldLog
+from replay.diff.processes import VersionProcess
+from replay.diff.references import Version
+from replay.diff.version.decided import parts_of
+from replay.diff.version.log_story import body_of
+from replay.world_log import events as world
+from tests.replay.fleet.plain_count import PlainCount, Row
+
+OFFLINE: Final = "offline partition leader election"
+_NO_DECISIONS: Final = frozenset(
+    (
+        "read_znodes", "read_stats", "read_children", "sync_znodes", "draw_topic_ids",
+        "draw_numbers", "notice", "answer_later",
+    )
+)  # fmt: skip
+_SHUTS_DOWN: Final = re.compile(r"Shutting down broker (\d+)")
+_AGREE: Final = """
+import json, sys
+from pathlib import Path
+from replay.agreement.comparison import agree
+for name in sys.argv[1:]:
+    found = agree(Path(name))
+    sides = found, found.requests
+    counts = [sum(getattr(one, what) for one in sides) for what in ("decisions", "agreed")]
+    rules = [(one.subject, one.cause, one.seq) for one in found.divergences if not one.explained]
+    print(json.dumps([name, *counts, rules]))
+"""
+
+Divergences = Counter[tuple[str, str, str, int]]
+"""By the rule that they begin with, what, kind and event."""
+
+
+def decisions_of(count: PlainCount) -> int:
+    """How many decisions a daemon's log holds: each write of a bulk is one."""
+    found = 0
+    for one in count.issued.values():
+        if one.kind == "write_znodes":
+            assert one.body is not None
+            body: Any = decode_command(one.body)
+            found += len(body.operations)
+        elif one.kind not in _NO_DECISIONS:
+            found += 1
+    return found
+
+
+def elections_of(count: PlainCount) -> set[tuple[int, str]]:
+    """Elections of an offline partition that the last in sync could have won instead of the first:
+    the event and the partition."""
+    return {
+        (row.write.decided_seq, "{}-{}".format(*row.partition))
+        for row in count.rows
+        if row.write.decided_seq is not None and _is_open(count, row)
+    }
+
+
+def _is_open(count: PlainCount, row: Row) -> bool:
+    before, _ = row.before
+    if before is None or row.assigned is None or row.leader == before or row.leader == -1:
+        return False
+    if row.write.rule == "partition_state":
+        # Of a stock controller: the leader left the ISR, and not because it was to stop.
+        is_offline = before not in row.isr
+        if before in row.there and _was_to_stop(count, before, row.write.seq):
+            return False
+    else:
+        is_offline = row.write.rule == OFFLINE
+    fit = [one for one in row.assigned[0] if one in row.isr]
+    return is_offline and len(fit) > 1 and fit[0] == row.leader
+
+
+def _was_to_stop(count: PlainCount, broker: int, seq: int) -> bool:
+    since = max(
+        (one.seq for one in count.changes if one.broker == broker and one.seq < seq), default=0
+    )
+    return any(
+        int(found[1]) == broker
+        for record, event in count.records
+        if since < record.seq < seq and isinstance(event, world.ControllerLogged)
+        if (found := _SHUTS_DOWN.search(event.text)) is not None
+    )
+
+
+def agreed_by(tree: Path, logs: Iterable[Path]) -> dict[Path, tuple[int, int, Counter[str]]]:
+    """What `refold agree` of the code in a folder comes to on imported logs: Kafka's decisions and
+    requests, how many agree, and the others by rule."""
+    told = subprocess.run(
+        [sys.executable, "-c", _AGREE, *map(str, logs)],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = {}
+    for line in told.stdout.splitlines():
+        name, decisions, agreed, rules = json.loads(line)
+        by_rule = Counter(cause.partition(": ")[2] for _, cause, _ in rules)
+        found[Path(name)] = decisions, agreed, by_rule
+    return found
+
+
+def diverging(logs: Sequence[Path], versions: Sequence[Version]) -> dict[str, Divergences]:
+    """What `refold diff` of two versions tells of daemons' logs, by the log's path."""
+    told = compare([GivenLog(str(one), one) for one in logs], *versions, {}, lambda *_: None)
+    found: dict[str, Divergences] = {str(one): Counter() for one in logs}
+    for group in told.groups:
+        for instance in group.instances:
+            root = instance.root
+            for one in (root.first, *root.followers):
+                found[instance.log][root.first.rule, one.what, one.kind, one.seq] += 1
+    return found
+
+
+def otherwise_of(logs: Sequence[Path], version: Version) -> dict[str, int]:
+    """How many decisions in daemons' logs a version does not make, wherever, by the log's path."""
+    found = {}
+    with VersionProcess(version) as process:
+        for log in logs:
+            mine = Counter(
+                (one.key, one.channel) for one in process.fold(FoldLog(str(log))).decisions
+            )
+            with LogReader(log) as reader:
+                told = [body for one in reader.commands() if (body := body_of(one)) is not None]
+            recorded = Counter((key, channel) for one in told for key, channel, *_ in parts_of(one))
+            found[str(log)] = (recorded - mine).total()
+    return found
