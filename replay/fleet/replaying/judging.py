@@ -147,7 +147,7 @@ class _Judging:
         if follower is None:
             logged = recorded_decisions(self._reader, begin, {one.seq: one.cause for one in head})
         else:
-            logged = Recorded(follower.decisions, [])
+            logged = Recorded(self._stored(follower.decisions), [])
         base, unknown = logged.decisions, logged.unknown
         same = {one.digest for one in unknown} & {one.key for one in head}
         judged.decisions += len(base) + len(same)
@@ -156,7 +156,7 @@ class _Judging:
             return
         request = FoldLog(self._log, with_contents=True, known=b"".join(alike(base, head)))
         if follower is not None:
-            base = self._within(follower.fold(request), begin)
+            base = self._stored(self._within(follower.fold(request), begin))
         of_version = self._within(self._fold(request), begin)
         head = _without(of_version, unknown)
         judged.unjudged = len(of_version) - len(head) - len(same)
@@ -174,6 +174,14 @@ class _Judging:
             if self._follows(answered):
                 return _Follower(fold, self._within(answered, begin))
         return None
+
+    def _stored(self, decisions: list[Decision]) -> list[Decision]:
+        """Without what a daemon that was killed decided at the end, and had not stored."""
+        if self._reader.closing is not None:
+            return decisions
+        logged = recorded_decisions(self._reader, self._stored_until, {})
+        keys = {one.key for one in logged.decisions} | {one.digest for one in logged.unknown}
+        return [one for one in decisions if one.seq < self._stored_until or one.key in keys]
 
     def _within(self, answered: Answered, begin: int) -> list[Decision]:
         """From an event on, without what a version decides behind the end of the log."""

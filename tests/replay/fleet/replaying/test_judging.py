@@ -3,6 +3,7 @@ runs here."""
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from replay.diff.messages import FoldLog
 from replay.diff.processes import Answered, VersionProcess
 from replay.diff.references import find_version
 from replay.errors import ReplayError
+from replay.fleet.day_files import put_in_place
 from replay.fleet.replaying.judging import Judged, judge
 from replay.fleet.replaying.rebuilt import StoredLog, StoredSegment, rebuild
 from replay.fleet.units import Task
@@ -80,6 +82,9 @@ def test_nor_is_it_where_a_version_left_the_log_before(tmp_path: Path) -> None:
     found = judged(log, tmp_path, versions.LAST_OF_ISR)
     assert found.divergences
     assert "new" not in {one.what for one in found.divergences if one.seq >= 340}
+    # Nor does it count, where another version follows the log and goes on behind what is stored.
+    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, beside_this=True)
+    assert (beside.decisions, beside.agreed) == (found.decisions, found.agreed)
 
 
 def test_large_command_is_judged_where_a_version_follows(tmp_path: Path) -> None:
@@ -102,7 +107,7 @@ def test_large_command_is_judged_where_a_version_follows(tmp_path: Path) -> None
 
 def in_table(log: Path, table: Path) -> StoredLog:
     """Ingest a log and give what the manifest says of it."""
-    task = Task(table, table / "records" / "batch=000001")
+    task = Task(table, table / "written")
     rows: list[dict[str, Any]] = []
     for path in LogReader(log).segments:
         unit = {"kind": "segment", "path": str(path), "known": None, "cluster": "c*", "log": "l"}
@@ -121,6 +126,8 @@ def in_table(log: Path, table: Path) -> StoredLog:
         for row in rows
     )
     tokens = tuple({row["token"] for row in rows})
+    made = [SimpleNamespace(token=one) for one in tokens]
+    put_in_place(made, table / "written", table / "records" / "batch=000001")
     return StoredLog("c*", "l", "recorded", segments, tokens)
 
 
