@@ -90,31 +90,45 @@ class Source:
         """The states that one can start from, and what to tell of each; the earlier, the more there
         is behind it, if the logs are whole.
 
-        First those of snapshots that the logs go on from, then of those before them, the latest
-        first, which leaves a gap; else that of an empty ZooKeeper where the logs begin with its
-        first transaction. Raises ReplayError where there is none of these.
+        First that before the logs: of a snapshot, else of an empty ZooKeeper where they begin with
+        its first transaction. Then those of snapshots among the logs, whose beginning is then left
+        out; then those of earlier ones, the latest first, which leaves a gap. Raises ReplayError
+        where there is none of these.
         """
         begin = self.server.logs[0].zxid
         snapshots = self.server.snapshots
-        covered = [one for one in snapshots if one.zxid >= begin or follows(begin, one.zxid)]
-        uncovered = [one for one in snapshots if one not in covered]
+        before = [one for one in snapshots if follows(begin, one.zxid)]
+        among = [one for one in snapshots if one.zxid >= begin]
+        others = [one for one in reversed(snapshots) if one not in before and one not in among]
         found = False
-        for snapshot in (*covered, *reversed(uncovered)):
+        for state, snapshot in self._usable(before):
+            found = True
+            yield state, f"starts from {snapshot.name}"
+        if not found and follows(begin, 0):
+            found = True
+            yield State(), "starts from an empty ZooKeeper: there is no snapshot to use"
+        for state, snapshot in self._usable(among):
+            found = True
+            left_out = f"what the logs have before it, from zxid {begin:#x} on, is left out"
+            yield state, f"starts from {snapshot.name}: {left_out}"
+        for state, snapshot in self._usable(others):
+            found = True
+            yield state, f"starts from {snapshot.name}"
+        if not found:
+            raise ReplayError(
+                f"{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot before can"
+                " be used; add the snapshot.* files of the same server"
+            )
+
+    def _usable(self, snapshots: Iterable[SourceFile]) -> Iterator[tuple[State, SourceFile]]:
+        """The states of those that are sound; notes tell of the others."""
+        for snapshot in snapshots:
             try:
                 state = self.load(snapshot)
             except ReplayError as error:
                 self.notes.append(str(error))
             else:
-                found = True
-                yield state, f"starts from {snapshot.name}"
-        if found:
-            return
-        if not follows(begin, 0):
-            raise ReplayError(
-                f"{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot before can"
-                " be used; add the snapshot.* files of the same server"
-            )
-        yield State(), "starts from an empty ZooKeeper: there is no snapshot to use"
+                yield state, snapshot
 
 
 @contextmanager

@@ -149,8 +149,27 @@ def test_starts_from_the_earliest_snapshot_that_can_be_read(tmp_path: Path) -> N
     )
     with open_source(tmp_path) as source:
         assert source.first_state().zxid == 9
-        assert source.notes[-1] == "starts from version-2/snapshot.9"
+        assert source.notes[-1] == (
+            "starts from version-2/snapshot.9: what the logs have before it, from zxid 0x8 on, is"
+            " left out"
+        )
         assert source.notes[-2].startswith("version-2/snapshot.7 ends at offset")
+
+
+def test_first_transaction_of_all_needs_no_snapshot(tmp_path: Path) -> None:
+    """A later one would leave out what comes before it."""
+    fill(
+        tmp_path,
+        {
+            "version-2/snapshot.0": EMPTY_SNAPSHOT[:-3],
+            "version-2/snapshot.9": EMPTY_SNAPSHOT,
+            "version-2/log.1": log(1, 12),
+        },
+    )
+    with open_source(tmp_path) as source:
+        assert source.first_state().zxid == 0
+        assert source.notes[-1].startswith("starts from an empty ZooKeeper: ")
+        assert source.notes[-2].startswith("version-2/snapshot.0 ends at offset")
 
 
 def test_earlier_snapshot_is_better_than_none(tmp_path: Path) -> None:
