@@ -62,6 +62,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_HELD_UP: Final = 2
+"""A wait that ends after so many times its length: nothing of the process went on meanwhile."""
 _QUIET_SECONDS: Final = 0.2
 """Commands that no further event takes along are written down after this time."""
 
@@ -220,14 +222,25 @@ class Daemon:
         """What `write` gives, in good time. Raises DaemonError."""
         written = asyncio.get_running_loop().run_in_executor(writer, write)
         try:
-            return await asyncio.wait_for(written, self._append_seconds_max)
-        except TimeoutError:
-            raise DaemonError(
-                f"the log in {self._log.folder} took more than {self._append_seconds_max:.1f} s "
-                "for one append: gave the role up; look at the disk"
-            ) from None
+            while not await self._is_in_time(written):
+                pass
+            return written.result()
         except LogError as error:
             raise DaemonError(f"cannot append to the log, gave the role up: {error}") from error
+        finally:
+            written.cancel()
+
+    async def _is_in_time(self, written: asyncio.Future[T]) -> bool:
+        """Whether it is done; not if the process was held up meanwhile, which says nothing of
+        the disk. Raises DaemonError."""
+        seconds_max, begun = self._append_seconds_max, time.monotonic()
+        done, _ = await asyncio.wait({written}, timeout=seconds_max)
+        if not done and time.monotonic() - begun < _HELD_UP * seconds_max:
+            raise DaemonError(
+                f"the log in {self._log.folder} took more than {seconds_max:.1f} s for one append:"
+                " gave the role up; look at the disk"
+            )
+        return bool(done)
 
     async def _apply(self, event: Recorded) -> None:
         for slice_of_commands in self._fold.apply(event):

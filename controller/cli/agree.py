@@ -108,6 +108,8 @@ def _print(result: AgreementResult) -> None:
         typer.echo(f"requests to brokers: {_counts(result.requests)}{more}")
         _print_kinds(result.requests)
     verdict = "agrees" if result.agrees else "does not agree"
+    if not (result.decisions or result.extra or result.requests.decisions or result.requests.extra):
+        verdict = "nothing was judged"
     typer.echo(f"{result.source}: {verdict}")
 
 

@@ -53,6 +53,8 @@ from replay.zookeeper_log.transactions import (
 _NS: Final = 1_000_000
 _TURNS_MAX: Final = 1000
 _SOON: Final = 50
+_MISSING_MAX: Final = 8
+"""Transactions in a row: what their writes were shows by what the fold decides, one by one."""
 """Records within which a request's next write stands."""
 
 
@@ -117,6 +119,7 @@ class Index:
         """The record of the last one."""
         self.notes: list[str] = []
         """What the import told of the source."""
+        self._is_cut = False
         self._topic_ids: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self._evidence = ProtocolEvidence()
         self.states_read = StatesRead()
@@ -132,6 +135,8 @@ class Index:
     def _read(self, records: Iterable[tuple[EventRecord, WorldEvent]]) -> None:
         previous: tuple[EventRecord, Transaction] | None = None
         for record, event in records:
+            if self._is_behind_gap(event):
+                continue
             if isinstance(event, Transaction):
                 self._changed = []
                 previous = (record, event)
@@ -153,6 +158,17 @@ class Index:
                 self._take(record, event)
         for asked in self.asked.values():
             asked.sort(key=lambda one: (one.received_ms, one.answered_seq))
+
+    def _is_behind_gap(self, event: WorldEvent) -> bool:
+        """Whether many transactions before it are missing: nothing is known any more of what is
+        read. Of a few each shows; those before the first are no worse than an old snapshot."""
+        if self._is_cut or not self.last_transaction:
+            return self._is_cut and not isinstance(event, ImportEnded)
+        if isinstance(event, TransactionsMissing) and event.before - event.after > _MISSING_MAX:
+            self._is_cut = True
+            gap = Gap(event.after, event.before)
+            self.notes.append(f"{gap}: what comes behind that is not judged")
+        return self._is_cut
 
     def protocol_version(self, session: int) -> str:
         """The inter.broker.protocol.version of a broker's process."""

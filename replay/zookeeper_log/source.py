@@ -40,6 +40,7 @@ MEMBER_BYTES_MAX: Final = 16 * 1024**3
 """Of a file in an archive: a sparse one may claim any size."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
+_EMPTY: Final = "starts from an empty ZooKeeper: there is no snapshot to use"
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done ("unpacking", "comparing servers", "reading"), and how many bytes are
@@ -90,10 +91,10 @@ class Source:
         """The states that one can start from, and what to tell of each; the earlier, the more there
         is behind it, if the logs are whole.
 
-        First that before the logs: of a snapshot, else of an empty ZooKeeper where they begin with
-        its first transaction. Then those of snapshots among the logs, whose beginning is then left
-        out; then those of earlier ones, the latest first, which leaves a gap. Raises ReplayError
-        where there is none of these.
+        First that of the snapshot before the logs; if it is damaged, an empty ZooKeeper where they
+        begin with its first transaction. Then those of snapshots among the logs, whose beginning is
+        then left out; then those of earlier ones, the latest first, which leaves a gap; then the
+        empty one. Raises ReplayError where there is none of these.
         """
         begin = self.server.logs[0].zxid
         snapshots = self.server.snapshots
@@ -104,9 +105,9 @@ class Source:
         for state, snapshot in self._usable(before):
             found = True
             yield state, f"starts from {snapshot.name}"
-        if not found and follows(begin, 0):
+        if before and not found and follows(begin, 0):
             found = True
-            yield State(), "starts from an empty ZooKeeper: there is no snapshot to use"
+            yield State(), _EMPTY
         for state, snapshot in self._usable(among):
             found = True
             left_out = f"what the logs have before it, from zxid {begin:#x} on, is left out"
@@ -114,7 +115,9 @@ class Source:
         for state, snapshot in self._usable(others):
             found = True
             yield state, f"starts from {snapshot.name}"
-        if not found:
+        if not found and follows(begin, 0):
+            yield State(), _EMPTY
+        elif not found:
             raise ReplayError(
                 f"{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot before can"
                 " be used; add the snapshot.* files of the same server"

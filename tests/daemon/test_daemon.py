@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -229,6 +230,28 @@ async def test_a_log_that_hangs_gives_the_role_up(tmp_path: Path, work: str) -> 
     finally:
         goes_on.set()
         stage.log.abandon()
+
+
+async def test_a_daemon_that_was_held_up_does_not_blame_the_disk(tmp_path: Path) -> None:
+    """The machine was paused while something was stored."""
+    stage = Stage(tmp_path / "log", 1, 2, 3, session_timeout_ms=600)
+    stored = threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def pause() -> None:
+        stage.log.before_append = lambda: None
+        loop.call_soon_threadsafe(time.sleep, 0.6)
+        time.sleep(0.65)
+        stored.set()
+
+    async with stage.running():
+        await stage.until_controller()
+        await stage.until_quiet()
+        stage.log.before_append = pause
+        stage.create_topic("t", 1, 2, 3)
+        await asyncio.to_thread(stored.wait)
+        await stage.until_quiet()
+    assert replayed(tmp_path / "log").unrecorded == 0
 
 
 def assert_silent_and_free(stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """What is left of a cut recording agrees as the whole does."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +91,21 @@ def asked_for(log: Path) -> list[int]:
                         moments.append(event.time_ms)
                     before[one.path] = leader
     return moments
+
+
+def test_nothing_is_judged_behind_transactions_that_are_missing(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    shutil.copytree(folder_of("chaos-5"), tmp_path / "source")
+    [first] = (tmp_path / "source").rglob("log.1")
+    first.write_bytes(first.read_bytes()[:30_000])
+    import_source(tmp_path / "source", tmp_path / "log", Selection())
+    result = agree(tmp_path / "log")
+    assert told(result) == []
+    assert 0 < result.decisions < 300
+    assert result.requests.agreed == result.requests.decisions > 0
+    [note] = [one for one in result.notes if one.startswith("transactions between zxid ")]
+    assert note.endswith(" and 0x13c are missing: what comes behind that is not judged")
 
 
 def test_first_reassignment_behind_a_cut_has_its_order(folder_of: Get, tmp_path: Path) -> None:

@@ -298,18 +298,18 @@ def test_final_tree_is_the_recordings(
 
 
 def test_first_state_of_a_fuzzy_snapshot_is_exact(tmp_path: Path) -> None:
-    """The snapshot of zxid 4 has the znode of transaction 5 already, and not that of 6."""
+    """The snapshot of zxid 3 has the znode of transaction 4 already, and not that of 5."""
     paths = ["/brokers", "/brokers/ids", "/a", "/b", "/c"]
-    made = [at(zxid, OpCode.CREATE, create(path, zxid)) for zxid, path in enumerate(paths, 2)]
+    made = [at(zxid, OpCode.CREATE, create(path, zxid)) for zxid, path in enumerate(paths, 1)]
     log_file(tmp_path / "version-2", made)
     state = State()
     for one in made[:4]:
         state.apply(one)
-    with (tmp_path / "version-2" / "snapshot.4").open("wb") as stream:
+    with (tmp_path / "version-2" / "snapshot.3").open("wb") as stream:
         znodes = [(path, 1, znode) for path, znode in state.tree.dump().items()]
         write_snapshot(stream, {}, {1: OPEN_ACL}, znodes)
     result = import_source(tmp_path, tmp_path / "log", Selection())
-    assert (result.from_zxid, result.skipped, result.transactions) == (5, 1, 1)
+    assert (result.from_zxid, result.skipped, result.transactions) == (4, 1, 1)
     with LogReader(tmp_path / "log", UPCASTERS) as reader:
         world = open_world(reader)
     assert world.state.tree.dump() == state.tree.dump()

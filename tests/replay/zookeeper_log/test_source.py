@@ -156,7 +156,7 @@ def test_starts_from_the_earliest_snapshot_that_can_be_read(tmp_path: Path) -> N
         assert source.notes[-2].startswith("version-2/snapshot.7 ends at offset")
 
 
-def test_first_transaction_of_all_needs_no_snapshot(tmp_path: Path) -> None:
+def test_damaged_snapshot_is_not_needed_where_the_logs_have_all(tmp_path: Path) -> None:
     """A later one would leave out what comes before it."""
     fill(
         tmp_path,
