@@ -132,7 +132,10 @@ def _print_kinds(side: Side) -> None:
 
 def _print_divergences(divergences: Sequence[Divergence]) -> None:
     """A request to several brokers once."""
-    groups = [list(each) for _, each in groupby(divergences, key=_said)]
+    alike = groupby(
+        divergences, key=lambda one: (one.breath, one.verdict, one.epoch, one.explained)
+    )
+    groups = [list(each) for _, each in alike]
     for first, *others in groups[:_SHOWN]:
         _print_divergence(first)
         for one in others:
@@ -140,13 +143,6 @@ def _print_divergences(divergences: Sequence[Divergence]) -> None:
     left = sum(map(len, groups[_SHOWN:]))
     if left:
         typer.echo(f"... and {left} more; --json lists all")
-
-
-def _said(one: Divergence) -> tuple[object, ...]:
-    """Alike for what was said to several brokers; a decision is by itself."""
-    if one.subject == "decision":
-        return (one,)
-    return (one.subject, one.verdict, one.kind, one.epoch, one.since, one.paths, one.explained)
 
 
 def _print_divergence(one: Divergence) -> None:

@@ -87,15 +87,20 @@ def decisions(
         limit=limit,
     )
 
-    def source(opened: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[Decision]:
-        demand_decisions(opened, wanted.kinds)
-        return _source(opened, first, last, advance)
-
     def fits(one: Decision) -> bool:
         is_step = one.kind in _STEPS and not every and one.kind not in wanted.kinds
         return not is_step and (rule is None or rule.lower() in one.rule.lower())
 
-    show("decisions", log, wanted, source, _lines, as_json=as_json, fits=fits)
+    show(
+        "decisions",
+        log,
+        wanted,
+        _source,
+        _lines,
+        demand=demand_decisions,
+        as_json=as_json,
+        fits=fits,
+    )
 
 
 def _source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[Decision]:

@@ -1,6 +1,6 @@
 """`refold events`: what was observed, in plain words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -58,12 +58,11 @@ def events(
         term=term,
         limit=limit,
     )
+    show("events", log, wanted, _source, _line, demand=_demand, as_json=as_json)
 
-    def source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:
-        demand_kinds(log.reader, wanted.kinds)
-        return _source(log, first, last, advance)
 
-    show("events", log, wanted, source, _line, as_json=as_json)
+def _demand(log: OpenedLog, kinds: Sequence[str]) -> None:
+    demand_kinds(log.reader, kinds)
 
 
 def _source(log: OpenedLog, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:

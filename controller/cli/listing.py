@@ -2,7 +2,7 @@
 wanted, a line each."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Annotated, Final, Protocol, TypeVar
 
@@ -110,15 +110,19 @@ def show(
     source: Source[Item],
     line: Callable[[Item], str],
     *,
+    demand: Callable[[OpenedLog, Sequence[str]], None],
     as_json: bool,
     fits: Callable[[Item], bool] = lambda _: True,
 ) -> None:
-    """Write what is wanted of a log, a line each; an exit code in the place of a traceback."""
+    """Write what is wanted of a log, a line each, if `demand` does not refuse its kinds; an exit
+    code in the place of a traceback."""
     text = _in_json if as_json else line
     try:
         with open_log(log) as opened:
             with progress() as advance:
-                items = source(opened, *wanted.range(opened.reader), advance)
+                between = wanted.range(opened.reader)
+                demand(opened, wanted.kinds)
+                items = source(opened, *between, advance)
                 fitting = (one for one in items if wanted.fits(one) and fits(one))
                 first = next(fitting, None)
             # From here on lines tell how far it is.

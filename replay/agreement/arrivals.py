@@ -172,7 +172,7 @@ class Arrivals:
             if self._is_held(one):
                 continue
             is_watch = not isinstance(one, _NOT_BY_WATCH)
-            if self._order.is_early(self.turn(one), self._seq) or (is_watch and is_watch_early):
+            if self._is_early(one) or (is_watch and is_watch_early):
                 is_watch_early = is_watch_early or is_watch
                 continue
             if until_ms is not None and self._ends_deletion(one):
@@ -191,8 +191,16 @@ class Arrivals:
             None,
         )
 
+    def _is_early(self, trigger: Trigger) -> bool:
+        """Whether another order has it wait. Most orders say nothing of any event."""
+        return bool(self._order.instead) and self._order.is_early(self.turn(trigger), self._seq)
+
+    def is_due(self, trigger: Trigger) -> bool:
+        """Whether another order has it taken now, whatever else holds."""
+        return bool(self._order.instead) and self._order.is_due(self.turn(trigger), self._seq)
+
     def _is_there(self, trigger: Trigger, until_ms: int | None) -> bool:
-        if until_ms is None or self._order.is_due(self.turn(trigger), self._seq):
+        if until_ms is None or self.is_due(trigger):
             return True
         return self.arrived_ms(trigger) <= until_ms
 

@@ -68,7 +68,7 @@ def agree(
             result = in_the_order_that_fits(compare, reader.last_seq)
         else:
             result = compare(Order())
-        return with_between(result, open_world(reader))
+        return with_between(result, open_world(reader)) if result.divergences else result
 
 
 def agreeing_on(

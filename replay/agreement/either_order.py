@@ -57,17 +57,13 @@ class _Search:
             found = self._first_but(given_up)
             if found is None:
                 break
+            said = [one for one in self._best.result.divergences if one.breath == found.breath]
             other = self._without(found, self._best, _CHANGES_MAX)
             if other is None:
-                given_up.update(_of_the_same(found, self._best.result))
+                given_up.update(said)
                 tried += 1
             else:
-                gone = [
-                    one
-                    for one in _of_the_same(found, self._best.result)
-                    if one not in other.result.divergences
-                ]
-                self._explained += gone
+                self._explained += [one for one in said if one not in other.result.divergences]
                 self._best = other
         result = self._best.result
         for one in self._explained:
@@ -79,7 +75,7 @@ class _Search:
         return next((one for one in divergences if one not in given_up), None)
 
     def _try(self, instead: Mapping[Turn, int]) -> _Try:
-        order = Order(instead)
+        order = Order(instead, is_noted=self._runs > 0)
         return _Try(order, self._compare(order))
 
     def _without(self, divergence: Divergence, before: _Try, changes: int) -> _Try | None:
@@ -150,17 +146,3 @@ def _new(after: AgreementResult, before: AgreementResult) -> list[Divergence]:
     """The divergences that were not there before, in order."""
     new = Counter(after.divergences) - Counter(before.divergences)
     return sorted(new, key=lambda one: one.seq)
-
-
-def _of_the_same(divergence: Divergence, result: AgreementResult) -> list[Divergence]:
-    """The divergence, with what is said in the same breath: a request to several brokers."""
-
-    def breath(one: Divergence) -> tuple[object, ...]:
-        return (one.subject, one.kind, one.since, one.paths)
-
-    is_request = divergence.subject == "request"
-    return [
-        one
-        for one in result.divergences
-        if one == divergence or (is_request and breath(one) == breath(divergence))
-    ]

@@ -53,9 +53,9 @@ from replay.zookeeper_log.transactions import (
 _NS: Final = 1_000_000
 _TURNS_MAX: Final = 1000
 _SOON: Final = 50
-_MISSING_MAX: Final = 8
-"""Transactions in a row: what their writes were shows by what the fold decides, one by one."""
 """Records within which a request's next write stands."""
+_MISSING_MANY: Final = 8
+"""Transactions in a row. Of fewer each shows by what the fold decides."""
 
 
 class Asked(Struct, frozen=True):
@@ -164,7 +164,7 @@ class Index:
         read. Of a few each shows; those before the first are no worse than an old snapshot."""
         if self._is_cut or not self.last_transaction:
             return self._is_cut and not isinstance(event, ImportEnded)
-        if isinstance(event, TransactionsMissing) and event.before - event.after > _MISSING_MAX:
+        if isinstance(event, TransactionsMissing) and event.before - event.after > _MISSING_MANY:
             self._is_cut = True
             gap = Gap(event.after, event.before)
             self.notes.append(f"{gap}: what comes behind that is not judged")

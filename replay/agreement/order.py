@@ -39,20 +39,25 @@ NOT_OTHERWISE: Final[Mapping[Turn, int]] = MappingProxyType({})
 
 
 class Order:
-    """`instead` are the moments of those turns that are chosen otherwise."""
+    """`instead` are the moments of those turns that are chosen otherwise; `is_noted`: somebody is
+    going to look at the choices."""
 
-    def __init__(self, instead: Mapping[Turn, int] = NOT_OTHERWISE) -> None:
+    def __init__(
+        self, instead: Mapping[Turn, int] = NOT_OTHERWISE, *, is_noted: bool = False
+    ) -> None:
         self.instead = instead
+        self._is_noted = is_noted
         self.chosen: dict[Turn, Chosen] = {}
         self._changed: dict[str, list[int]] = defaultdict(list)
 
     def choose(self, chosen: Chosen) -> None:
         """Note a choice; the last one of a turn counts."""
-        self.chosen[chosen.turn] = chosen
+        if self._is_noted:
+            self.chosen[chosen.turn] = chosen
 
     def change(self, seq: int, changes: Iterable[Change]) -> None:
         """Note that a transaction changes znodes."""
-        for path, _ in changes:
+        for path, _ in changes if self._is_noted else ():
             self._changed[path].append(seq)
 
     def changes_of(self, paths: Iterable[str], after: int, until: int) -> list[int]:

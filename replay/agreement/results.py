@@ -93,6 +93,14 @@ class Divergence(Struct, frozen=True):
     controller: int
     between: tuple[str, ...] = ()
 
+    @property
+    def breath(self) -> tuple[object, ...]:
+        """Alike for all that is said at once: a request to several brokers. A decision is by
+        itself."""
+        if self.subject == "decision":
+            return (self,)
+        return (self.kind, self.since, self.paths)
+
 
 class AgreementResult(Side):
     """The whole: decisions, and `requests` to brokers where a log has them."""

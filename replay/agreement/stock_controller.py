@@ -217,8 +217,7 @@ class StockController:
         return (self.broker, self.epoch) in self._index.state_changes_of
 
     def _waits_for_line(self, trigger: Trigger) -> bool:
-        is_due = self._order.is_due(self._arrivals.turn(trigger), self.fold.seq)
-        return self._is_told(trigger) and not is_due
+        return self._is_told(trigger) and not self._arrivals.is_due(trigger)
 
     def _keep_up(self, now_ms: int) -> None:
         """What leaves no line is taken as soon as it is there, one after the other."""

@@ -248,8 +248,8 @@ def _when(late_ns: int) -> str:
 def _details(one: Compared) -> Iterator[str]:
     """Whom each version chose, and whom it passed over and why, where the two differ; how much
     later one of them did."""
-    if one.base and one.head and abs(one.head.time_ns - one.base.time_ns) >= _LATE_NS:
-        late_ns = one.head.time_ns - one.base.time_ns
+    late_ns = one.head.time_ns - one.base.time_ns if one.base and one.head else 0
+    if one.head and abs(late_ns) >= _LATE_NS:
         yield f"{_when(late_ns)}, at event {one.head.seq}"
     ours, theirs = _choices(one.base), _choices(one.head)
     for name in dict.fromkeys([*ours, *theirs]):
