@@ -37,7 +37,7 @@ _LEADERS_POLL_S: Final = 0.1
 _LOOK_BACK: Final = 512
 _FETCH_MS: Final = 500
 _STOP_S: Final = 5.0
-_TRIES: Final = 10
+_TRIES: Final = 50
 _TRY_AGAIN_S: Final = 0.1
 
 Answer = TypeVar("Answer")

@@ -1,17 +1,17 @@
 """`refold fleet live` on a real topic, killed in the middle; the topic's records as a stream."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
+from pyspark.sql import SparkSession
 
 from eventstore.mirror.publishing import Publisher
 from eventstore.mirror.topic import Topic
 from replay.fleet.columns import RECORDS
-from replay.fleet.mirror_stream import messages, records
-from replay.fleet.session import spark_session
 from tests.replay.fleet.live.job import (
     START_MAX_S,
     batches_begun,
@@ -132,26 +132,24 @@ def test_spark_without_its_connector(told: History, bootstrap: str, tmp_path: Pa
 
 
 def test_records_of_the_topic_as_a_stream(
-    told: History, bootstrap: str, jars: str, tmp_path: Path
+    told: History, spark: SparkSession, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
     """As the data source "refold" gives them, but for what only the log itself says."""
     for cluster in "ab":
         write_log(tmp_path / cluster / f"run-{cluster}", told, cluster, 1)
         publish(tmp_path / cluster, bootstrap, "streamed")
-    with spark_session("local[2]", {"spark.jars": jars}) as spark:
-        stream = records(messages(spark.readStream, bootstrap, "streamed"))
-        writer = stream.writeStream.format("parquet").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        writer.start(str(tmp_path / "streamed")).awaitTermination()
-        found = spark.read.parquet(str(tmp_path / "streamed"))
-        expected = spark.read.format("refold").load(f"{tmp_path / 'a'},{tmp_path / 'b'}")
-        assert found.columns == expected.columns == RECORDS.names
-        clocks = ["time", "wall_ns", "mono_ns"]
-        for record, other in (("event", ["log"]), ("command", ["log", *clocks])):
-            mine, theirs = (one.where(f"record = '{record}'") for one in (found, expected))
-            assert mine.count() == theirs.count() > 0
-            assert mine.drop(*other).exceptAll(theirs.drop(*other)).isEmpty()
-        assert {row.log for row in found.select("log").distinct().collect()} == {"run-a", "run-b"}
-        exact = expected.where("record = 'command'").selectExpr("cluster", "seq", "wall_ns as ns")
-        off = found.where("record = 'command'").join(exact, ["cluster", "seq"])
-        assert off.where("abs(ns - wall_ns) >= 1000000 or wall_ns is null").isEmpty()
+    streamed = str(tmp_path / "streamed")
+    job = [sys.executable, "-m", "tests.replay.fleet.live.streamed"]
+    subprocess.run([*job, bootstrap, "streamed", jars, streamed], check=True, timeout=300)
+    found = spark.read.parquet(streamed)
+    expected = spark.read.format("refold").load(f"{tmp_path / 'a'},{tmp_path / 'b'}")
+    assert found.columns == expected.columns == RECORDS.names
+    clocks = ["time", "wall_ns", "mono_ns"]
+    for record, other in (("event", ["log"]), ("command", ["log", *clocks])):
+        mine, theirs = (one.where(f"record = '{record}'") for one in (found, expected))
+        assert mine.count() == theirs.count() > 0
+        assert mine.drop(*other).exceptAll(theirs.drop(*other)).isEmpty()
+    assert {row.log for row in found.select("log").distinct().collect()} == {"run-a", "run-b"}
+    exact = expected.where("record = 'command'").selectExpr("cluster", "seq", "wall_ns as ns")
+    off = found.where("record = 'command'").join(exact, ["cluster", "seq"])
+    assert off.where("abs(ns - wall_ns) >= 1000000 or wall_ns is null").isEmpty()
