@@ -35,6 +35,14 @@ _FEW_VALUES: Final = [
     "reason_stored",
 ]  # fmt: skip
 
+_COMPARED: Final = [
+    field.name
+    for field in SCHEMA
+    if not pa.types.is_nested(field.type)
+    and field.name not in ("payload", "reason", "stored", "reason_stored", "digest")
+]
+"""A reader leaves out pieces of a file by the least and the greatest value of these."""
+
 Day = tuple[str, str]
 """A cluster and a date, UTC."""
 
@@ -106,7 +114,12 @@ class DayFiles:
         file = folder / f"{self.token}-{len(self.files)}.parquet"
         self.files.append(file)
         return parquet.ParquetWriter(
-            file, SCHEMA, compression="zstd", compression_level=1, use_dictionary=_FEW_VALUES
+            file,
+            SCHEMA,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=_FEW_VALUES,
+            write_statistics=_COMPARED,
         )
 
     def _finish(self, day: Day) -> None:
