@@ -112,7 +112,7 @@ class LogSourceReader(DataSourceReader):
             yield LogPartition(str(path), start, None if is_last else start + self._rows - 1)
 
     def _read(self, segment: Segment, partition: LogPartition) -> Iterator[pa.RecordBatch]:
-        origin = log_name(segment.path)
+        origin = log_name(segment)
         if not self._pushed.wants(origin.cluster, origin.log):
             return
         batches = Batches(self._schema, origin)

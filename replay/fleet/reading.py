@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,16 +23,18 @@ def segment_id(segment: Segment) -> str:
     return chain.checksum(segment.header_body).hex()
 
 
-def log_name(segment: Path) -> Origin:
+def log_name(segment: Segment) -> Origin:
     """The name of the log that a segment belongs to: when it was begun, and what its first segment
     begins with. Raises LogError."""
-    among = folders.segments_in(segment.parent) if folders.is_segment(segment) else [segment]
+    path = segment.path
+    among = folders.segments_in(path.parent) if folders.is_segment(path) else [path]
+    if among[0] == path:
+        return _name_of(segment)
     with open_segment(among[0]) as first:
-        return name_of(first)
+        return _name_of(first)
 
 
-def name_of(first: Segment) -> Origin:
-    """The name of the log that begins with this segment."""
+def _name_of(first: Segment) -> Origin:
     name = f"{moment(first.header.created_ns)}-{segment_id(first)[:_ID_CHARACTERS]}"
     return Origin(first.header.cluster_id, name)
 

@@ -130,9 +130,8 @@ class Task:
             if not segments:
                 yield from self._stock(path, Path(folder))
             for number, segment in enumerate(segments):
-                origin = log_name(segment)
                 with open_segment(segment) as opened:
-                    name = segment_id(opened)
+                    origin, name = log_name(opened), segment_id(opened)
                 known = known_of(self._table, name)
                 files = DayFiles(self._files, uuid.uuid4().hex)
                 with Sink(None, files, origin.cluster) as sink:
@@ -199,8 +198,8 @@ def _look(row: Row) -> Row:
     try:
         if row["kind"] != Kind.SEGMENT:
             return {"container": _stamp(path)}
-        origin = log_name(path)
         with open_segment(path) as segment:
+            origin = log_name(segment)
             return {
                 "folder": str(path.parent),
                 "unit": segment_id(segment),

@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from eventstore.reader import LogReader
+from eventstore.segment import open_segment
 from replay.fleet.day_files import put_in_place
 from replay.fleet.errors import OutputError
 from replay.fleet.reading import log_name
@@ -161,7 +162,10 @@ def parquet_rows(folder: Path) -> list[Row]:
 
 
 def test_copy_of_a_log_has_its_name(told: History, tmp_path: Path) -> None:
-    one = segment_of(write_log(tmp_path / "one", told, "c", 1))
-    same = segment_of(write_log(tmp_path / "same", told, "c", 1))
-    other = segment_of(write_log(tmp_path / "other", told, "c", 2))
-    assert log_name(one) == log_name(same) != log_name(other)
+    names = []
+    for folder, number in (("one", 1), ("same", 1), ("other", 2)):
+        log = write_log(tmp_path / folder, told, "c", number)
+        with open_segment(segment_of(log)) as segment:
+            names.append(log_name(segment))
+    one, same, other = names
+    assert one == same != other
