@@ -33,6 +33,7 @@ from replay.world_log.events import (
     WorldEvent,
 )
 from replay.world_log.reading import World
+from replay.world_log.restored import apply
 from replay.zookeeper_log.transactions import (
     Check,
     CloseSession,
@@ -121,7 +122,7 @@ class Agreeing:
                 case RequestServed():
                     self._request(record.seq, event)
                 case _:
-                    pass
+                    apply(self._state, event)
         for one in self._controllers.values():
             self._end(one)
         self._compare_requests()

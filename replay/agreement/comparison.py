@@ -19,6 +19,7 @@ from replay.agreement.either_order import in_the_order_that_fits
 from replay.agreement.index import Index
 from replay.agreement.order import Order
 from replay.agreement.results import AgreementResult, result_of
+from replay.agreement.stretches import notes_of, stretches
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.imports.importing import Selection, import_source
@@ -55,19 +56,23 @@ def agree(
     with LogReader.open(log, UPCASTERS) as reader:
 
         def compare(order: Order) -> AgreementResult:
-            world, last = open_world(reader), reader.last_seq
-            agreeing = agreeing_on(world, last, rules, settings, advance, order=order)
+            result, last = AgreementResult(source=str(log)), reader.last_seq
             what = "trying another order" if order.instead else "comparing"
-            agreement = agreeing.run(told(world, what, last, advance))
-            result = result_of(agreement, str(log))
-            result.settings = agreeing.settings
-            result.notes += agreeing.index.notes
+            for world in stretches(reader):
+                agreeing = agreeing_on(world, last, rules, settings, advance, order=order)
+                agreement = agreeing.run(told(world, what, last, advance))
+                of_stretch = result_of(agreement, str(log))
+                of_stretch.settings = agreeing.settings
+                result.go_on(of_stretch)
             return result
 
         if rules == "kafka":
             result = in_the_order_that_fits(compare, reader.last_seq)
         else:
             result = compare(Order())
+        if not result.decisions and not result.requests.decisions:
+            result.notes.append("nothing was judged: the log has no decision behind an election")
+        result.notes += notes_of(reader)
         return with_between(result, open_world(reader)) if result.divergences else result
 
 

@@ -28,15 +28,12 @@ from replay.imports.coverage import Coverage
 from replay.world_log.asked_requests import UnreadableRequestError, asked_request
 from replay.world_log.events import (
     ControllerLogged,
-    ImportEnded,
     Observed,
     RequestInferred,
     RequestServed,
     StateChangeLogged,
-    TransactionsMissing,
     WorldEvent,
 )
-from replay.zookeeper_log.merging import Gap
 from replay.zookeeper_log.transactions import (
     Check,
     CloseSession,
@@ -54,8 +51,6 @@ _NS: Final = 1_000_000
 _TURNS_MAX: Final = 1000
 _SOON: Final = 50
 """Records within which a request's next write stands."""
-_MISSING_MANY: Final = 8
-"""Transactions in a row. Of fewer each shows by what the fold decides."""
 
 
 class Asked(Struct, frozen=True):
@@ -117,9 +112,6 @@ class Index:
         self._silences: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.last_transaction = 0
         """The record of the last one."""
-        self.notes: list[str] = []
-        """What the import told of the source."""
-        self._is_cut = False
         self._topic_ids: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self._evidence = ProtocolEvidence()
         self.states_read = StatesRead()
@@ -135,8 +127,6 @@ class Index:
     def _read(self, records: Iterable[tuple[EventRecord, WorldEvent]]) -> None:
         previous: tuple[EventRecord, Transaction] | None = None
         for record, event in records:
-            if self._is_behind_gap(event):
-                continue
             if isinstance(event, Transaction):
                 self._changed = []
                 previous = (record, event)
@@ -158,17 +148,6 @@ class Index:
                 self._take(record, event)
         for asked in self.asked.values():
             asked.sort(key=lambda one: (one.received_ms, one.answered_seq))
-
-    def _is_behind_gap(self, event: WorldEvent) -> bool:
-        """Whether many transactions before it are missing: nothing is known any more of what is
-        read. Of a few each shows; those before the first are no worse than an old snapshot."""
-        if self._is_cut or not self.last_transaction:
-            return self._is_cut and not isinstance(event, ImportEnded)
-        if isinstance(event, TransactionsMissing) and event.before - event.after > _MISSING_MANY:
-            self._is_cut = True
-            gap = Gap(event.after, event.before)
-            self.notes.append(f"{gap}: what comes behind that is not judged")
-        return self._is_cut
 
     def protocol_version(self, session: int) -> str:
         """The inter.broker.protocol.version of a broker's process."""
@@ -449,10 +428,6 @@ class Index:
                     self._evidence.take_leader_and_isr(event.request, version)
                 with suppress(UnreadableRequestError):
                     self._take_request(record, event)
-            case TransactionsMissing(after=after, before=before):
-                self.notes.append(str(Gap(after, before)))
-            case ImportEnded(damages=damages, notes=notes):
-                self.notes += [*map(str, damages), *notes]
             case _:
                 pass
 

@@ -10,7 +10,7 @@ from replay.agreement.agreeing import Agreement
 from replay.agreement.broker_requests.comparing import Difference
 from replay.agreement.broker_requests.told import Told
 from replay.agreement.explaining import RULES
-from replay.agreement.verdicts import Judgement
+from replay.agreement.verdicts import VERDICTS, Judgement
 
 
 class Explained(Struct):
@@ -64,6 +64,15 @@ class Side(Tally):
             self.add(verdict, count)
             self.by_kind.setdefault(kind, Tally()).add(verdict, count)
 
+    def include(self, other: "Side") -> None:
+        """Count in what comes behind; nothing of it is explained yet."""
+        self.warm += other.warm
+        self.inputs += other.inputs
+        self.unjudged += other.unjudged
+        for kind, tally in other.by_kind.items():
+            for verdict in VERDICTS:
+                self.count(kind, verdict, getattr(tally, verdict))
+
     def diverge(self, kind: str, verdict: str) -> None:
         """Something of a kind that was counted as agreed, if Kafka did it, has another verdict."""
         if verdict != "extra" and kind != "input":
@@ -116,6 +125,16 @@ class AgreementResult(Side):
         """Whether all agrees or is explained."""
         return not self.unexplained and not self.requests.unexplained
 
+    def go_on(self, other: "AgreementResult") -> None:
+        """Count in the result of what comes behind in the log."""
+        self.include(other)
+        self.requests.include(other.requests)
+        self.divergences += other.divergences
+        self.notes += other.notes
+        for key, values in other.settings.items():
+            known = [*self.settings.get(key, "").split(", "), *values.split(", ")]
+            self.settings[key] = ", ".join(dict.fromkeys(one for one in known if one))
+
     def explain(self, one: Divergence) -> None:
         """Count in a divergence that its rule explains: it agrees so far, as the rule has it."""
         side: Side = self if one.subject == "decision" else self.requests
@@ -138,7 +157,7 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
             result.count(one.kind, one.verdict)
     for term in agreement.requests.values():
         for kind, tally in term.by_kind.items():
-            for verdict in ("agreed", "differs", "missing", "extra"):
+            for verdict in VERDICTS:
                 result.requests.count(kind, verdict, getattr(tally, verdict))
             result.requests.unjudged += tally.unjudged
     diverging = [one for one in agreement.judgements if one.verdict != "agreed"]
@@ -150,8 +169,6 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     if agreement.unfit_lines:
         text = f"{agreement.unfit_lines} lines of state-change.log are not Kafka's: left out"
         result.notes.append(text)
-    if not result.decisions and not result.requests.decisions:
-        result.notes.append("nothing was judged: the log has no decision behind an election")
     return result
 
 

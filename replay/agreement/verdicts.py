@@ -1,10 +1,11 @@
 """What becomes of each decision, and what is said about it."""
 
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
 Verdict = Literal["agreed", "differs", "missing", "extra"]
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 
 
 class Judgement(Struct, frozen=True):

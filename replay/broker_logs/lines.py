@@ -31,17 +31,30 @@ class Line(NamedTuple):
     message: str
 
 
+class LeftOut:
+    """How many lines of a file are left out, and the number of the first of them, 0 for none."""
+
+    def __init__(self) -> None:
+        self.count = self.first = 0
+
+    def add(self, number: int) -> None:
+        """Leave out the line with this number."""
+        self.count += 1
+        self.first = self.first or number
+
+
 class LineCounts:
-    """How many lines of a file were read, and how many of them fit no layout.
+    """How many lines of a file were read, and which of them are left out: those that fit no layout
+    (`unfit`), and those in a text form that nobody can take apart (`of_text_form`). Of a request
+    log `requests` are the lines that could be taken.
 
     The lines of stack traces fit none, too, and are not counted among these.
     """
 
     def __init__(self) -> None:
-        self.read = 0
-        self.unfit = 0
-        self.first_unfit: int | None = None
-        """The number of the first line that does not fit."""
+        self.read = self.requests = 0
+        self.unfit = LeftOut()
+        self.of_text_form = LeftOut()
         self.fault = ""
         """Why the file cannot be read on, if it cannot."""
 
@@ -58,8 +71,7 @@ def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
                 if line is not None:
                     yield line
                 elif not _STACK_TRACE.match(text):
-                    counts.unfit += 1
-                    counts.first_unfit = counts.first_unfit or counts.read
+                    counts.unfit.add(counts.read)
     except (OSError, EOFError, ZlibError) as error:
         counts.fault = str(error)
 

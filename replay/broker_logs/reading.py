@@ -10,7 +10,12 @@ from pathlib import PurePosixPath
 from replay.broker_logs.controller_log import controller_logged
 from replay.broker_logs.folders import UNKNOWN, brokers_of, in_order
 from replay.broker_logs.lines import Line, LineCounts, lines_of
-from replay.broker_logs.request_log import TextFormError, UnfitError, request_served
+from replay.broker_logs.request_log import (
+    TEXT_FORM,
+    TextFormError,
+    UnfitError,
+    request_served,
+)
 from replay.broker_logs.state_change_log import state_change_logged
 from replay.world_log.events import BrokerLogged, LoggedEvent
 from replay.zookeeper_log.data_folder import BrokerLog
@@ -45,20 +50,11 @@ class BrokerLogs:
             whose = "unknown broker" if broker == UNKNOWN else f"broker {broker}"
             channel = f"{whose} {log.kind}"
             counts = LineCounts()
-            try:
-                for line in lines_of(log.path, self._zone, counts):
-                    event = self._event(log.kind, line, broker, counts)
-                    if event is not None:
-                        yield LoggedEvent(line.time_ms, channel, event)
-            except TextFormError as error:
-                self.notes.append(f"{log.name} is left out: {error}")
-            if counts.fault:
-                self.notes.append(f"{log.name} is read up to line {counts.read}: {counts.fault}")
-            if counts.unfit:
-                self.notes.append(
-                    f"{log.name}: {counts.unfit} of {counts.read} lines are not in Kafka's layout,"
-                    f" the first is line {counts.first_unfit}"
-                )
+            for line in lines_of(log.path, self._zone, counts):
+                event = self._event(log.kind, line, broker, counts)
+                if event is not None:
+                    yield LoggedEvent(line.time_ms, channel, event)
+            self.notes += _left_out(log.name, counts)
 
     @staticmethod
     def _event(kind: str, line: Line, broker: int, counts: LineCounts) -> BrokerLogged | None:
@@ -67,11 +63,33 @@ class BrokerLogs:
         if kind == "state-change.log":
             return state_change_logged(line)
         try:
-            return request_served(line, broker)
+            request = request_served(line, broker)
+            counts.requests += 1
+            return request
+        except TextFormError:
+            counts.of_text_form.add(counts.read)
         except UnfitError:
-            counts.unfit += 1
-            counts.first_unfit = counts.first_unfit or counts.read
-            return None
+            counts.unfit.add(counts.read)
+        return None
+
+
+def _left_out(name: str, counts: LineCounts) -> Iterator[str]:
+    """What to tell of the lines of a file that cannot be used."""
+    older, unfit = counts.of_text_form, counts.unfit
+    if counts.fault:
+        yield f"{name} is read up to line {counts.read}: {counts.fault}"
+    if older.count and not counts.requests:
+        yield f"{name} is left out: it is {TEXT_FORM}; JSON is read"
+    elif older.count:
+        yield (
+            f"{name}: {older.count} of {counts.read} lines are {TEXT_FORM}, and left out: the first"
+            f" is line {older.first}"
+        )
+    if unfit.count:
+        yield (
+            f"{name}: {unfit.count} of {counts.read} lines are not in Kafka's layout, the first is"
+            f" line {unfit.first}"
+        )
 
 
 def _shared(brokers: Mapping[PurePosixPath, int]) -> Iterator[str]:

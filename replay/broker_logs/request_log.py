@@ -1,7 +1,7 @@
 """The request log: requests that a broker served, with their content, as JSON (RequestChannel).
 
-Before Kafka 2.8 the same logger wrote a text that cannot be taken apart without doubt: such a
-file is refused by its name.
+Before Kafka 2.8 the same logger wrote a text that cannot be taken apart without doubt: such lines
+are left out, and a file that holds nothing else is refused by its name.
 """
 
 from typing import Final
@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from replay.broker_logs.lines import Line
-from replay.errors import ReplayError
 from replay.world_log.events import RequestServed
 
 WANTED: Final = frozenset(
@@ -36,11 +35,12 @@ WANTED: Final = frozenset(
 """What a controller is asked, and what it sends. The log holds all that clients ask besides."""
 
 _OPENING: Final = "Completed request:"
-_TEXT_FORM: Final = (f"{_OPENING}RequestHeader(", f"{_OPENING} RequestHeader(")
+_OF_TEXT_FORM: Final = (f"{_OPENING}RequestHeader(", f"{_OPENING} RequestHeader(")
+TEXT_FORM: Final = "in the text form that Kafka wrote before 2.8"
 
 
-class TextFormError(ReplayError):
-    """The log is in the form of before Kafka 2.8."""
+class TextFormError(Exception):
+    """A line in the form of before Kafka 2.8."""
 
 
 class _Header(Struct):
@@ -70,8 +70,8 @@ def request_served(line: Line, broker: int) -> RequestServed | None:
 
     Raises UnfitError, TextFormError.
     """
-    if line.message.startswith(_TEXT_FORM):
-        raise TextFormError("it is in the text form that Kafka wrote before 2.8; JSON is read")
+    if line.message.startswith(_OF_TEXT_FORM):
+        raise TextFormError
     if not line.message.startswith(_OPENING):
         raise UnfitError
     try:

@@ -33,10 +33,12 @@ from replay.world_log.events import (
     Observed,
     TransactionsMissing,
     WorldBegun,
+    WorldResumed,
 )
-from replay.world_log.restored import restored_events
-from replay.zookeeper_log.merging import MergedLogs
+from replay.world_log.restored import apply, changed_events, restored_events
+from replay.zookeeper_log.merging import Gap
 from replay.zookeeper_log.restoring import State
+from replay.zookeeper_log.resuming import Resuming, Resumption
 from replay.zookeeper_log.source import Progress, Source, open_source
 from replay.zookeeper_log.transactions import Create, Transaction
 
@@ -64,8 +66,9 @@ def import_source(
     with open_source(path, progress) as source:
         state, root = _first_with_kafka(source, selection.chroot)
         logs = source.transactions(state.zxid)
+        resuming = Resuming(source, logs)
         counts = Counts()
-        transactions = _behind_first_state(state, iter(logs), selection, counts)
+        transactions = _behind_first_state(state, iter(logs), resuming, selection, counts)
         broker_logs = BrokerLogs(source.broker_logs, selection.zone)
         header = Header(
             kind="world-backed",
@@ -81,7 +84,9 @@ def import_source(
         with new_log(log, header) as records:
             one = _Import(state, root, asked, counts, records)
             one.begin(begun)
-            one.follow(transactions, logs, _between(broker_logs.events(), selection, counts))
+            one.follow(transactions, resuming, _between(broker_logs.events(), selection, counts))
+            if selection.to_ms is None:
+                source.note_uncovered(logs)
             clocks = clock_notes(asked.elected_ms, one.elected_ms)
             notes = [*source.notes, *broker_logs.notes, *asked.notes, *clocks]
             one.end(ImportEnded(logs.damages, notes))
@@ -112,7 +117,11 @@ def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaR
 
 
 def _behind_first_state(
-    state: State, logs: Iterator[Transaction], selection: Selection, counts: Counts
+    state: State,
+    logs: Iterator[Transaction],
+    resuming: Resuming,
+    selection: Selection,
+    counts: Counts,
 ) -> Iterator[Transaction]:
     """Apply what belongs to the first state; the transactions that follow it up to the end that
     is wanted. Raises ReplayError if all are before or behind the time that is wanted."""
@@ -124,6 +133,10 @@ def _behind_first_state(
                 raise ReplayError("no transaction is as early as --to: name a later time")
             counts.from_ms = transaction.time_ms
             return _until(to_ms, chain((transaction,), logs))
+        for met in resuming.before(transaction):
+            if isinstance(met, Resumption):
+                for event in changed_events(state, met.state):
+                    apply(state, event)
         state.apply(transaction)
         counts.skipped += 1
     if from_ms is not None:
@@ -165,7 +178,6 @@ class _Import:
         self._counts = counts
         self._records = records
         self.elected_ms: dict[int, int] = {}
-        self._gaps_told = 0
         self._last_ms = counts.from_ms or 0
         self._channels: dict[int, str] = {}
 
@@ -178,17 +190,22 @@ class _Import:
     def follow(
         self,
         transactions: Iterator[Transaction],
-        logs: MergedLogs,
+        resuming: Resuming,
         logged: Iterator[LoggedEvent],
     ) -> None:
         """Write transactions and what brokers logged, by their times."""
-        self._gaps_told = sum(one.before <= self._state.zxid for one in logs.gaps)
+        if resuming.gap is not None:
+            self._gap(resuming.gap, self._last_ms)
         merged: Iterator[Transaction | LoggedEvent] = merge(
             transactions, logged, key=attrgetter("time_ms")
         )
         for one in merged:
             if isinstance(one, Transaction):
-                self._tell_gaps(logs, one)
+                for met in resuming.before(one):
+                    if isinstance(met, Gap):
+                        self._gap(met, one.time_ms)
+                    else:
+                        self._resume(met, one.time_ms)
                 self._transaction(one)
             else:
                 self._counts.broker_event(one.event)
@@ -218,13 +235,18 @@ class _Import:
         self._counts.transaction(transaction, found)
         self._state.apply(transaction)
 
-    def _tell_gaps(self, logs: MergedLogs, following: Transaction) -> None:
-        # The next transaction may have been read already, and a gap before it been found.
-        for gap in logs.gaps[self._gaps_told :]:
-            if gap.before <= following.zxid:
-                self._gaps_told += 1
-                missing = TransactionsMissing(gap.after, gap.before)
-                self._records.add(missing, following.time_ms, self._term(), _OWN_CHANNEL)
+    def _gap(self, gap: Gap, time_ms: int) -> None:
+        missing = TransactionsMissing(gap.after, gap.before)
+        self._records.add(missing, time_ms, self._term(), _OWN_CHANNEL)
+
+    def _resume(self, found: Resumption, time_ms: int) -> None:
+        """All is known again: write what is otherwise."""
+        for event in changed_events(self._state, found.state):
+            apply(self._state, event)
+            self._records.add(event, time_ms, self._term(), _OWN_CHANNEL)
+        self._terms.resume(self._state.tree)
+        resumed = WorldResumed(found.snapshot.name, found.snapshot.zxid)
+        self._records.add(resumed, time_ms, self._term(), _OWN_CHANNEL)
 
     def _term(self) -> int:
         current = self._terms.current

@@ -51,23 +51,24 @@ class Terms:
         self.epoch_path = chroot + CONTROLLER_EPOCH
         self.seen = 0
         """Terms so far, the one at the start included."""
-        self.elections = 0
         self.current: Term | None = None
         self._ids_path = chroot + BROKER_IDS
         self._of_session: dict[int, Term] = {}
-        epoch = find(tree, self.epoch_path)
-        self.began_before = epoch is not None
-        """Whether there can have been a term before the first election seen."""
-        holder = find(tree, self.controller_path)
-        if holder is not None and epoch is not None:
-            broker = _broker(holder.data)
-            term = Term(holder.owner, _epoch(epoch.data), epoch.version, broker)
-            self._begin(term)
+        self.is_warm = find(tree, self.epoch_path) is not None
+        """Whether what is decided now is of a term that began before the log, or in transactions
+        that are missing."""
+        self.resume(tree)
 
-    @property
-    def is_warm(self) -> bool:
-        """Whether what is decided now is of a term that began before the log."""
-        return self.began_before and not self.elections
+    def resume(self, tree: Tree) -> None:
+        """The tree shows who is controller: at the start, or behind missing transactions."""
+        holder, epoch = find(tree, self.controller_path), find(tree, self.epoch_path)
+        if holder is None or epoch is None:
+            self.current = None
+            return
+        term = Term(holder.owner, _epoch(epoch.data), epoch.version, _broker(holder.data))
+        if term != self.current:
+            self.is_warm = True
+            self._begin(term)
 
     def last_of(self, session: int) -> Term | None:
         """The term that a session has or had last."""
@@ -106,7 +107,7 @@ class Terms:
         """Take in a transaction that was done."""
         term = self.elected(transaction)
         if term is not None:
-            self.elections += 1
+            self.is_warm = False
             self._begin(term)
         elif self.current is not None and self._ends(transaction, self.current):
             self.current = None

@@ -15,14 +15,15 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.comparison import agreeing_on, told
+from replay.agreement.stretches import stretches
+from replay.agreement.verdicts import Judgement
 from replay.errors import ReplayError
 from replay.imports.records import Records, new_log
 from replay.imports.terms import Terms
 from replay.world_log.encoding import event_of
 from replay.world_log.events import ImportEnded, Observed, WorldEvent
 from replay.world_log.reading import World, open_world
-from replay.world_log.restored import restored_events
-from replay.zookeeper_log.transactions import Transaction
+from replay.world_log.restored import apply, restored_events
 
 _NS: Final = 1_000_000
 _ELECTION: Final = "election"
@@ -32,12 +33,12 @@ def cut_world(reader: LogReader, target: Path, first: int, last: int) -> tuple[i
     """Write the records up to `last` to the new log `target`, from the last election up to record
     `first` on from which nothing diverges that did not before. Gives the first and the last of
     them, and how many records the new log has. Raises ReplayError, LogError."""
-    before = _divergences(open_world(reader), 0)
+    before = _divergences(reader, 0)
     last = _with_what_it_is(reader, last)
     for begin in _beginnings(open_world(reader), first):
         count = _write(open_world(reader), target, begin, last)
         with LogReader.open(target) as made:
-            if _divergences(open_world(made), count) <= before:
+            if _divergences(made, count) <= before:
                 return begin, last, count
         shutil.rmtree(target)
     raise ReplayError(
@@ -72,14 +73,16 @@ def _whole(world: World, first: int) -> int:
     return first
 
 
-def _divergences(world: World, last: int) -> set[tuple[int, str, tuple[str, ...]]]:
+def _divergences(reader: LogReader, last: int) -> set[tuple[int, str, tuple[str, ...]]]:
     """Where the fold and the log do not agree; of a log up to record `last`, if one is given, what
     the log ended too early for is left out."""
-    agreeing = agreeing_on(world, world.reader.last_seq, "kafka", None, _silent)
-    found = agreeing.run(told(world, "comparing", world.reader.last_seq, _silent))
+    judgements: list[Judgement] = []
+    for world in stretches(reader):
+        agreeing = agreeing_on(world, reader.last_seq, "kafka", None, _silent)
+        judgements += agreeing.run(told(world, "", reader.last_seq, _silent)).judgements
     return {
         (one.zxid, one.verdict, one.paths)
-        for one in found.judgements
+        for one in judgements
         if one.verdict != "agreed" and not (one.verdict == "extra" and last and one.seq >= last)
     }
 
@@ -115,8 +118,7 @@ class _Cutting:
 
     def pass_over(self, event: WorldEvent) -> None:
         """What is before the beginning is in the state that the log begins with."""
-        if isinstance(event, Transaction):
-            self._world.state.apply(event)
+        apply(self._world.state, event)
 
     def keep(self, records: Records, record: EventRecord, event: WorldEvent) -> None:
         """Write a record; the first one with the state before it."""

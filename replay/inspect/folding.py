@@ -20,9 +20,8 @@ from replay.why.subject import Subject
 from replay.world_log.encoding import event_of
 from replay.world_log.events import SessionsRestored, ZnodesRestored
 from replay.world_log.reading import World, open_world
-from replay.world_log.restored import restore, restored_events
+from replay.world_log.restored import STATE_KINDS, apply, restore, restored_events
 from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import Transaction
 
 
 class Folding(Protocol):
@@ -95,10 +94,8 @@ class WorldFolding:
 
     def take(self, record: EventRecord) -> None:
         """Take in the next event."""
-        if record.kind == "transaction":
-            event = event_of(record)
-            assert isinstance(event, Transaction), "its kind says so"
-            self._state.apply(event)
+        if record.kind in STATE_KINDS:
+            apply(self._state, event_of(record))
         self.seq = record.seq
 
     def snapshot(self) -> bytes | None:

@@ -16,6 +16,7 @@ from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.agreement.comparison import agreeing_on, told
 from replay.agreement.stock_controller import StockController
+from replay.agreement.stretches import stretches
 from replay.agreement.verdicts import Judgement
 from replay.inspect.at import Advance
 from replay.listing.subjects import paths_of_command, paths_of_transaction, subjects_of_path
@@ -24,7 +25,7 @@ from replay.times import iso_time
 from replay.wording.world_in_words import in_words, transaction_in_words
 from replay.world_log.encoding import event_of
 from replay.world_log.events import Observed, RequestInferred, WorldEvent
-from replay.world_log.reading import World, open_world
+from replay.world_log.reading import World
 from replay.zookeeper_log.transactions import Transaction
 
 
@@ -113,7 +114,6 @@ class _Explained:
     """The verdict on each decision, and the write of the fold that goes with it."""
 
     def __init__(self, log: World, advance: Advance) -> None:
-        world = open_world(log.reader)
         last = log.reader.last_seq
         stocks: list[StockController] = []
 
@@ -121,8 +121,9 @@ class _Explained:
             _Following(stock)
             stocks.append(stock)
 
-        agreeing = agreeing_on(world, last, "kafka", None, advance, follow)
-        agreeing.run(told(world, "deriving decisions", last, advance))
+        for world in stretches(log.reader):
+            agreeing = agreeing_on(world, last, "kafka", None, advance, follow)
+            agreeing.run(told(world, "deriving decisions", last, advance))
         self._judged: dict[int, tuple[Judgement, StockController]] = {
             one.seq: (one, stock)
             for stock in stocks

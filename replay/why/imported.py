@@ -9,9 +9,11 @@ from msgspec import structs
 
 from controller.core import znodes
 from eventstore.filters import EventFilter
+from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.comparison import agreeing_on, told
 from replay.agreement.stock_controller import StockController
+from replay.agreement.stretches import stretches
 from replay.agreement.verdicts import Judgement
 from replay.inspect.of_znodes import cluster_of
 from replay.times import iso_time
@@ -35,7 +37,6 @@ from replay.wording.world_in_words import in_words
 from replay.world_log.encoding import event_of
 from replay.world_log.events import WorldEvent
 from replay.world_log.reading import World, open_world
-from replay.zookeeper_log.transactions import Transaction
 
 Advance = Callable[[str, int, int], None]
 _OF_FOLD: Final = (NoLeader, LeftAsItIs, Told, TopicChanged, IsrAsked, ReassignmentAsked)
@@ -47,7 +48,7 @@ def history_of(world: World, subject: Subject, seq: int, advance: Advance) -> Hi
     """What is known up to record `seq`. Raises ReplayError, LogError."""
     # A state is taken on in place: each walk begins with one of its own.
     facts, history, time = _done(open_world(world.reader), subject, seq, advance)
-    followers = _decided(open_world(world.reader), subject, seq, advance)
+    followers = _decided(world.reader, subject, seq, advance)
     notes: list[str] = []
     explained = _Explained(followers)
     facts = [explained.fact(one) for one in facts]
@@ -72,8 +73,7 @@ def _done(
         if record.seq > seq:
             break
         time = iso_time(record.wall_ns)
-        if isinstance(event, Transaction):
-            history.take(record, event)
+        history.take(record, event)
     return history.facts, history, time
 
 
@@ -116,17 +116,18 @@ class _Followed:
         return found
 
 
-def _decided(world: World, subject: Subject, seq: int, advance: Advance) -> list[_Followed]:
+def _decided(reader: LogReader, subject: Subject, seq: int, advance: Advance) -> list[_Followed]:
     followed: list[_Followed] = []
-    agreeing = agreeing_on(
-        world,
-        world.reader.last_seq,
-        "kafka",
-        None,
-        advance,
-        lambda one: followed.append(_Followed(one, subject)),
-    )
-    agreeing.run(_until(told(world, "deriving decisions", seq, advance), seq))
+    for world in stretches(reader):
+        agreeing = agreeing_on(
+            world,
+            reader.last_seq,
+            "kafka",
+            None,
+            advance,
+            lambda one: followed.append(_Followed(one, subject)),
+        )
+        agreeing.run(_until(told(world, "deriving decisions", seq, advance), seq))
     return followed
 
 

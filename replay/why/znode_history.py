@@ -1,13 +1,14 @@
 """What an imported log's transactions did to a subject, whoever decided it."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from controller.core import request_znodes, znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import NO_ASSIGNMENT, Assignment
 from eventstore.records import EventRecord
 from replay.agreement.znode_view import ZnodeView
-from replay.imports.terms import NOBODY, Terms
+from replay.imports.terms import NOBODY, Terms, find
 from replay.inspect.of_znodes import state_of
 from replay.why.facts import (
     AnyFact,
@@ -19,8 +20,11 @@ from replay.why.facts import (
     TopicChanged,
 )
 from replay.why.subject import Subject
+from replay.world_log.events import WorldEvent, WorldResumed, ZnodesGone, ZnodesRestored
 from replay.world_log.reading import World
+from replay.world_log.restored import apply
 from replay.zookeeper_log.transactions import (
+    OPEN_ACL,
     CloseSession,
     Create,
     Delete,
@@ -30,6 +34,7 @@ from replay.zookeeper_log.transactions import (
 )
 
 _Operation = Create | SetData | Delete
+_MISSED: Final = "a transaction that is missing"
 
 
 class ZnodeHistory:
@@ -44,15 +49,21 @@ class ZnodeHistory:
         self._subject = subject
         self._terms = Terms(world.begun.chroot, world.state.tree)
 
-    def take(self, record: EventRecord, transaction: Transaction) -> None:
-        """Note what a transaction does, then do it."""
+    def take(self, record: EventRecord, event: WorldEvent) -> None:
+        """Note what a transaction does, or what is otherwise behind missing ones, then do it."""
         self.seq, self.wall_ns = record.seq, record.wall_ns
         before = self._terms.current
-        who = self._who(transaction.session)
-        for one in self._operations(transaction):
-            self._operation(one, transaction, who)
-        self._terms.follow(transaction)
-        self._state.apply(transaction)
+        if isinstance(event, Transaction):
+            who = self._who(event.session)
+            for one in self._operations(event):
+                self._operation(one, event, who)
+            self._terms.follow(event)
+        else:
+            for one in self._missed(event):
+                self._operation(one, None, _MISSED)
+        apply(self._state, event)
+        if isinstance(event, WorldResumed):
+            self._terms.resume(self._state.tree)
         after = self._terms.current
         if after is not None and after is not before:
             text = f"controller of epoch {after.epoch}"
@@ -71,7 +82,18 @@ class ZnodeHistory:
         elif isinstance(content, Create | SetData | Delete):
             yield content
 
-    def _operation(self, one: _Operation, transaction: Transaction, who: str) -> None:
+    def _missed(self, event: WorldEvent) -> Iterator[_Operation]:
+        """What was written, and is known by its outcome only."""
+        if isinstance(event, ZnodesGone):
+            yield from map(Delete, event.paths)
+        elif isinstance(event, ZnodesRestored):
+            for path, data, version in zip(event.paths, event.data, event.versions, strict=True):
+                if find(self._state.tree, path) is None and znodes.state_of(path) is None:
+                    yield Create(path, data, OPEN_ACL, False, 0)
+                else:
+                    yield SetData(path, data, version)
+
+    def _operation(self, one: _Operation, transaction: Transaction | None, who: str) -> None:
         path = self.view.in_kafka(one.path)
         if path is None:
             return
@@ -91,12 +113,12 @@ class ZnodeHistory:
         broker = self._terms.broker_of(session, self._state.tree)
         return f"session 0x{session & (2**64 - 1):x}" if broker == NOBODY else f"broker {broker}"
 
-    def _role_ends(self, transaction: Transaction, who: str) -> None:
+    def _role_ends(self, transaction: Transaction | None, who: str) -> None:
         term = self._terms.current
         if term is None:
             return
-        is_own = transaction.session == term.session
-        if isinstance(transaction.content, CloseSession):
+        is_own = transaction is not None and transaction.session == term.session
+        if transaction is not None and isinstance(transaction.content, CloseSession):
             how = "expired" if transaction.cxid == 0 else "was closed by the broker"
             text = f"its ZooKeeper session {how}"
         elif is_own:
@@ -105,12 +127,12 @@ class ZnodeHistory:
             text = f"{znodes.CONTROLLER} was deleted by {who}, not by the controller"
         self._add(RoleChanged, code="resigned", broker=term.broker, text=text)
 
-    def _broker(self, broker: int, one: _Operation, transaction: Transaction) -> None:
+    def _broker(self, broker: int, one: _Operation, transaction: Transaction | None) -> None:
         if isinstance(one, SetData):
             return
         text = ""
         if isinstance(one, Delete):
-            if not isinstance(transaction.content, CloseSession):
+            if transaction is None or not isinstance(transaction.content, CloseSession):
                 text = "its registration was deleted"
             elif transaction.cxid == 0:
                 text = "its ZooKeeper session expired"

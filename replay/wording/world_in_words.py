@@ -39,9 +39,16 @@ def in_words(event: events.WorldEvent, chroot: str) -> str:
         case events.WorldBegun(source=source, server=server, zxid=zxid):
             return f"the log begins after transaction 0x{zxid:x}, from {server} of {source}"
         case events.SessionsRestored(sessions=sessions):
-            return f"{len(sessions)} sessions are there at the start"
+            return f"{len(sessions)} sessions are there"
         case events.ZnodesRestored(paths=paths):
-            return f"{len(paths)} znodes are there at the start"
+            return f"{len(paths)} znodes are there"
+        case events.SessionsGone(sessions=sessions):
+            return f"{len(sessions)} sessions are gone"
+        case events.ZnodesGone(paths=paths):
+            gone = some(path.removeprefix(chroot) for path in paths)
+            return f"{len(paths)} znodes are gone: {gone}"
+        case events.WorldResumed(snapshot=snapshot):
+            return f"behind missing transactions all is known again, from {snapshot}"
         case events.TransactionsMissing(after=after, before=before):
             return f"transactions between 0x{after:x} and 0x{before:x} are missing"
         case events.ImportEnded(damages=damages):

@@ -1,8 +1,9 @@
 """What is in a world-backed log: one tagged union of immutable values.
 
 It begins with `WorldBegun` and the restored state, which the transactions go on from in the order
-of their zxids; it ends with `ImportEnded`. Records of brokers' logs stand among the transactions
-by the clocks: between a broker and ZooKeeper no order is promised.
+of their zxids; where some are missing, `WorldResumed` says from where on all is known again. It
+ends with `ImportEnded`. Records of brokers' logs stand among the transactions by the clocks:
+between a broker and ZooKeeper no order is promised.
 """
 
 from typing import Final, NamedTuple
@@ -35,14 +36,16 @@ class WorldBegun(_Event, frozen=True, tag="world_begun"):
 
 
 class SessionsRestored(_Event, frozen=True, tag="sessions_restored"):
-    """Sessions that are alive at the start, in columns; time-outs in ms."""
+    """Sessions that are alive at the start, or began in transactions that are missing, in columns;
+    time-outs in ms."""
 
     sessions: list[int]
     timeouts_ms: list[int]
 
 
 class ZnodesRestored(_Event, frozen=True, tag="znodes_restored"):
-    """A part of the znodes there are at the start, in columns, parents before their children.
+    """A part of the znodes there are at the start, in columns, parents before their children; or
+    of those that were created or changed in transactions that are missing.
 
     The fields are those of `replay.world.tree.Znode`, `owners` as `replay.world.owners` has them.
     """
@@ -58,6 +61,28 @@ class ZnodesRestored(_Event, frozen=True, tag="znodes_restored"):
     owners: list[int]
     pzxids: list[int]
     aversions: list[int]
+
+
+class SessionsGone(_Event, frozen=True, tag="sessions_gone"):
+    """Sessions that have ended in transactions that are missing."""
+
+    sessions: list[int]
+
+
+class ZnodesGone(_Event, frozen=True, tag="znodes_gone"):
+    """A part of the znodes that were deleted in transactions that are missing, also of those that
+    were created again, children before their parents."""
+
+    paths: list[str]
+
+
+class WorldResumed(_Event, frozen=True, tag="world_resumed"):
+    """Behind missing transactions all is known again, by a snapshot that is named `snapshot` in the
+    source and holds all up to `zxid`: what is otherwise than the log has it by then is told right
+    before, as gone or restored."""
+
+    snapshot: str
+    zxid: int
 
 
 class TransactionsMissing(_Event, frozen=True, tag="transactions_missing"):
@@ -171,6 +196,9 @@ WorldEvent = (
     WorldBegun
     | SessionsRestored
     | ZnodesRestored
+    | SessionsGone
+    | ZnodesGone
+    | WorldResumed
     | TransactionsMissing
     | ImportEnded
     | Transaction

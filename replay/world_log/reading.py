@@ -21,16 +21,19 @@ from replay.zookeeper_log.restoring import State
 
 class World(Struct, frozen=True):
     """A world-backed log: how it began, the state that its transactions go on from, and the
-    number of the first record after that. Each call of `events` reads the log anew."""
+    number of the first record after that; the last one is that of the log, if it is not told. Each
+    call of `events` reads the log anew."""
 
     begun: WorldBegun
     state: State
     first_seq: int
     reader: LogReader
+    last_seq: int | None = None
 
     def events(self) -> Iterator[tuple[EventRecord, WorldEvent]]:
         """What comes after the restored state, in order. Raises ReplayError."""
-        for record in self.reader.events(EventFilter(first_seq=self.first_seq)):
+        wanted = EventFilter(first_seq=self.first_seq, last_seq=self.last_seq)
+        for record in self.reader.events(wanted):
             yield record, event_of(record)
 
 

@@ -1,12 +1,22 @@
-"""The state that a world-backed log begins with: to events of limited size, and back."""
+"""The states of a world-backed log: that which it begins with, and what is otherwise where all is
+known again behind missing transactions; to events of limited size, and back."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from replay.world.tree import Znode
-from replay.world_log.events import SessionsRestored, ZnodesRestored
+from replay.world.tree import Refused, Znode
+from replay.world_log.events import (
+    SessionsGone,
+    SessionsRestored,
+    WorldEvent,
+    WorldResumed,
+    ZnodesGone,
+    ZnodesRestored,
+)
 from replay.zookeeper_log.restoring import State
+from replay.zookeeper_log.transactions import Transaction
 
 PIECE_BYTES_MAX: Final = 512 * 1024
 """Of an encoded event; a single znode that is larger has an event of its own."""
@@ -17,19 +27,64 @@ _ZNODE_BYTES: Final = 9 * _INT_BYTES + 2 * _HEAD_BYTES
 _EVENT_BYTES: Final = 64 + 11 * _HEAD_BYTES
 _SESSIONS: Final = (PIECE_BYTES_MAX - _EVENT_BYTES) // (2 * _INT_BYTES)
 
+STATE_KINDS: Final = (
+    "transaction",
+    "sessions_restored",
+    "znodes_restored",
+    "sessions_gone",
+    "znodes_gone",
+    "world_resumed",
+)
+"""What takes a state on: brokers' lines, which are most records, do not."""
+
 Row = tuple[str, Znode]
+Restored = SessionsRestored | ZnodesRestored
+Gone = SessionsGone | ZnodesGone
 
 
-def restored_events(state: State) -> Iterator[SessionsRestored | ZnodesRestored]:
+def restored_events(state: State) -> Iterator[Restored]:
     """Sessions, then znodes, each in a fixed order."""
-    sessions = iter(sorted(state.sessions.items()))
+    yield from _restored(state.sessions, state.tree.dump())
+
+
+def changed_events(before: State, after: State) -> Iterator[Gone | Restored]:
+    """What has to be gone and to be restored so that one state becomes another. A znode that was
+    deleted and created again meanwhile is gone, and restored as it is now."""
+    sessions = iter(sorted(before.sessions.keys() - after.sessions.keys()))
     while part := list(islice(sessions, _SESSIONS)):
-        yield SessionsRestored([one for one, _ in part], [timeout for _, timeout in part])
-    for piece in _pieces(state):
-        yield _columns(piece)
+        yield SessionsGone(part)
+    old, new = before.tree.dump(), after.tree.dump()
+    gone = [row for row in old.items() if not _is_still_there(row, new)]
+    for piece in _pieces(reversed(gone)):
+        yield ZnodesGone([path for path, _ in piece])
+    yield from _restored(
+        dict(after.sessions.items() - before.sessions.items()),
+        {path: znode for path, znode in new.items() if old.get(path) != znode},
+    )
 
 
-def restore(state: State, event: SessionsRestored | ZnodesRestored) -> None:
+def apply(state: State, event: WorldEvent) -> None:
+    """Take a state on by an event of the log: most change nothing."""
+    match event:
+        case Transaction():
+            state.apply(event)
+        case SessionsRestored() | ZnodesRestored():
+            restore(state, event)
+        case SessionsGone(sessions=sessions):
+            for session in sessions:
+                state.sessions.pop(session, None)
+        case ZnodesGone(paths=paths):
+            for path in paths:
+                with suppress(Refused):
+                    state.tree.get(path)
+                    state.tree.remove(path)
+        case WorldResumed(zxid=zxid):
+            state.zxid = max(state.zxid, zxid)
+        case _:
+            pass
+
+
+def restore(state: State, event: Restored) -> None:
     """Put what an event holds into a state."""
     if isinstance(event, SessionsRestored):
         state.sessions.update(zip(event.sessions, event.timeouts_ms, strict=True))
@@ -50,10 +105,23 @@ def restore(state: State, event: SessionsRestored | ZnodesRestored) -> None:
         state.tree.put(path, Znode(*values))
 
 
-def _pieces(state: State) -> Iterator[list[Row]]:
+def _is_still_there(row: Row, znodes: Mapping[str, Znode]) -> bool:
+    path, znode = row
+    return path in znodes and znodes[path].czxid == znode.czxid
+
+
+def _restored(sessions: Mapping[int, int], znodes: Mapping[str, Znode]) -> Iterator[Restored]:
+    rest = iter(sorted(sessions.items()))
+    while part := list(islice(rest, _SESSIONS)):
+        yield SessionsRestored([one for one, _ in part], [timeout for _, timeout in part])
+    for piece in _pieces(znodes.items()):
+        yield _columns(piece)
+
+
+def _pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:
     piece: list[Row] = []
     size = _EVENT_BYTES
-    for path, znode in state.tree.dump().items():
+    for path, znode in rows:
         more = len(path.encode()) + len(znode.data) + _ZNODE_BYTES
         if piece and size + more > PIECE_BYTES_MAX:
             yield piece

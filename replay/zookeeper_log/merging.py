@@ -7,6 +7,7 @@ does not belong to the others keeps nothing of theirs back.
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush, heapreplace
+from typing import Final
 
 from msgspec import Struct
 
@@ -16,16 +17,24 @@ from replay.zookeeper_log.data_folder import SourceFile
 from replay.zookeeper_log.log_file import LogReader, OnBytes
 from replay.zookeeper_log.transactions import Transaction
 
+_MANY: Final = 8
+
 
 class Gap(Struct, frozen=True):
     """Transactions that are missing between two that are there, or a snapshot and one.
 
-    Only within an epoch, the upper half of a zxid: how many a leader still wrote before the next
-    one began is not known.
+    Within an epoch, the upper half of a zxid; how many a leader still wrote before the next one
+    began is not known but by a snapshot.
     """
 
     after: int
     before: int
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether so many are missing that nobody knows any more what was read. Of fewer each shows
+        by what is decided."""
+        return self.before - self.after > _MANY
 
     def __str__(self) -> str:
         return f"transactions between zxid {self.after:#x} and {self.before:#x} are missing"
@@ -39,13 +48,20 @@ class MergedLogs:
     """
 
     def __init__(
-        self, logs: Sequence[SourceFile], after: int = 0, on_bytes: OnBytes = lambda _: None
+        self,
+        logs: Sequence[SourceFile],
+        after: int = 0,
+        on_bytes: OnBytes = lambda _: None,
+        known: Sequence[int] = (),
     ) -> None:
+        """`known` are zxids of other transactions that there were: snapshots are named by one."""
         self.damages: list[Damage] = []
         self.gaps: list[Gap] = []
         self.read = 0
         self.repeated = 0
         self.zxid = after
+        self._begin = after
+        self._known = [one for one in known if not is_epochs_start(one)]
         self._logs = logs_behind(logs, after)
         self._on_bytes = on_bytes
 
@@ -60,13 +76,22 @@ class MergedLogs:
             zxid = transaction.zxid
             if zxid > self.zxid:
                 # Of an empty ZooKeeper, too, the first zxid is known.
-                if not follows(zxid, self.zxid):
+                if zxid != self.zxid + 1 and self._is_gap(self.zxid, zxid):
                     self.gaps.append(Gap(self.zxid, zxid))
                 self.zxid = zxid
                 self.read += 1
                 yield transaction
             elif zxid > start:
                 self.repeated += 1
+
+    def covers(self, zxid: int) -> bool:
+        """Whether a transaction is among those that were read, or the one that they begin behind,
+        and none is missing around it."""
+        is_missing = any(one.after < zxid < one.before for one in self.gaps)
+        return self._begin <= zxid <= self.zxid and not is_missing
+
+    def _is_gap(self, last: int, zxid: int) -> bool:
+        return not follows(zxid, last) or any(last < one < zxid for one in self._known)
 
     def _in_order(self) -> Iterator[Transaction]:
         """All transactions by zxid. A file is opened when it can have the next: mostly one is."""
@@ -102,6 +127,11 @@ class MergedLogs:
 def follows(zxid: int, last: int) -> bool:
     """Whether no transaction can be missing between two: the next one, or an epoch's first."""
     return zxid == last + 1 or (zxid >> 32 > last >> 32 and zxid & 0xFFFFFFFF == 1)
+
+
+def is_epochs_start(zxid: int) -> bool:
+    """Whether it is what a leader begins with, before its first transaction."""
+    return zxid & 0xFFFFFFFF == 0
 
 
 def logs_behind(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:

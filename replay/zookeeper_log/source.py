@@ -32,7 +32,7 @@ from replay.zookeeper_log.data_folder import (
     log_zxid,
 )
 from replay.zookeeper_log.log_file import MAGIC
-from replay.zookeeper_log.merging import MergedLogs, follows
+from replay.zookeeper_log.merging import Gap, MergedLogs, follows, is_epochs_start
 from replay.zookeeper_log.restoring import State
 
 ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
@@ -68,6 +68,7 @@ class Source:
         self.broker_logs = tuple(broker_logs)
         self.notes = list(notes)
         self._progress = progress
+        self._looked_at: set[SourceFile] = set()
 
     def transactions(self, after: int = 0) -> MergedLogs:
         """The transactions behind zxid `after`, which a snapshot holds already."""
@@ -91,28 +92,31 @@ class Source:
         """The states that one can start from, and what to tell of each; the earlier, the more there
         is behind it, if the logs are whole.
 
-        First that of the snapshot before the logs; if it is damaged, an empty ZooKeeper where they
-        begin with its first transaction. Then those of snapshots among the logs, whose beginning is
-        then left out; then those of earlier ones, the latest first, which leaves a gap; then the
-        empty one. Raises ReplayError where there is none of these.
+        First that of the snapshot before the logs, from which a few transactions may be missing: a
+        server takes one while it writes the last ones of a log. If it is damaged, an empty
+        ZooKeeper where they begin with its first transaction. Then those of snapshots among the
+        logs, whose beginning is then left out; then those of earlier ones, the latest first, which
+        leaves a gap; then the empty one. Raises ReplayError where there is none of these.
         """
         begin = self.server.logs[0].zxid
         snapshots = self.server.snapshots
-        before = [one for one in snapshots if follows(begin, one.zxid)]
         among = [one for one in snapshots if one.zxid >= begin]
-        others = [one for one in reversed(snapshots) if one not in before and one not in among]
+        earlier = [one for one in reversed(snapshots) if one.zxid < begin]
+        before = [
+            one for one in earlier if follows(begin, one.zxid) or not Gap(one.zxid, begin).is_wide
+        ]
         found = False
-        for state, snapshot in self._usable(before):
+        for state, snapshot in self.usable(before):
             found = True
             yield state, f"starts from {snapshot.name}"
         if before and not found and follows(begin, 0):
             found = True
             yield State(), _EMPTY
-        for state, snapshot in self._usable(among):
+        for state, snapshot in self.usable(among):
             found = True
             left_out = f"what the logs have before it, from zxid {begin:#x} on, is left out"
             yield state, f"starts from {snapshot.name}: {left_out}"
-        for state, snapshot in self._usable(others):
+        for state, snapshot in self.usable(one for one in earlier if one not in before):
             found = True
             yield state, f"starts from {snapshot.name}"
         if not found and follows(begin, 0):
@@ -123,15 +127,29 @@ class Source:
                 " be used; add the snapshot.* files of the same server"
             )
 
-    def _usable(self, snapshots: Iterable[SourceFile]) -> Iterator[tuple[State, SourceFile]]:
+    def usable(self, snapshots: Iterable[SourceFile]) -> Iterator[tuple[State, SourceFile]]:
         """The states of those that are sound; notes tell of the others."""
         for snapshot in snapshots:
+            self._looked_at.add(snapshot)
             try:
                 state = self.load(snapshot)
             except ReplayError as error:
                 self.notes.append(str(error))
             else:
                 yield state, snapshot
+
+    def note_uncovered(self, logs: MergedLogs) -> None:
+        """Tell of snapshots that the logs, read to their end, do not lead up to, and nobody has
+        looked at: of damaged ones, and of one that shows that the end of the logs is missing."""
+        uncovered = [one for one in self.server.snapshots if not logs.covers(one.zxid)]
+        for _ in self.usable(one for one in uncovered if one not in self._looked_at):
+            pass
+        last = uncovered[-1] if uncovered else None
+        if last is not None and last.zxid > logs.zxid and not is_epochs_start(last.zxid):
+            self.notes.append(
+                f"the logs end at zxid {logs.zxid:#x}, and {last.name} is of a later one: what was"
+                " between is missing"
+            )
 
 
 @contextmanager
@@ -233,7 +251,7 @@ def _reading(server: DataFolder, after: int, what: str, progress: Progress) -> M
         done += count
         progress(what, done, logs.size)
 
-    logs = MergedLogs(server.logs, after, on_bytes)
+    logs = MergedLogs(server.logs, after, on_bytes, [one.zxid for one in server.snapshots])
     return logs
 
 

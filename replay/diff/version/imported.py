@@ -6,7 +6,10 @@ difference is found out apart, by a fold that is the controller itself (`importe
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
@@ -15,6 +18,7 @@ from replay.agreement.comparison import agreeing_on, told
 from replay.agreement.index import Index
 from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.stock_controller import StockController
+from replay.agreement.stretches import stretches
 from replay.agreement.znode_view import ZnodeView
 from replay.diff.messages import Agreed, Disagreement, Folded
 from replay.diff.version.beside import Beside
@@ -23,8 +27,8 @@ from replay.diff.version.imported_world import ImportedWorld
 from replay.diff.version.wanted import Progress, Wanted
 from replay.world_log.encoding import UPCASTERS, event_of
 from replay.world_log.events import Observed
-from replay.world_log.reading import open_world
-from replay.zookeeper_log.transactions import Transaction
+from replay.world_log.reading import World
+from replay.world_log.restored import apply
 
 
 def fold_imported(
@@ -37,33 +41,50 @@ def fold_imported(
     """
     controllers: list[StockController] = []
 
-    def follow(controller: StockController) -> None:
+    def listen(controller: StockController) -> None:
         controllers.append(controller)
         controller.fold.controller.follower = Beside(controller.fold, [])
 
+    def advance(what: str, done: int, total: int) -> None:
+        progress(done)
+
     with LogReader.open(log, UPCASTERS) as reader:
-        world = open_world(reader)
-        last = reader.last_seq
-        agreeing = agreeing_on(
-            world, last, "kafka", settings, lambda what, done, total: progress(done), follow
-        )
-        agreement = agreeing.run(
-            told(world, "folding", last, lambda what, done, total: progress(done))
-        )
-        sessions = {one.session: _follower(one) for one in controllers}
-        end_ns = 0
-        for follower in sessions.values():
-            for issued, seq, time_ns, cause in follower.noted:
-                turn = issued.id.cause
-                wanted.deciding.take([issued], seq, turn, time_ns, "", {issued.id: cause})
-                end_ns = max(end_ns, time_ns)
-        begun = max((one for one in _elections(reader) if one <= since), default=0)
+        result, last, end_ns = AgreementResult(), reader.last_seq, 0
+        elections: dict[int, _Stretch] = {}
+        for number, world in enumerate(stretches(reader)):
+            controllers.clear()
+            agreeing = agreeing_on(world, last, "kafka", settings, advance, listen)
+            agreement = agreeing.run(told(world, "folding", last, advance))
+            result.go_on(result_of(agreement, str(log)))
+            sessions = {one.session: _follower(one) for one in controllers}
+            stretch = _Stretch(number, agreeing.index, sessions)
+            elections |= dict.fromkeys(_elections(world), stretch)
+            end_ns = max(end_ns, _take_decided(stretch, wanted))
+        begun = max((one for one in elections if one <= since), default=0)
         if not begun:
-            agreed = _agreed(result_of(agreement, str(log)))
-            return Folded(last, end_ns, is_beside=True, agreed=agreed)
-        way = _go(reader, begun, agreeing.index, sessions, wanted, progress)
+            return Folded(last, end_ns, is_beside=True, agreed=_agreed(result))
+        way = _go(reader, begun, elections[begun], wanted, progress)
     courses = wanted.courses.result()
     return Folded(last, max(end_ns, way.end_ns), begun, way.assumed, courses)
+
+
+def _take_decided(stretch: "_Stretch", wanted: Wanted) -> int:
+    """Show what was decided; when the last of it was, in ns."""
+    end_ns = 0
+    for follower in stretch.sessions.values():
+        for issued, seq, time_ns, cause in follower.noted:
+            turn = issued.id.cause
+            wanted.deciding.take([issued], seq, turn, time_ns, "", {issued.id: cause})
+            end_ns = max(end_ns, time_ns)
+    return end_ns
+
+
+class _Stretch(Struct, frozen=True):
+    """One of the log's stretches: which one, and what was found when it was folded."""
+
+    number: int
+    index: Index
+    sessions: Mapping[int, Beside]
 
 
 def _follower(controller: StockController) -> Beside:
@@ -93,9 +114,10 @@ def _agreed(result: AgreementResult) -> Agreed:
     )
 
 
-def _elections(reader: LogReader) -> Iterator[int]:
+def _elections(world: World) -> Iterator[int]:
     """The transactions by which a session became controller."""
-    for record in reader.events(EventFilter(kinds=("observed",))):
+    wanted = EventFilter(first_seq=world.first_seq, last_seq=world.last_seq, kinds=("observed",))
+    for record in world.reader.events(wanted):
         event = event_of(record)
         if record.cause is not None and isinstance(event, Observed) and is_election(event):
             yield record.cause
@@ -104,24 +126,24 @@ def _elections(reader: LogReader) -> Iterator[int]:
 def _go(
     reader: LogReader,
     begun: int,
-    index: Index,
-    sessions: Mapping[int, Beside],
+    stretch: _Stretch,
     wanted: Wanted,
     progress: Progress,
 ) -> ImportedWay:
-    """Through the log anew, up to the election as in the log."""
-    world = open_world(reader)
+    """Through the stretch anew, up to the election as in the log."""
+    world = next(islice(stretches(reader), stretch.number, None))
     view = ZnodeView(world.state.tree, world.begun.chroot)
     way: ImportedWay | None = None
     for record, event, found in paired(told(world, "", 0, lambda _, done, __: progress(done))):
-        if record.seq > index.last_transaction:
+        if record.seq > stretch.index.last_transaction:
             break
         if record.seq == begun:
-            way = ImportedWay(ImportedWorld(world.state, view), sessions, index, wanted.courses)
+            now = ImportedWorld(world.state, view)
+            way = ImportedWay(now, stretch.sessions, stretch.index, wanted.courses)
         if way is not None:
             way.take(record, event, found)
-        elif isinstance(event, Transaction):
-            world.state.apply(event)
+        else:
+            apply(world.state, event)
     assert way is not None, f"record {begun} is an election"
     way.finish()
     return way

@@ -6,7 +6,8 @@ was refused), `rule` and `decided_seq` where a controller decided it (else null)
 what was so before.
 
 - Of a daemon its own writes, by the replies to them, and what it read
-- Of a stock cluster each transaction, and the first state; what a session held goes with it
+- Of a stock cluster each transaction, the first state, and what is otherwise where all is known
+  again behind missing transactions; what a session held goes with it
 
 Of writes and reads whose paths are not stored (a body above 4 KiB, an event above 64 KiB) there
 is nothing here.
@@ -24,6 +25,7 @@ def znodes(records: DataFrame) -> DataFrame:
     """All that is told of znodes below /brokers and /admin/delete_topics, of any chroot."""
     found = _written(records).unionByName(_read(records))
     found = found.unionByName(_transactions(records)).unionByName(_restored(records))
+    found = found.unionByName(_gone(records))
     return found.where("path rlike '/brokers/(ids|topics)/' or path rlike '/admin/delete_topics/'")
 
 
@@ -119,7 +121,8 @@ def _transactions(records: DataFrame) -> DataFrame:
 
 
 def _restored(records: DataFrame) -> DataFrame:
-    """The first state of a stock cluster; the channel is the session that holds a znode."""
+    """The first state of a stock cluster, and what was written in transactions that are missing;
+    the channel is the session that holds a znode."""
     return records.sparkSession.sql(
         """
         with restored as (
@@ -136,6 +139,23 @@ def _restored(records: DataFrame) -> DataFrame:
             item.paths as path, item.data as data, 0 as error, cast(null as string) as rule,
             cast(null as bigint) as decided_seq, true as is_found
         from found
+        """,
+        records=records,
+    )
+
+
+def _gone(records: DataFrame) -> DataFrame:
+    """What a stock cluster lost in transactions that are missing."""
+    return records.sparkSession.sql(
+        """
+        with gone as (
+            select *, posexplode(from_json(payload, 'paths array<string>').paths) as (place, gone)
+            from {records} where record = 'event' and kind = 'znodes_gone'
+        )
+        select cluster, log, seq, time, term, channel, place, 'delete' as action, gone as path,
+            cast(null as string) as data, 0 as error, cast(null as string) as rule,
+            cast(null as bigint) as decided_seq, true as is_found
+        from gone
         """,
         records=records,
     )

@@ -191,14 +191,28 @@ def test_folders_of_one_broker_are_told(tmp_path: Path) -> None:
     ]
 
 
+OF_TEXT_FORM = (
+    "Completed request:RequestHeader(apiKey=LEADER_AND_ISR, apiVersion=4, clientId=1,"
+    f" correlationId=3) -- {{controller_id=1}},response:{{error_code=0}}{REQUEST}"
+)
+
+
+def test_lines_of_the_text_form_among_others_are_left_out(tmp_path: Path) -> None:
+    """Those of one broker after the other, as it was upgraded; and torn ones among them."""
+    mixed = [line(OF_TEXT_FORM)] * 2 + [line(completed()), "garbage"] * 2 + [line(OF_TEXT_FORM)]
+    found, notes = read(tmp_path, ("x-1/control-requests.log", mixed))
+    assert [one.event.api for one in found] == ["ALTER_PARTITION"] * 2
+    assert notes == [
+        "x-1/control-requests.log: 3 of 7 lines are in the text form that Kafka wrote before 2.8,"
+        " and left out: the first is line 1",
+        "x-1/control-requests.log: 2 of 7 lines are not in Kafka's layout, the first is line 4",
+    ]
+
+
 def test_text_form_of_the_request_log_is_refused_by_name(tmp_path: Path) -> None:
-    text = (
-        "Completed request:RequestHeader(apiKey=LEADER_AND_ISR, apiVersion=4, clientId=1,"
-        f" correlationId=3) -- {{controller_id=1}},response:{{error_code=0}}{REQUEST}"
-    )
     said = line(f"[Controller id=1] Resigning{CONTROLLER}")
     found, notes = read(
-        tmp_path, ("kafka-request.log", [line(text)] * 3), ("controller.log", [said])
+        tmp_path, ("kafka-request.log", [line(OF_TEXT_FORM)] * 3), ("controller.log", [said])
     )
     assert [one.channel for one in found] == ["broker 1 controller.log"]
     assert notes == [

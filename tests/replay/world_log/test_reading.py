@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from eventstore.errors import LogTooNew
 from eventstore.reader import LogReader
@@ -16,7 +17,13 @@ from replay.world.tree import Znode
 from replay.world_log.encoding import SCHEMAS, UPCASTERS, decode_event, encode_event, event_of
 from replay.world_log.events import Observed, WorldBegun, WorldEvent, ZnodesRestored
 from replay.world_log.reading import open_world
-from replay.world_log.restored import PIECE_BYTES_MAX, restore, restored_events
+from replay.world_log.restored import (
+    PIECE_BYTES_MAX,
+    apply,
+    changed_events,
+    restore,
+    restored_events,
+)
 from replay.zookeeper_log.restoring import State
 from replay.zookeeper_log.transactions import Transaction
 from tests.eventstore.samples import event, header
@@ -75,6 +82,26 @@ def test_restored_state_is_the_same_and_its_pieces_are_small(state: State) -> No
     assert restored.tree.dump() == state.tree.dump()
     assert restored.tree.ephemerals(7) == state.tree.ephemerals(7)
     assert restored.sessions == state.sessions
+
+
+@patient
+@given(states(), states())
+def test_state_becomes_another_by_what_is_gone_and_restored(before: State, after: State) -> None:
+    """Also where a znode of the same name is another one, of another session."""
+    for path, znode in [*after.tree.dump().items()][::2]:
+        if path.startswith("/znode"):
+            after.tree.remove(path)
+            after.tree.put(path, structs.replace(znode, czxid=1000, owner=8))
+    events = list(changed_events(before, after))
+    for one in events:
+        assert len(encode_event(one)) <= PIECE_BYTES_MAX
+        apply(before, one)
+    assert before.tree.dump() == after.tree.dump()
+    assert [before.tree.ephemerals(one) for one in (7, 8)] == [
+        after.tree.ephemerals(one) for one in (7, 8)
+    ]
+    assert before.sessions == after.sessions
+    assert list(changed_events(before, after)) == []
 
 
 def test_many_sessions_and_large_znodes_are_cut_in_pieces() -> None:
@@ -137,4 +164,9 @@ def test_log_of_an_older_refold_is_read() -> None:
             if isinstance(one, Transaction):
                 world.state.apply(one)
     assert world.state.tree.get("/prod/k1/controller_epoch").data == b"3"
-    assert kinds == SCHEMAS.keys() - {"world_begun", "sessions_restored", "znodes_restored"}
+    later = {"sessions_gone", "znodes_gone", "world_resumed"}
+    assert kinds == SCHEMAS.keys() - later - {
+        "world_begun",
+        "sessions_restored",
+        "znodes_restored",
+    }

@@ -141,19 +141,35 @@ def test_starts_from_the_earliest_snapshot_that_can_be_read(tmp_path: Path) -> N
         tmp_path,
         {
             "version-2/snapshot.3": EMPTY_SNAPSHOT,
-            "version-2/snapshot.7": EMPTY_SNAPSHOT[:-3],
-            "version-2/snapshot.9": EMPTY_SNAPSHOT,
-            "version-2/snapshot.b": EMPTY_SNAPSHOT,
-            "version-2/log.8": log(8, 12),
+            "version-2/snapshot.f": EMPTY_SNAPSHOT[:-3],
+            "version-2/snapshot.12": EMPTY_SNAPSHOT,
+            "version-2/snapshot.14": EMPTY_SNAPSHOT,
+            "version-2/log.10": log(16, 22),
         },
     )
     with open_source(tmp_path) as source:
-        assert source.first_state().zxid == 9
+        assert source.first_state().zxid == 0x12
         assert source.notes[-1] == (
-            "starts from version-2/snapshot.9: what the logs have before it, from zxid 0x8 on, is"
+            "starts from version-2/snapshot.12: what the logs have before it, from zxid 0x10 on, is"
             " left out"
         )
-        assert source.notes[-2].startswith("version-2/snapshot.7 ends at offset")
+        assert source.notes[-2].startswith("version-2/snapshot.f ends at offset")
+
+
+def test_snapshot_may_lack_the_last_transactions_before_the_logs(tmp_path: Path) -> None:
+    """As servers take them: what was being written then is in the log before, which is gone."""
+    fill(
+        tmp_path,
+        {
+            "version-2/snapshot.9": EMPTY_SNAPSHOT,
+            "version-2/snapshot.e": EMPTY_SNAPSHOT,
+            "version-2/snapshot.12": EMPTY_SNAPSHOT,
+            "version-2/log.10": log(16, 22),
+        },
+    )
+    with open_source(tmp_path) as source:
+        assert source.first_state().zxid == 0xE
+        assert source.notes == ["starts from version-2/snapshot.e"]
 
 
 def test_damaged_snapshot_is_not_needed_where_the_logs_have_all(tmp_path: Path) -> None:

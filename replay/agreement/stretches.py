@@ -1,0 +1,91 @@
+"""What of a log can be judged: each stretch of which all is known.
+
+Where many transactions are missing nobody knows any more what the controller read. A stretch ends
+there, and the next one begins where all is known again, if that is so anywhere behind.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from msgspec import structs
+
+from eventstore.filters import EventFilter
+from eventstore.reader import LogReader
+from replay.world_log.encoding import event_of
+from replay.world_log.events import ImportEnded, TransactionsMissing, WorldEvent, WorldResumed
+from replay.world_log.reading import World, open_world
+from replay.world_log.restored import apply
+from replay.zookeeper_log.merging import Gap
+
+_KINDS: Final = ("transactions_missing", "world_resumed", "import_ended")
+_Told = tuple[int, WorldEvent]
+
+
+def stretches(reader: LogReader) -> Iterator[World]:
+    """The stretches of a log as if each were a log, with a state of its own, to be taken on once.
+
+    Raises ReplayError, LogError.
+    """
+    for first, last in _bounds(reader):
+        yield _between(open_world(reader), first, last)
+
+
+def notes_of(reader: LogReader) -> list[str]:
+    """What the import told of the source, and what of the log is not judged."""
+    told = _told(reader)
+    notes: list[str] = []
+    ends = {end + 1 for _, end in _bounds(reader) if end is not None}
+    for (seq, event), (_, following) in pairwise([*told, (0, None)]):
+        match event:
+            case TransactionsMissing(after=after, before=before):
+                left_out = ""
+                if seq in ends:
+                    left_out = f": what comes behind that is not judged{_up_to(following)}"
+                notes.append(f"{Gap(after, before)}{left_out}")
+            case ImportEnded(damages=damages, notes=others):
+                notes += [*map(str, damages), *others]
+            case _:
+                pass
+    return notes
+
+
+def _up_to(following: WorldEvent | None) -> str:
+    if not isinstance(following, WorldResumed):
+        return ""
+    return f" up to the first election behind zxid {following.zxid:#x}, of {following.snapshot}"
+
+
+def _told(reader: LogReader) -> list[_Told]:
+    return [(one.seq, event_of(one)) for one in reader.events(EventFilter(kinds=_KINDS))]
+
+
+def _bounds(reader: LogReader) -> list[tuple[int, int | None]]:
+    """The first and the last record of each stretch; the last is None for the log's end."""
+    begin = open_world(reader).first_seq
+    first: int | None = begin
+    bounds: list[tuple[int, int | None]] = []
+    told = _told(reader)
+    resumes = any(isinstance(event, WorldResumed) for _, event in told)
+    for seq, event in told:
+        if isinstance(event, WorldResumed):
+            first = first or seq + 1
+        elif isinstance(event, TransactionsMissing) and first and _ends(event):
+            # If nothing better comes, those before the first are no worse than an old snapshot.
+            if seq == begin and not resumes:
+                continue
+            if seq > first:
+                bounds.append((first, seq - 1))
+            first = None
+    return [*bounds, (first, None)] if first else bounds
+
+
+def _ends(event: TransactionsMissing) -> bool:
+    return Gap(event.after, event.before).is_wide
+
+
+def _between(world: World, first: int, last: int | None) -> World:
+    before = structs.replace(world, last_seq=first - 1)
+    for _, event in before.events():
+        apply(world.state, event)
+    return structs.replace(world, first_seq=first, last_seq=last)
