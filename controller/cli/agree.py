@@ -17,6 +17,7 @@ from eventstore.folders import segments_in
 from replay.agreement.comparison import Rules, agree, imported
 from replay.agreement.results import AgreementResult, Divergence, Side, kinds_in_order
 from replay.errors import ReplayError
+from replay.printable import printable
 
 _AGREES, _DIVERGES, _UNUSABLE = 0, 1, 2
 _SHOWN: Final = 50
@@ -79,7 +80,7 @@ def agree_command(
     except (LogError, ReplayError) as error:
         typer.echo(f"refold agree: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
-    result.source = str(source)
+    result.source = printable(source)
     print_result(result, lambda: _print(result), as_json=as_json)
     raise typer.Exit(_AGREES if result.agrees else _DIVERGES)
 

@@ -30,6 +30,7 @@ from replay.world_log.events import (
     RequestInferred,
     RequestServed,
     StateChangeLogged,
+    TransactionsMissing,
     WorldEvent,
 )
 from replay.world_log.reading import World
@@ -46,6 +47,7 @@ from replay.zookeeper_log.transactions import (
 _NS: Final = 1_000_000
 _PROTOCOL: Final = "inter.broker.protocol.version"
 _DELETES: Final = "delete.topic.enable"
+_ELECTIONS: Final = ("election", "controller_epoch")
 
 Found = Observed | RequestInferred
 Follow = Callable[[StockController], None]
@@ -96,6 +98,7 @@ class Agreeing:
         self._closed: dict[int, tuple[int, int]] = {}
         self._warm_session, self._warm_epoch = _role(self._view)
         self._sessions_before = frozenset(self._state.sessions)
+        self._is_begun = self._lacks_election = False
         self._lines = SentRequests()
         self._logged: dict[int, list[Told]] = defaultdict(list)
         self._served: dict[int, dict[int, list[Told]]] = defaultdict(lambda: defaultdict(list))
@@ -121,6 +124,8 @@ class Agreeing:
                     self._state_change(record.seq, event)
                 case RequestServed():
                     self._request(record.seq, event)
+                case TransactionsMissing():
+                    self._lacks_election = not self._is_begun
                 case _:
                     apply(self._state, event)
         for one in self._controllers.values():
@@ -130,6 +135,7 @@ class Agreeing:
         return self.result
 
     def _transaction(self, record: EventRecord, one: Transaction, found: Found | None) -> None:
+        self._is_begun = True
         if found is not None:
             self._decision(record, one, found)
         changes = self._view.changes(one)
@@ -137,6 +143,7 @@ class Agreeing:
         if (znodes.CONTROLLER, "created") in changes:
             epoch = self._view.find(znodes.CONTROLLER_EPOCH)
             self._free = {znodes.CONTROLLER: None, znodes.CONTROLLER_EPOCH: epoch}
+            self._lacks_election = False
         self._state.apply(one)
         for controller in self._controllers.values():
             controller.change(changes)
@@ -153,6 +160,10 @@ class Agreeing:
         controller = self._controllers.get(one.session)
         what = "input" if isinstance(found, RequestInferred) else found.what
         error = 0 if isinstance(found, RequestInferred) else found.error
+        if controller is None and self._lacks_election and what not in _ELECTIONS:
+            # Its election is among the transactions that are missing before the first one.
+            self._warm_session, self._warm_epoch = one.session, self._warm_epoch + 1
+            self._lacks_election = False
         if controller is None and self._is_warm(one.session, found):
             self.result.warm += not is_input
             return
@@ -165,7 +176,7 @@ class Agreeing:
             tuple((self._view.in_kafka(_path(each)) or "", each) for each in _operations(one)),
             is_input,
         )
-        if controller is None and what not in ("election", "controller_epoch"):
+        if controller is None and what not in _ELECTIONS:
             self.result.judgements.append(_of_nobody(decision, found.broker))
             return
         if controller is None:

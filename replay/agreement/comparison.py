@@ -23,6 +23,7 @@ from replay.agreement.stretches import notes_of, stretches
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.imports.importing import Selection, import_source
+from replay.printable import printable
 from replay.world_log.encoding import UPCASTERS
 from replay.world_log.events import WorldEvent
 from replay.world_log.reading import World, open_world
@@ -56,12 +57,12 @@ def agree(
     with LogReader.open(log, UPCASTERS) as reader:
 
         def compare(order: Order) -> AgreementResult:
-            result, last = AgreementResult(source=str(log)), reader.last_seq
+            result, last = AgreementResult(source=printable(log)), reader.last_seq
             what = "trying another order" if order.instead else "comparing"
             for world in stretches(reader):
                 agreeing = agreeing_on(world, last, rules, settings, advance, order=order)
                 agreement = agreeing.run(told(world, what, last, advance))
-                of_stretch = result_of(agreement, str(log))
+                of_stretch = result_of(agreement, result.source)
                 of_stretch.settings = agreeing.settings
                 result.go_on(of_stretch)
             return result

@@ -73,7 +73,7 @@ def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
                 elif not _STACK_TRACE.match(text):
                     counts.unfit.add(counts.read)
     except (OSError, EOFError, ZlibError) as error:
-        counts.fault = str(error)
+        counts.fault = getattr(error, "strerror", None) or str(error)
 
 
 def first_time_ms(path: Path, zone: tzinfo) -> int | None:

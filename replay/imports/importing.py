@@ -27,6 +27,7 @@ from replay.imports.decisions import Decisions
 from replay.imports.kafka_root import KafkaRoot, NoClusterError, check_only, find_kafka
 from replay.imports.records import Records, new_log
 from replay.imports.terms import Terms
+from replay.printable import printable
 from replay.world_log.events import (
     ImportEnded,
     LoggedEvent,
@@ -78,19 +79,22 @@ def import_source(
             cluster_id=root.cluster_id,
             created_ns=time.time_ns(),
         )
-        begun = WorldBegun(str(path), source.server.name, state.zxid, root.chroot)
+        begun = WorldBegun(printable(path), source.server.name, state.zxid, root.chroot)
         # What is only asked for behind the end is in no log of this import.
         asked = Asked(one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms))
         with new_log(log, header) as records:
             one = _Import(state, root, asked, counts, records)
             one.begin(begun)
             one.follow(transactions, resuming, _between(broker_logs.events(), selection, counts))
+            if logs.damages and not logs.read:
+                damages = "; ".join(map(str, logs.damages))
+                raise ReplayError(f"no transaction can be read: {damages}")
             if selection.to_ms is None:
                 source.note_uncovered(logs)
             clocks = clock_notes(asked.elected_ms, one.elected_ms)
             notes = [*source.notes, *broker_logs.notes, *asked.notes, *clocks]
             one.end(ImportEnded(logs.damages, notes))
-    return counts.result(str(log), begun, root.cluster_id, logs, notes)
+    return counts.result(printable(log), begun, root.cluster_id, logs, notes)
 
 
 def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot]:

@@ -24,14 +24,14 @@ _BLOCK_BYTES_MAX: Final = 32 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
 
-def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
+def decompressed(stream: BinaryIO, name: str) -> io.BufferedIOBase:
     """The stream of a snapshot of that name, decompressed as it is read: reading raises one of
     BROKEN."""
     if name.endswith(".gz"):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+        return gzip.GzipFile(fileobj=stream)
     if name.endswith(".snappy"):
         return io.BufferedReader(_Blocks(stream))
-    return stream
+    return cast(io.BufferedIOBase, stream)
 
 
 class _Blocks(io.RawIOBase):

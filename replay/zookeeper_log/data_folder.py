@@ -6,7 +6,7 @@ them if it has a dataLogDir.
 
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Final
 
 from msgspec import Struct
@@ -78,6 +78,13 @@ def is_wanted(name: str) -> bool:
         or snapshot_zxid(name) is not None
         or broker_log_kind(name) is not None
     )
+
+
+def is_misnamed(path: PurePath) -> bool:
+    """Whether a file lies where a server keeps its data, and has a name like them, but none that a
+    server gives: somebody compressed it, or copied it aside."""
+    is_alike = path.name.startswith(("log.", "snapshot."))
+    return is_alike and path.parent.name == VERSIONED and not is_wanted(path.name)
 
 
 def data_folders(files: Iterable[tuple[str, Path, int]]) -> list[DataFolder]:

@@ -44,6 +44,8 @@ class LogReader:
         self._at = 0
         self._start = 0
         self._zxid: int | None = None
+        self._zxid_before: int | None = None
+        self._record_bytes = 0
 
     def __iter__(self) -> Iterator[Transaction]:
         if not self._read_file_header():
@@ -55,8 +57,15 @@ class LogReader:
                 self._at -= len(record) + _RECORD_HEADER.size + 1
                 self._stop(str(error))
                 return
-            self._zxid = transaction.zxid
+            self._zxid_before, self._zxid = self._zxid, transaction.zxid
+            self._record_bytes = len(record) + _RECORD_HEADER.size + 1
             yield transaction
+
+    def refused(self, reason: str) -> Damage:
+        """The damage of a file that is of no use from the transaction on that it gave last, for a
+        reason that others show."""
+        offset = self._start + self._at - self._record_bytes
+        return Damage(self._name, offset, self._zxid_before, reason)
 
     def _read_file_header(self) -> bool:
         if not self._fill(_FILE_HEADER.size):

@@ -64,6 +64,7 @@ class MergedLogs:
         self._known = [one for one in known if not is_epochs_start(one)]
         self._logs = logs_behind(logs, after)
         self._on_bytes = on_bytes
+        self._readers: dict[int, LogReader] = {}
 
     @property
     def size(self) -> int:
@@ -97,26 +98,41 @@ class MergedLogs:
         """All transactions by zxid. A file is opened when it can have the next: mostly one is."""
         heads: list[tuple[int, int, Transaction, Iterator[Transaction]]] = []
         opened = 0
+        last: tuple[int, Transaction] | None = None
         while heads or opened < len(self._logs):
             while opened < len(self._logs) and (
                 not heads or self._logs[opened].zxid <= heads[0][0]
             ):
-                rest = self._transactions(self._logs[opened])
+                rest = self._transactions(opened)
                 if (first := next(rest, None)) is not None:
                     heappush(heads, (first.zxid, opened, first, rest))
                 opened += 1
             if heads:
-                _, place, transaction, rest = heads[0]
+                zxid, place, transaction, rest = heads[0]
+                if last is not None and last[1].zxid == zxid and last[1] != transaction:
+                    self._refuse(place, zxid, last[0])
+                    heappop(heads)
+                    continue
+                last = (place, transaction)
                 yield transaction
                 if (following := next(rest, None)) is None:
                     heappop(heads)
                 else:
                     heapreplace(heads, (following.zxid, place, following, rest))
 
-    def _transactions(self, log: SourceFile) -> Iterator[Transaction]:
+    def _refuse(self, place: int, zxid: int, other: int) -> None:
+        """Read a file no further that goes on otherwise than one that began before it."""
+        reason = (
+            f"its transaction {zxid:#x} is another one than in {self._logs[other].name}: it is of"
+            " another ZooKeeper"
+        )
+        self.damages.append(self._readers[place].refused(reason))
+
+    def _transactions(self, place: int) -> Iterator[Transaction]:
+        log = self._logs[place]
         try:
             with log.path.open("rb") as stream:
-                reader = LogReader(stream, log.name, self._on_bytes)
+                reader = self._readers[place] = LogReader(stream, log.name, self._on_bytes)
                 yield from reader
         except OSError as error:
             raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None

@@ -6,6 +6,7 @@ zxid in its name, and of what came later some.
 
 import struct
 from collections.abc import Iterator, Mapping
+from io import BufferedIOBase
 from typing import Any, BinaryIO, Final
 from zlib import adler32
 
@@ -140,7 +141,7 @@ class SnapshotReader:
 class _Bytes:
     """A stream, value by value, with the checksum of all that was taken."""
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
+    def __init__(self, stream: BufferedIOBase, name: str) -> None:
         self._stream = stream
         self._name = name
         self._buffer = b""
@@ -197,7 +198,8 @@ class _Bytes:
     def _fill(self, size: int) -> bool:
         while len(self._buffer) - self._at < size:
             try:
-                more = self._stream.read(_CHUNK_BYTES)
+                # No more at once than is there: what comes before a damage is to be counted.
+                more = self._stream.read1(_CHUNK_BYTES)
             except BROKEN as error:
                 raise self.damaged(f"it cannot be decompressed: {error}") from None
             self.checksum()

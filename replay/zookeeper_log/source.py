@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from replay.errors import ReplayError
+from replay.printable import printable
 from replay.zookeeper_log.data_folder import (
     VERSIONED,
     BrokerLog,
@@ -28,6 +29,7 @@ from replay.zookeeper_log.data_folder import (
     SourceFile,
     broker_log_kind,
     data_folders,
+    is_misnamed,
     is_wanted,
     log_zxid,
 )
@@ -142,10 +144,11 @@ class Source:
         """Tell of snapshots that the logs, read to their end, do not lead up to, and nobody has
         looked at: of damaged ones, and of one that shows that the end of the logs is missing."""
         uncovered = [one for one in self.server.snapshots if not logs.covers(one.zxid)]
-        for _ in self.usable(one for one in uncovered if one not in self._looked_at):
-            pass
-        last = uncovered[-1] if uncovered else None
-        if last is not None and last.zxid > logs.zxid and not is_epochs_start(last.zxid):
+        last: SourceFile | None = None
+        for _, snapshot in self.usable(one for one in uncovered if one not in self._looked_at):
+            is_later = snapshot.zxid > logs.zxid and not is_epochs_start(snapshot.zxid)
+            last = snapshot if is_later else last
+        if last is not None:
             self.notes.append(
                 f"the logs end at zxid {logs.zxid:#x}, and {last.name} is of a later one: what was"
                 " between is missing"
@@ -198,6 +201,9 @@ def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
 
 
 def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: Progress) -> Source:
+    misnamed = [name for name, _, _ in sorted(files) if is_misnamed(PurePosixPath(name))]
+    if misnamed:
+        notes = [*notes, f"left out, as no server names its files so: {', '.join(misnamed)}"]
     servers = _servers(files)
     if not servers:
         raise ReplayError(
@@ -259,17 +265,12 @@ def _walk(root: Path) -> Iterator[File]:
     for folder, _, names in os.walk(root, onerror=_refuse):
         for name in names:
             path = Path(folder, name)
-            if is_wanted(name) and path.is_file():
-                yield _shown(path.relative_to(root).as_posix()), path, path.stat().st_size
+            if (is_wanted(name) or is_misnamed(path)) and path.is_file():
+                yield printable(path.relative_to(root).as_posix()), path, path.stat().st_size
 
 
 def _refuse(error: OSError) -> None:
     raise error
-
-
-def _shown(name: str) -> str:
-    """A name that can be printed, whatever bytes it is made of."""
-    return name.encode(errors="replace").decode()
 
 
 def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -> list[File]:
@@ -294,8 +295,9 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]
     """The wanted files of an archive, with what tells how far it is read."""
     with archive.open("rb") as packed, tarfile.open(fileobj=packed, mode="r|*") as tar:
         for member in tar:
-            name = _shown(member.name)
-            if not member.isreg() or not is_wanted(PurePosixPath(name).name):
+            name = printable(member.name)
+            path = PurePosixPath(name)
+            if not member.isreg() or not (is_wanted(path.name) or is_misnamed(path)):
                 continue
             if member.size > MEMBER_BYTES_MAX:
                 raise tarfile.TarError(f"{name} has {member.size} bytes")

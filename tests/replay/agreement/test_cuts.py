@@ -127,6 +127,19 @@ def test_without_a_snapshot_nothing_is_judged_behind_missing_transactions(
     assert note.endswith(" and 0x13c are missing: what comes behind that is not judged")
 
 
+def test_election_may_be_what_is_missing(folder_of: Get, tmp_path: Path) -> None:
+    """The snapshot lacks the one transaction that elects who decides behind it."""
+    shutil.copytree(folder_of("controller-91008"), tmp_path / "source")
+    [gone] = (tmp_path / "source").rglob("log.1")
+    gone.unlink()
+    import_source(tmp_path / "source", tmp_path / "log", Selection())
+    result = agree(tmp_path / "log")
+    assert told(result) == []
+    assert result.decisions == 0
+    assert result.warm >= 18
+    assert "transactions between zxid 0x259 and 0x25b are missing" in result.notes
+
+
 @pytest.mark.parametrize(
     ("recording", "name", "decisions", "warm"),
     [

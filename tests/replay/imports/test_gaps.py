@@ -164,9 +164,5 @@ def test_why_tells_that_a_transaction_is_missing(imported: tuple[Path, ImportRes
     assert role.answer.startswith("Broker 1 is controller of term 7 since event ")
     broker = asked(log, behind, broker=1)
     assert broker.answer.startswith("Broker 1 is registered since event ")
-    [written] = [
-        one
-        for one in asked(log, behind, topic="t_16", partition=7).chain
-        if one.written_by == "a transaction that is missing"
-    ]
-    assert written.rule == ""
+    partition = asked(log, behind, topic="t_16", partition=7)
+    assert "a transaction that is missing" in {one.written_by for one in partition.chain}

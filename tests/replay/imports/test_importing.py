@@ -1,6 +1,7 @@
 """Recordings of stock clusters, imported: what is counted, what stands in the log."""
 
 import json
+import os
 import shutil
 import tarfile
 from collections import Counter
@@ -248,6 +249,27 @@ def test_first_file_that_is_damaged_at_once_leaves_what_a_later_snapshot_has(
     (source / "version-2" / "snapshot.13b").unlink()
     with pytest.raises(ReplayError, match=r"log\.1 ends at offset .* no Kafka cluster"):
         import_source(source, tmp_path / "other", Selection())
+
+
+def test_logs_of_which_nothing_can_be_read_are_refused(
+    tmp_path: Path, unpacked: Callable[[Path], Path]
+) -> None:
+    source = zookeeper_only(unpacked(RECORDING), tmp_path / "source")
+    for one in (source / "version-2").glob("log.*"):
+        one.write_bytes(b"ZKLG\0\0\0\3" + bytes(8))
+    with pytest.raises(
+        ReplayError, match=r"no transaction can be read: .*log\.13c ends .*version 3"
+    ):
+        import_source(source, tmp_path / "log", Selection())
+    assert not (tmp_path / "log").exists()
+
+
+def test_source_may_have_a_name_of_any_bytes(tmp_path: Path) -> None:
+    source = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a \xff"))
+    log_file(source / "version-2", [at(1, OpCode.CREATE, create("/brokers/ids", 1))])
+    assert import_source(source, tmp_path / "log", Selection()).transactions == 1
+    with LogReader(tmp_path / "log", UPCASTERS) as reader:
+        assert open_world(reader).begun.source.endswith(r"/a \udcff")
 
 
 def test_failed_import_leaves_no_log(tmp_path: Path) -> None:

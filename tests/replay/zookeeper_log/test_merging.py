@@ -131,3 +131,34 @@ def test_file_that_is_gone_is_named(tmp_path: Path) -> None:
     file.path.unlink()
     with pytest.raises(ReplayError, match=r"log\.1 cannot be read: No such file"):
         list(chain(MergedLogs([file])))
+
+
+def test_file_of_another_zookeeper_is_left_out_and_told(tmp_path: Path) -> None:
+    """Two clusters' files in one folder: both count from 1 on."""
+    other = [error(zxid, code=-110) for zxid in range(3, 12)]
+    logs = MergedLogs(
+        [
+            log_file(tmp_path, run(1, 5)),
+            log_file(tmp_path / "other", other),
+            log_file(tmp_path, run(6, 9)),
+        ]
+    )
+    assert [(one.zxid, one.content) for one in logs] == [
+        (one.zxid, one.content) for one in run(1, 9)
+    ]
+    [damage] = logs.damages
+    assert (damage.file, damage.offset, damage.zxid) == ("log.3", 16, None)
+    assert (
+        damage.reason
+        == "its transaction 0x3 is another one than in log.1: it is of another ZooKeeper"
+    )
+
+
+def test_file_that_goes_on_otherwise_is_good_up_to_there(tmp_path: Path) -> None:
+    same, other = run(3, 4), [error(zxid, code=-110) for zxid in range(5, 8)]
+    logs = MergedLogs(
+        [log_file(tmp_path, run(1, 6)), log_file(tmp_path / "other", [*same, *other])]
+    )
+    assert zxids(logs) == [1, 2, 3, 4, 5, 6]
+    [damage] = logs.damages
+    assert (damage.offset, damage.zxid) == (16 + len(log_bytes(same)) - 16, 4)

@@ -186,3 +186,14 @@ def test_snappy_snapshot_of_a_server() -> None:
     assert reader.digest == SnapshotDigest(0x38, 2, 59077559400)
     assert reader.last_zxid == 0x38
     assert len(reader.sessions) == 2
+
+
+def test_compressed_snapshot_is_told_where_it_is_damaged() -> None:
+    """All of it is there, and only what gzip writes behind it does not fit."""
+    content = snapshot_bytes("", SESSIONS, ACL_CACHE, NODES)
+    packed = bytearray(gzip.compress(content))
+    packed[-8] ^= 1
+    with pytest.raises(DamagedFileError) as raised:
+        read(bytes(packed), "snapshot.8.gz")
+    assert raised.value.damage.offset == len(content)
+    assert "cannot be decompressed: CRC check failed" in raised.value.damage.reason

@@ -1,6 +1,7 @@
 """A source is a folder or an archive with a server's data anywhere in it."""
 
 import io
+import os
 import shutil
 import tarfile
 from collections.abc import Mapping
@@ -283,3 +284,29 @@ def test_any_archive_is_read_or_refused(
     with suppress(ReplayError), open_source(folder / name) as source:
         list(source.transactions())
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", ["", "x.tar"])
+def test_files_that_are_named_otherwise_are_told(tmp_path: Path, name: str) -> None:
+    others = ("log.10.gz", "log.1F", "snapshot.0.bak")
+    files = {**ONE_SERVER, **{f"incident/zk/version-2/{one}": b"x" for one in others}}
+    path = pack(tmp_path / name, files) if name else fill(tmp_path, files)
+    with open_source(path) as source:
+        assert source.notes == [
+            "left out, as no server names its files so: incident/zk/version-2/log.10.gz,"
+            " incident/zk/version-2/log.1F, incident/zk/version-2/snapshot.0.bak"
+        ]
+        assert [one.zxid for one in source.transactions()] == [*range(1, 21)]
+
+
+def test_names_of_any_bytes_are_shown(tmp_path: Path) -> None:
+    """And are still those of two servers."""
+    for byte, last in ((b"\xfe", 3), (b"\xff", 2)):
+        folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a \n" + byte + b"/version-2"))
+        folder.mkdir(parents=True)
+        (folder / "log.1").write_bytes(log(1, last))
+    with open_source(tmp_path) as source:
+        assert source.notes == [
+            r"uses a \n\udcfe/version-2: 3 transactions up to zxid 0x3",
+            r"leaves out a \n\udcff/version-2: 2 transactions up to zxid 0x2",
+        ]
