@@ -171,7 +171,8 @@ def test_what_the_logs_cover(tmp_path: Path) -> None:
 
 def test_damaged_snapshots_that_the_logs_do_not_lead_up_to_are_told(tmp_path: Path) -> None:
     folder = logs(tmp_path, (5, 10))
-    put_snapshot(folder / "version-2", 4, after(4))
+    for zxid in (4, 13):
+        put_snapshot(folder / "version-2", zxid, after(zxid))
     for zxid in (2, 8, 12):
         (folder / "version-2" / f"snapshot.{zxid:x}").write_bytes(b"ZKSN")
     with open_source(folder) as source:
@@ -184,6 +185,6 @@ def test_damaged_snapshots_that_the_logs_do_not_lead_up_to_are_told(tmp_path: Pa
         "starts from version-2/snapshot.4",
         "version-2/snapshot.2",
         "version-2/snapshot.c",
-        "the logs end at zxid 0xa, and version-2/snapshot.c is of a later one: what was between is"
+        "the logs end at zxid 0xa, and version-2/snapshot.d is of a later one: what was between is"
         " missing",
     ]
