@@ -160,10 +160,11 @@ class Agreeing:
         controller = self._controllers.get(one.session)
         what = "input" if isinstance(found, RequestInferred) else found.what
         error = 0 if isinstance(found, RequestInferred) else found.error
-        if controller is None and self._lacks_election and what not in _ELECTIONS:
-            # Its election is among the transactions that are missing before the first one.
-            self._warm_session, self._warm_epoch = one.session, self._warm_epoch + 1
+        if self._lacks_election and not error and what not in _ELECTIONS:
             self._lacks_election = False
+            if one.session != self._warm_session:
+                # Its election is among the transactions that are missing before the first one.
+                self._warm_session, self._warm_epoch = one.session, self._warm_epoch + 1
         if controller is None and self._is_warm(one.session, found):
             self.result.warm += not is_input
             return

@@ -11,7 +11,17 @@ from replay.redaction.names import Names
 from replay.world_log.events import RequestServed, ZnodesRestored
 from replay.zookeeper_log.transactions import Acl, Transaction
 
-_TEXTS: Final = ("cause", "text", "reason", "message", "subject", "source", "client", "notes")
+_TEXTS: Final = (
+    "cause",
+    "text",
+    "reason",
+    "message",
+    "subject",
+    "source",
+    "snapshot",
+    "client",
+    "notes",
+)
 _KINDS: Final[Mapping[str, str]] = {
     "path": "path",
     "paths": "path",

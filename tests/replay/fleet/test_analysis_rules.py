@@ -16,6 +16,7 @@ from replay.fleet.analysis.outages import outages
 from replay.fleet.analysis.races import races
 from replay.fleet.analysis.reassignments import reassignments
 from replay.fleet.analysis.terms import failover_percentiles
+from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
 from replay.fleet.columns import RECORDS
 from replay.fleet.schemas import spark_schema
@@ -238,6 +239,13 @@ def test_decision_that_counts_on_a_broker_that_has_gone_missed_it(quick: SparkSe
 def test_race_is_of_two_channels_and_short(quick: SparkSession) -> None:
     assert race(quick, 0.9, [1, 2]) == []
     assert race(quick, 1.0, [1, 2], channel="zookeeper:1") == []
+
+
+def test_what_missing_transactions_have_deleted_is_gone(quick: SparkSession) -> None:
+    gone = {"record": "event", "origin": "exogenous", "term": 1, "kind": "znodes_gone"}
+    payload = '{"paths":["/c/config/topics/t","/c/brokers/ids/1"]}'
+    [row] = znodes(records(quick, {**gone, "seq": 5, "payload": payload})).collect()
+    assert (row.seq, row.action, row.path, row.is_found) == (5, "delete", "/c/brokers/ids/1", True)
 
 
 def test_stale_requests_and_fenced_writes_are_zombies(quick: SparkSession) -> None:
