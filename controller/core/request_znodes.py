@@ -42,6 +42,16 @@ def read_reassignments(data: bytes | None) -> ReassignmentEntries:
     return {(one.topic, one.partition): one.replicas for one in znode.partitions}
 
 
+def lacks_entries(data: bytes | None) -> bool:
+    """Whether that is an object without partitions: Kafka takes it for a request, and fails on the
+    null pointer (ReassignPartitionsZNode.decode)."""
+    try:
+        content = msgspec.json.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return content is None or (isinstance(content, dict) and content.get("partitions") is None)
+
+
 def write_reassignments(entries: ReassignmentEntries) -> bytes:
     """The content of /admin/reassign_partitions, its keys in Kafka's order."""
     return msgspec.json.encode(

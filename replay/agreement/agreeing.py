@@ -13,10 +13,11 @@ from controller.core.errors import ZnodeError
 from eventstore.records import EventRecord
 from replay.agreement.batches import Decision
 from replay.agreement.broker_answers import answer_of_line, answer_of_request
-from replay.agreement.broker_requests.comparing import ALWAYS, NEVER, TermRequests, compare_term
+from replay.agreement.broker_requests.comparing import TermRequests, compare_term
 from replay.agreement.broker_requests.logged import SentRequests
 from replay.agreement.broker_requests.served import UnreadableError, told_by_broker
 from replay.agreement.broker_requests.told import Told
+from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
 from replay.agreement.index import Index
 from replay.agreement.judging import At, judged
 from replay.agreement.marks import opening
@@ -104,7 +105,16 @@ class Agreeing:
         self._served: dict[int, dict[int, list[Told]]] = defaultdict(lambda: defaultdict(list))
         self._sent: dict[int, list[Told]] = defaultdict(list)
         self._unknown_calls: dict[int, int] = {}
+        self._elected: set[int] = set()
         self.result = Agreement()
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to tell of the logs, once they were walked through."""
+        logs = self.index.request_logs_of
+        unlogged = sorted(self._elected - logs) if logs else []
+        text = "was controller and has no request log, as others have: what it was asked for"
+        return [f"broker {one} {text} is inferred" for one in unlogged]
 
     def run(self, records: Iterator[tuple[EventRecord, WorldEvent]]) -> Agreement:
         """Walk through the log's records, up to its last transaction: what brokers logged later
@@ -185,7 +195,7 @@ class Agreeing:
             controller.at(record.seq, one.time_ms, self._state.zxid)
         overlay = self._free if what == "election" and error else {}
         if isinstance(found, RequestInferred):
-            controller.infer(self.index.inferred_from(found))
+            controller.infer(self.index.inferred.whole(found))
         controller.decide(decision, overlay)
 
     def _is_warm(self, session: int, found: Found) -> bool:
@@ -290,17 +300,19 @@ class Agreeing:
         # What a process keeps outlives its sessions.
         self._unsent[one.broker] = one.fold.controller.unsent
         self.result.judgements += one.judgements
+        if any(each.epoch for each in one.judgements):
+            self._elected.add(one.broker)
         self._unknown_calls |= one.unknown_calls
         for told in one.fold.sent:
             self._sent[told.controller_epoch].append(told)
         if one.fold.is_active:
             self._cut.add(one.epoch)
 
-    def _calls_known_until(self, controller: int, epoch: int) -> int:
+    def _unknown_calls_of(self, controller: int, epoch: int) -> UnknownCalls:
         """A broker that ends does not answer all that it was asked for: no log has that."""
-        if controller not in self.index.request_logs_of:
-            return NEVER
-        return self._unknown_calls.get(epoch, ALWAYS)
+        if controller in self.index.request_logs_of:
+            return UnknownCalls(self._unknown_calls.get(epoch, NEVER))
+        return UnknownCalls(0, NEVER if controller in self.index.openings else 0)
 
     def _compare_requests(self) -> None:
         """Term by term, of those that began in the log."""
@@ -322,7 +334,7 @@ class Agreeing:
                     logged,
                     of_logs,
                     is_cut=epoch in self._cut,
-                    calls_known_until=self._calls_known_until(controller, epoch),
+                    unknown_calls=self._unknown_calls_of(controller, epoch),
                 )
 
 

@@ -28,15 +28,13 @@ from controller.core.triggers import (
     Trigger,
 )
 from replay.agreement.batches import Decision
-from replay.agreement.index import Asked, Index
+from replay.agreement.index import LINE_MS, Asked, Index
 from replay.agreement.marks import LOGGED, LOGGED_AT_DEBUG, Opening, fits
 from replay.agreement.order import Order, Turn
 
 _ARRIVAL_MS: Final = 500
 """How much earlier a request may have come than its log says: that stamps a line when all of it
 is put together, and takes the whole time of the request off."""
-_LINE_MS: Final = 20
-"""How much later than its answer a line about a request may stand, by the clock of one machine."""
 _ALWAYS_LOGGED: Final = (BrokerChange, TopicChange)
 _ELSEWHERE: Final = (ConfigChange, ApiCall)
 """What does not wait in line with watches: of configurations Kafka hears in another thread."""
@@ -142,7 +140,7 @@ class Arrivals:
 
     def come(self, now_ms: int, *, is_wanted: bool) -> None:
         """Requests that have come by now; those that were answered long ago are over."""
-        while self._done and self._done[0][0] < now_ms - _LINE_MS:
+        while self._done and self._done[0][0] < now_ms - LINE_MS:
             self.take(self._done.popleft()[1])
         for one in self._asked_until(now_ms):
             self._coming.popleft()
@@ -229,7 +227,7 @@ class Arrivals:
             is_deaf = is_deaf or (is_deposed and isinstance(one, ControllerChange))
             is_heard = isinstance(one, _NOT_BY_WATCH) or not is_deaf
             shows = self.is_logged(one) or self._is_held(one) or self._ends_deletion(one)
-            if is_heard and not shows:
+            if is_heard and not shows and not self._is_early(one):
                 before.append(one)
         return before
 

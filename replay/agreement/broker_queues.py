@@ -61,11 +61,12 @@ class BrokerQueues:
                 return _answered(one, error, failed)
         return None
 
-    def answer_deletion(self, broker: int) -> BrokerAnswered | None:
-        """A broker has deleted replicas, as the controller's own log tells before any other."""
+    def answer_deletion(self, broker: int, topics: set[str]) -> BrokerAnswered | None:
+        """A broker has deleted replicas of these topics, as the controller's own log tells before
+        any other; of a reassigned partition's replicas that tells nothing."""
         queue = self._queues.get(broker, deque())
         for place, one in enumerate(queue):
-            if any(_deleted(one.request)):
+            if not topics.isdisjoint(_deleted(one.request)):
                 del queue[place]
                 self._told_before.append((broker, APIS[StopReplicaRequest]))
                 return _answered(one, 0, [])

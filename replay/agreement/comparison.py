@@ -64,6 +64,7 @@ def agree(
                 agreement = agreeing.run(told(world, what, last, advance))
                 of_stretch = result_of(agreement, result.source)
                 of_stretch.settings = agreeing.settings
+                of_stretch.notes += [one for one in agreeing.notes if one not in result.notes]
                 result.go_on(of_stretch)
             return result
 

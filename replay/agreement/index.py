@@ -4,21 +4,22 @@ A request stands in a log where it was answered, behind the writes that it led t
 id behind the moment when it was drawn. Both are looked up here by their time.
 """
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import suppress
 from itertools import takewhile
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.events import ApiRequest
 from controller.core.values import Assignment
 from eventstore.records import EventRecord
-from replay.agreement.hash_order import in_table_order
+from replay.agreement.inferred_requests import InferredRequests
 from replay.agreement.marks import IS_DEBUG, Opening, opening
 from replay.agreement.protocol_evidence import ProtocolEvidence
 from replay.agreement.states_read import StatesRead
@@ -47,10 +48,11 @@ from replay.zookeeper_log.transactions import (
     Transaction,
 )
 
+LINE_MS: Final = 20
+"""How much later than its answer a line about a request may stand, by the clock of one machine."""
 _NS: Final = 1_000_000
 _TURNS_MAX: Final = 1000
-_SOON: Final = 50
-"""Records within which a request's next write stands."""
+_NO_END: Final = sys.maxsize
 
 
 class Asked(Struct, frozen=True):
@@ -96,11 +98,9 @@ class Index:
         """Until when it tells of all that was asked."""
         self.writes: dict[int, list[tuple[int, str]]] = defaultdict(list)
         """By session: record and path of each write that is a decision, or was asked for."""
-        self._reassignments: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.inferred = InferredRequests(self.writes)
+        """What was asked for and is in no log."""
         self._answered: dict[int, tuple[int, int]] = {}
-        self._inferred: dict[int, RequestInferred] = {}
-        self._last_inferred: tuple[int, int, int] | None = None
-        self._reassigning: dict[int, RequestInferred] = {}
         self._sessions: dict[int, int] = {}
         self._silent: set[int] = set()
         self.starts: set[int] = set()
@@ -108,6 +108,7 @@ class Index:
         self._closings: list[tuple[int, int, int]] = []
         self._ends: dict[int, int] = {}
         self._sent: dict[int, list[tuple[int, int, tuple[str, int]]]] = defaultdict(list)
+        self._stopped_ms: dict[int, list[int]] = defaultdict(list)
         self._timeouts: dict[int, int] = {}
         self._silences: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.last_transaction = 0
@@ -138,10 +139,9 @@ class Index:
                 if previous is not None:
                     self._take_decision(*previous)
                 if isinstance(event, RequestInferred) and previous is not None:
-                    self._take_inferred(previous[1], event)
-                    self._take_reassigned(record.seq, previous[1].session, event)
-                elif previous is not None and not self._is_of_reassignment(previous[1]):
-                    self._reassigning.pop(previous[1].session, None)
+                    self.inferred.take(record.seq, previous[1], event)
+                elif previous is not None:
+                    self.inferred.pass_by(previous[1].session)
                 if isinstance(event, Observed) and event.what == "election" and previous:
                     self._epochs[previous[1].session].append(event.epoch)
             else:
@@ -171,15 +171,28 @@ class Index:
         """An opening was taken before its record was come to."""
         self._consumed.add(one.seq)
 
+    def consume_behind_write(
+        self, broker: int, seq: int, time_ms: int, names: Set[tuple[str, int]]
+    ) -> None:
+        """The line of an AlterPartition may stand behind its first write, of the same ms."""
+        following = self.next_opening(broker, seq)
+        if following is None or following.opening.event != "AlterPartitionReceived":
+            return
+        if following.time_ms <= time_ms and names <= {*following.opening.partitions}:
+            self.consume(following)
+
     def is_consumed(self, seq: int) -> bool:
         """Whether the opening of a record was taken before."""
         return seq in self._consumed
 
     def paths_after(self, session: int, seq: int, count: int) -> set[str]:
-        """The paths of the next writes of a session behind a record."""
+        """The paths of the next writes of a session behind a record, up to the one by which its
+        term begins or ends."""
         writes = self.writes.get(session, [])
         place = bisect_right(writes, seq, key=lambda one: one[0])
-        return {path for _, path in writes[place : place + count]}
+        following = writes[place : place + count]
+        end = next((at for at, path in following if path == znodes.CONTROLLER), _NO_END)
+        return {path for at, path in following if at <= end}
 
     def first_writes(self, session: int, seq: int) -> dict[tuple[str, int], int]:
         """For each partition that a session writes about behind a record, the first such record;
@@ -190,31 +203,10 @@ class Index:
             first.setdefault(name, at)
         return first
 
-    def inferred_from(self, found: RequestInferred) -> RequestInferred:
-        """What one request asked for, of which this is the first write; nothing for the others.
-
-        The writes of an AlterPartition are sent together: their cxids follow one another. Those of
-        a reassignment request come partition by partition, in the order of Kafka's hash map, with
-        nothing else between.
-        """
-        return self._inferred.get(found.zxid, found)
-
     def answer_order(self, number: int) -> tuple[int, int]:
         """What requests are sorted by in the order in which they were handled: when they were
         answered, within one ms when they came."""
         return self._answered.get(number, (0, 0))
-
-    def take_reassignment(self, session: int, seq: int) -> RequestInferred | None:
-        """The reassignment request that shows next in what a session writes, soon behind a record:
-        what it takes out of /admin/reassign_partitions it writes before."""
-        requests = self._reassignments.get(session, [])
-        place = bisect_right(requests, seq, key=lambda one: one[0])
-        if place == len(requests) or requests[place][0] > seq + _SOON:
-            return None
-        _, zxid = requests.pop(place)
-        found = self._inferred[zxid]
-        self._inferred[zxid] = structs.replace(found, reassignments=[])
-        return found
 
     def closing(self, seq: int, until_ms: int) -> Iterator[int]:
         """Brokers that end their sessions themselves behind a record, up to a time."""
@@ -223,6 +215,14 @@ class Index:
             if time_ms > until_ms:
                 return
             yield broker
+
+    def stopping_soon(self, time_ms: int) -> list[int]:
+        """Brokers whose logs have the answer to a StopReplica just behind a time."""
+        return [
+            broker
+            for broker, times in self._stopped_ms.items()
+            if bisect_left(times, time_ms) < bisect_right(times, time_ms + LINE_MS)
+        ]
 
     def written_with(self, session: int, seq: int) -> list[tuple[str, int]]:
         """The partitions whose states a session wrote together with that in a record, and behind
@@ -341,51 +341,6 @@ class Index:
         if topic_id is not None and (not ids or ids[-1][1] != topic_id):
             ids.append((seq, topic_id))
 
-    def _take_inferred(self, transaction: Transaction, found: RequestInferred) -> None:
-        last = self._last_inferred
-        self._last_inferred = None
-        if not found.alter_partition:
-            return
-        if last is not None and last[:2] == (transaction.session, transaction.cxid - 1):
-            first = self._inferred[last[2]]
-            states = [*first.alter_partition, *found.alter_partition]
-            self._inferred[last[2]] = structs.replace(first, alter_partition=states)
-            self._inferred[found.zxid] = structs.replace(found, alter_partition=[])
-            self._last_inferred = (transaction.session, transaction.cxid, last[2])
-        else:
-            self._inferred[found.zxid] = found
-            self._last_inferred = (transaction.session, transaction.cxid, found.zxid)
-
-    def _take_reassigned(self, seq: int, session: int, found: RequestInferred) -> None:
-        begun = self._reassigning.pop(session, None)
-        if not found.reassignments:
-            return
-        if begun is not None:
-            first = self._inferred[begun.zxid]
-            asked = [*first.reassignments, *found.reassignments]
-            names = [(one.topic, one.partition) for one in asked]
-            if in_table_order(names) == names:
-                self._inferred[begun.zxid] = structs.replace(first, reassignments=asked)
-                self._inferred[found.zxid] = structs.replace(found, reassignments=[])
-                self._reassigning[session] = begun
-                return
-        self._inferred[found.zxid] = self._reassigning[session] = found
-        self._reassignments[session].append((seq, found.zxid))
-
-    def _is_of_reassignment(self, transaction: Transaction) -> bool:
-        """Whether a transaction goes on with the reassignment request that its session is at."""
-        begun = self._reassigning.get(transaction.session)
-        if begun is None:
-            return False
-        asked = self._inferred[begun.zxid].reassignments
-        paths = {znodes.state_path(one.topic, one.partition) for one in asked}
-        paths |= {znodes.topic_path(one.topic) for one in asked}
-        *_, before, (_, path) = [(0, ""), *self.writes[transaction.session]]
-        if path == znodes.REASSIGN_PARTITIONS:
-            # What is done is taken out of it: its topic was written just before.
-            return before[1] in paths and znodes.state_of(before[1]) is None
-        return path in paths
-
     def _take_decision(self, record: EventRecord, transaction: Transaction) -> None:
         turns = self._turns[transaction.session]
         turns += [(record.seq, name) for name in self._changed]
@@ -424,6 +379,8 @@ class Index:
             case RequestServed(broker=broker, api=api, version=version):
                 self.request_logs_of.add(broker)
                 self.coverage.take(record.wall_ns // _NS, event)
+                if api == "STOP_REPLICA":
+                    self._stopped_ms[broker].append(record.wall_ns // _NS)
                 if api == "LEADER_AND_ISR":
                     self._evidence.take_leader_and_isr(event.request, version)
                 with suppress(UnreadableRequestError):

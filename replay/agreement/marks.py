@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core.events import (
     AlterPartitionReassignmentsReceived,
@@ -69,7 +69,7 @@ def opening(logged: ControllerLogged) -> Opening | None:
     for pattern in _TOPIC_DELETION:
         found = pattern.search(text)
         if found is not None:
-            topics = tuple(found[1].split(","))
+            topics = tuple(one.strip() for one in found[1].split(","))
             return Opening("TopicDeletion", text, topics=topics, is_first=False)
     for event, pattern in _MORE:
         found = pattern.search(text)
@@ -83,6 +83,7 @@ def opening(logged: ControllerLogged) -> Opening | None:
 _TOPIC_DELETION: Final = (
     re.compile(r"Starting topic deletion for topics (\S+)$"),
     re.compile(r"Ignoring request to delete non-existing topics (\S+)$"),
+    re.compile(r"\[Controller id=\d+\] Removing \w+\((.+)\) since delete topic is disabled$"),
 )
 
 _MORE: Final = (
@@ -111,6 +112,13 @@ def _broker_change(event: str, text: str) -> Opening:
 def _of_broker(event: str, text: str) -> Opening:
     found = re.search(r"for broker (\d+)|down broker (\d+)|from broker (\d+)", text)
     return Opening(event, text, brokers=_numbers(found[0]) if found else ())
+
+
+def _deletion_answered(event: str, text: str) -> Opening:
+    """`topics` are those of the deleted replicas."""
+    named = _PARTITION.findall(text.partition("partition errors = ")[2])
+    topics = tuple(dict.fromkeys(topic for topic, _ in named))
+    return structs.replace(_of_broker(event, text), topics=topics)
 
 
 def _modified(event: str, text: str) -> Opening:
@@ -161,7 +169,7 @@ _READERS: Final[Mapping[str, Callable[[str, str], Opening]]] = {
     "TopicChange": _topics,
     "TopicDeletion": _deleted_topics,
     "PartitionModifications": _added_partitions,
-    "TopicDeletionStopReplicaResponseReceived": _of_broker,
+    "TopicDeletionStopReplicaResponseReceived": _deletion_answered,
     "ReplicaLeaderElection": _elected_partitions,
     "AlterPartitionReceived": _of_partitions,
     "TopicUncleanLeaderElectionEnable": _of_topic,

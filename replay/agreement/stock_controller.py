@@ -11,7 +11,7 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.operations import WriteOperation
+from controller.core.operations import NO_NODE, WriteOperation
 from controller.core.triggers import (
     BrokerChange,
     ConfigChange,
@@ -83,6 +83,7 @@ class StockController:
         self.judgements: list[Judgement] = []
         self.unknown_calls: dict[int, int] = {}
         """By epoch, the first record that tells of a request that no log has."""
+        self._view = view
         self._index = index
         self._order = order
         self._arrivals = Arrivals(session, broker, self.fold.controller, index, order)
@@ -173,7 +174,8 @@ class StockController:
 
     def decide(self, decision: Decision, overlay: Overlay = _NO_OVERLAY) -> None:
         """Let the fold on until it has decided this, too, or cannot have."""
-        self.fold.overlay = overlay
+        is_gone = decision.what == "refused" and decision.error == NO_NODE
+        self.fold.overlay = self._view.deleted_since(self._mark_zxid) if is_gone else overlay
         judgement = self._decide(decision)
         self._last.forget()
         self._arrivals.let_go_of_unnamed()
@@ -317,7 +319,7 @@ class StockController:
         """The line tells of an answer that no other log has told of yet."""
         self._finish()
         for broker in opening.brokers:
-            answer = self.fold.queues.answer_deletion(broker)
+            answer = self.fold.queues.answer_deletion(broker, {*opening.topics})
             if answer is not None:
                 self.fold.hear(answer)
         self._collect()
@@ -364,6 +366,8 @@ class StockController:
         self._collect()
         if self._inferred:
             self._begin(self._inferred.pop(0))
+            names = {name for path, _ in decision.operations if (name := znodes.state_of(path))}
+            self._index.consume_behind_write(self.broker, decision.seq, decision.time_ms, names)
             return True
         held = self._arrivals.let_go([path for path, _ in decision.operations], self._coming)
         if held is not None:

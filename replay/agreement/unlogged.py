@@ -13,21 +13,19 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.events import (
     AllocateProducerIdsReceived,
-    AlterPartitionReassignmentsReceived,
     BrokerAnswered,
     ControlledShutdownReceived,
     ElectLeadersReceived,
-    ReassignmentTarget,
 )
-from controller.core.request_znodes import read_reassignments
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr
 from replay.agreement.arrivals import Arrivals
+from replay.agreement.asked_reassignments import reassignments_asked_for
 from replay.agreement.batches import Decision
 from replay.agreement.fold_beside import FoldBeside
 from replay.agreement.index import Index
-from replay.zookeeper_log.transactions import Operation, SetData
+from replay.zookeeper_log.transactions import SetData
 
 _SHUTDOWN_MS: Final = 60_000
 """How long before its end a broker may have asked to shut down."""
@@ -75,12 +73,14 @@ class Suppositions:
 
     def _answer_deletions(self, decision: Decision) -> None:
         """When all replicas of a topic are deleted its znodes go; when all that live are, the
-        others are tried again."""
+        others are tried again. A broker's line may stand a little behind that."""
         queued = self._fold.controller.context.queued_for_deletion
-        for topic in _topics(decision):
-            while topic in queued and not self._are_answers_told:
-                if not self._hear(self._fold.queues.answer_deletion_of(topic, self._logs)):
-                    break
+        queues = self._fold.queues
+        for topic in _topics(decision) if not self._are_answers_told else ():
+            while topic in queued and self._hear(queues.answer_deletion_of(topic, self._logs)):
+                pass
+            for broker in self._index.stopping_soon(self._fold.now_ms) if topic in queued else ():
+                self._hear(queues.answer_deletion(broker, {topic}))
 
     @property
     def _logs(self) -> set[int]:
@@ -104,7 +104,7 @@ class Suppositions:
     def _causes(self, decision: Decision) -> Iterator[Trigger]:
         if not self._index.coverage.covers(self._broker, self._fold.now_ms):
             yield from self._block_asked_for(decision)
-            yield from self._reassignment_asked_for(decision)
+            yield from reassignments_asked_for(decision, self._session, self._fold, self._index)
         if self._index.openings.get(self._broker):
             return
         for path, operation in decision.operations:
@@ -123,44 +123,6 @@ class Suppositions:
                 self._index.closing(self._fold.seq, until_ms),
                 has_requests=self._broker in self._index.request_logs_of,
             )
-
-    def _reassignment_asked_for(self, decision: Decision) -> Iterator[Trigger]:
-        """A request for what /admin/reassign_partitions asks otherwise takes that out first, and a
-        request for others writes it again as it is. Where nothing more is written for a partition,
-        what was asked for shows nowhere: maybe to cancel, or to stay where it is."""
-        for path, operation in decision.operations:
-            if path != znodes.REASSIGN_PARTITIONS:
-                continue
-            found = self._index.take_reassignment(self._session, self._fold.seq)
-            targets = [] if found is None else found.reassignments
-            named = {(one.topic, one.partition) for one in targets}
-            taken_out = self._taken_out(operation)
-            if found is None and taken_out is None:
-                continue
-            asked = [
-                *targets,
-                *(
-                    ReassignmentTarget(*one.key, None if is_moving else one.replicas)
-                    for one, is_moving in taken_out or ()
-                    if one.key not in named
-                ),
-            ]
-            yield ApiCall(AlterPartitionReassignmentsReceived(0, _FIRST_VERSION, asked))
-
-    def _taken_out(self, operation: Operation) -> list[tuple[Partition, bool]] | None:
-        """The partitions that a write takes out of /admin/reassign_partitions, and whether each is
-        being reassigned; None if no request for others, either, writes that."""
-        try:
-            listed = read_reassignments(self._fold.content(znodes.REASSIGN_PARTITIONS))
-            left = read_reassignments(operation.data) if isinstance(operation, SetData) else {}
-        except ZnodeError:
-            return None
-        context = self._fold.controller.context
-        gone = [context.find(*name) for name in listed if name not in left]
-        known = [one for one in gone if one is not None and one.replicas]
-        if not known and left != listed:
-            return None
-        return [(one, one in context.reassigning) for one in known]
 
     def _block_asked_for(self, decision: Decision) -> Iterator[Trigger]:
         """A block of producer ids is given to the broker that asked for it."""

@@ -10,7 +10,7 @@ from typing import Final
 from controller.core.commands import Issued, ReadChildren, ReadStats, ReadZnodes, SyncZnodes
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
-from controller.core.znodes import state_of
+from controller.core.znodes import REASSIGN_PARTITIONS, state_of
 from replay.imports.terms import find
 from replay.world.paths import name_of, parent_of
 from replay.world.tree import Tree, Znode
@@ -44,6 +44,7 @@ class ZnodeView:
     def __init__(self, tree: Tree, chroot: str) -> None:
         self._tree = tree
         self._chroot = chroot
+        self._deleted: tuple[int, Znode] | None = None
         self._earlier: dict[str, deque[Znode]] = defaultdict(lambda: deque(maxlen=_EARLIER_MAX))
 
     def find(self, path: str) -> Znode | None:
@@ -53,6 +54,13 @@ class ZnodeView:
     def find_earlier(self, path: str, version: int) -> Znode | None:
         """What a partition's state was at a version; None where that is too long ago."""
         return next((one for one in self._earlier.get(path, ()) if one.version == version), None)
+
+    def deleted_since(self, zxid: int) -> Overlay:
+        """/admin/reassign_partitions as it was, if it was deleted behind a transaction: a write
+        that is refused because it is gone shows that it was read before."""
+        if self._deleted is None or self._deleted[0] <= zxid:
+            return {}
+        return {REASSIGN_PARTITIONS: self._deleted[1]}
 
     def children(self, path: str) -> tuple[str, ...]:
         """The names below a znode, sorted; none if it is not there."""
@@ -102,6 +110,9 @@ class ZnodeView:
         """What a transaction will change, to be asked before it is applied to the tree."""
         found: list[Change] = []
         content = transaction.content
+        if isinstance(content, Delete) and self.in_kafka(content.path) == REASSIGN_PARTITIONS:
+            before = self.find(REASSIGN_PARTITIONS)
+            self._deleted = None if before is None else (transaction.zxid, before)
         if isinstance(content, Multi):
             for one in () if content.error else content.operations:
                 found += self._of_operation(one)

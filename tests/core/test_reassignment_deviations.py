@@ -364,3 +364,28 @@ def test_R23_a_reassignment_that_cannot_be_resumed_when_a_target_starts(rules: s
     assert raised is (rules == "refold")
     failed = ("procedure_failed", "BrokerChange") in seen.notices()
     assert failed is (rules == "kafka")
+
+
+@pytest.mark.parametrize(
+    ("content", "fails"),
+    [
+        (b'{"version":1}', True),
+        (b'{"version":1,"partitions":null}', True),
+        (b"null", True),
+        (b"{broken", False),
+        (b"", False),
+    ],
+)
+def test_a_stock_controller_fails_on_a_request_without_partitions(
+    content: bytes, fails: bool
+) -> None:
+    """Kafka reads it, and stumbles over the null pointer; the daemon does not, by any rules."""
+
+    def told(**settings: bool) -> list[tuple[str, str]]:
+        cluster = cluster_of(3, 1, rules="kafka", **settings)
+        seen = cluster.seen()
+        cluster.put(PATH, content)
+        return seen.notices()
+
+    assert told() == [("unreadable_znode", PATH)]
+    assert (told(is_broker=True) != told()) is fails

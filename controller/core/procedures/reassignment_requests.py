@@ -79,6 +79,8 @@ async def process_reassignment_znode(
     try:
         entries = request_znodes.read_reassignments(found.data[0])
     except ZnodeError as unreadable:
+        if controller.configuration.is_broker and request_znodes.lacks_entries(found.data[0]):
+            raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; skipped")
         return []
     wanted = {name: target for name, target in entries.items() if _is_new(controller, name, target)}

@@ -6,7 +6,6 @@ epoch) the beginning of the queue, for what was still queued when the broker wen
 and a request that was sent again over a new connection may be there twice (KB 12.1.3, 12.1.4).
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -16,13 +15,12 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from replay.agreement.broker_requests.alignment import Pair, align
-from replay.agreement.broker_requests.told import KINDS, UPDATE_METADATA, Told, agrees, differences
+from replay.agreement.broker_requests.told import KINDS, Told, agrees, differences
+from replay.agreement.broker_requests.unknown_calls import NO_UNKNOWN_CALLS, UnknownCalls
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
 
-ALWAYS: Final = sys.maxsize
-NEVER: Final = 0
 DIFFERS: Final = "differs"
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
@@ -105,9 +103,14 @@ class _Found(Struct):
     is_moved: bool = False
     is_passed_over: bool = False
 
+    @property
+    def kafka(self) -> list[Told]:
+        """What the logs have."""
+        return [one for one in (self.logged, self.served) if one is not None]
+
     def details(self) -> tuple[str, ...]:
         """What differs, by both logs."""
-        kafka = [one for one in (self.logged, self.served) if one and not agrees(self.ours, one)]
+        kafka = [one for one in self.kafka if not agrees(self.ours, one)]
         phrases = [phrase for one in kafka for phrase in differences(self.ours, one)]
         if self.logged is not None and self.logged.lines is not None:
             number = f"{self.logged.lines} lines of {self.logged.size} partitions"
@@ -125,10 +128,9 @@ def compare_term(
     served: Mapping[int, Sequence[Told]] | None,
     *,
     is_cut: bool = False,
-    calls_known_until: int = ALWAYS,
+    unknown_calls: UnknownCalls = NO_UNKNOWN_CALLS,
 ) -> TermRequests:
-    """Compare one term of one controller; `is_cut`: it may have died before it sent the last ones,
-    `calls_known_until`: the record up to which what it was asked for is in a log.
+    """Compare one term of one controller; `is_cut`: it may have died before it sent the last ones.
 
     `fold` and `logged` are in the order of sending, `logged` None without state-change.log;
     `served` has those brokers that have a request log, each in the order of that log.
@@ -138,28 +140,31 @@ def compare_term(
     sent = _grouped(logged or (), _broker)
     logs = served or {}
     for broker in sorted({*ours, *sent, *logs}):
-        queue = _Queue(ours.get(broker, []), logged is not None, is_cut)
+        queue = _Queue(ours.get(broker, []), logged is not None, is_cut, unknown_calls)
         if logged is not None:
             queue.find_logged(sent.get(broker, []))
         if broker in logs:
             queue.find_served(logs[broker])
-        queue.judge(result, calls_known_until)
+        queue.judge(result)
     return result
 
 
 class _Queue:
     """What the fold sends to one broker."""
 
-    def __init__(self, ours: Iterable[Told], is_log_there: bool, is_cut: bool) -> None:
+    def __init__(
+        self, ours: Iterable[Told], is_log_there: bool, is_cut: bool, unknown_calls: UnknownCalls
+    ) -> None:
         self._found = [_Found(one) for one in ours]
         self._is_cut = is_cut
+        self._unknown_calls = unknown_calls
         self._is_log_there = is_log_there
         self._missing: list[Told] = []
         self._repeated: list[Told] = []
 
     def find_logged(self, logged: Sequence[Told]) -> None:
         """Every request is in the log, and no other."""
-        for i, j in _align(self._found, logged, is_beginning=False):
+        for i, j in self._align(self._found, logged, is_beginning=False):
             if i is None and j is not None:
                 self._missing.append(logged[j])
             elif i is not None and j is not None:
@@ -189,7 +194,7 @@ class _Queue:
         self._mend_extra()
 
     def _find_served(self, found: Sequence[_Found], served: Sequence[Told]) -> None:
-        pairs = _align(found, served, is_beginning=True)
+        pairs = self._align(found, served, is_beginning=True)
         for i, j in pairs:
             if i is not None and j is not None:
                 found[i].served = served[j]
@@ -237,20 +242,26 @@ class _Queue:
         missing, self._missing = self._missing, []
         return missing
 
-    def judge(self, result: TermRequests, calls_known_until: int) -> None:
-        """Count each request once. What answers calls that nobody knows of cannot be judged: an
-        AlterPartition that changes nothing, or not all, makes the controller send UpdateMetadata,
-        too."""
+    def _align(
+        self, found: Sequence[_Found], kafka: Sequence[Told], *, is_beginning: bool
+    ) -> list[Pair]:
+        ours = [one.ours for one in found]
+        return align(ours, kafka, agrees, self._are_alike, is_beginning=is_beginning)
+
+    def _are_alike(self, ours: Told, theirs: Told) -> bool:
+        return _alike(ours, theirs) and self._unknown_calls.may_be_same(ours, theirs)
+
+    def judge(self, result: TermRequests) -> None:
+        """Count each request once. What may come of calls that nobody knows of cannot be judged."""
         sent = [place for place, one in enumerate(self._found) if one.logged or one.served]
         end = max(sent, default=-1) if self._is_cut else len(self._found)
         for place, found in enumerate(self._found):
-            is_more = found.ours.seq >= calls_known_until and _is_told_more(found)
-            if place > end or is_more:
+            if place > end or self._unknown_calls.may_add(found.ours, found.kafka):
                 result.by_kind[found.ours.kind].unjudged += 1
             else:
                 self._judge(found, result)
         for told in self._missing:
-            if told.kind == UPDATE_METADATA and told.seq >= calls_known_until:
+            if self._unknown_calls.may_cause(told, (one.ours for one in self._found)):
                 result.by_kind[told.kind].unjudged += 1
                 continue
             result.by_kind[told.kind].missing += 1
@@ -276,14 +287,6 @@ class _Queue:
             tally.unjudged += 1
 
 
-def _is_told_more(found: _Found) -> bool:
-    """Whether all that is known is that Kafka told brokers of more partitions."""
-    ours, theirs = found.ours, found.logged
-    if theirs is None or ours.kind != UPDATE_METADATA or found.served is not None:
-        return False
-    return theirs.size > ours.size
-
-
 def _in_log_order(found: Iterable[_Found]) -> list[_Found]:
     """The order that state-change.log tells, for then the request log tells no other one. What it
     lacks stays behind what it was sent after."""
@@ -298,19 +301,13 @@ def _in_log_order(found: Iterable[_Found]) -> list[_Found]:
     return [one for *_, one in sorted(placed, key=itemgetter(0, 1))]
 
 
-def _align(found: Sequence[_Found], kafka: Sequence[Told], *, is_beginning: bool) -> list[Pair]:
-    ours = [one.ours for one in found]
-    return align(ours, kafka, agrees, _alike, is_beginning=is_beginning)
-
-
 def _alike(ours: Told, theirs: Told) -> bool:
     """Whether they could be the same request, with something in it that differs."""
     if ours.kind != theirs.kind:
         return False
     if not ours.partitions or not theirs.partitions:
         return True
-    names = {(one.topic, one.partition) for one in theirs.partitions}
-    return any((one.topic, one.partition) in names for one in ours.partitions)
+    return not ours.names.isdisjoint(theirs.names)
 
 
 def _is_repeated(served: Sequence[Told], at: int) -> bool:

@@ -25,6 +25,7 @@ UPDATE_METADATA: Final = "UpdateMetadata"
 STOP_REPLICA: Final = "StopReplica"
 KINDS: Final = (LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA)
 
+_KEY: Final = attrgetter("key")
 _FIRST_WITH_RECOVERY_STATE: Final = 6
 """Of LeaderAndIsr; below, Kafka leaves the state out (KB 12.3.1)."""
 
@@ -52,6 +53,11 @@ class ToldPartition(Struct, frozen=True, gc=False):
     def name(self) -> str:
         """Topic and number, as Kafka writes them."""
         return f"{self.topic}-{self.partition}"
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and number."""
+        return self.topic, self.partition
 
 
 class Told(Struct, frozen=True):
@@ -81,10 +87,15 @@ class Told(Struct, frozen=True):
     cause: str = ""
     since: int = 0
 
+    @property
+    def names(self) -> set[tuple[str, int]]:
+        """Its partitions, as far as they are known: topic and number."""
+        return {one.key for one in self.partitions or ()}
+
 
 def in_order(partitions: Iterable[ToldPartition]) -> tuple[ToldPartition, ...]:
     """Partitions by topic and number."""
-    return tuple(sorted(partitions, key=_by_name))
+    return tuple(sorted(partitions, key=_KEY))
 
 
 def leading(kind: str, broker: int, partitions: Iterable[ToldPartition]) -> int | None:
@@ -172,9 +183,9 @@ _WORDS: Final = {
 def _partition_differences(
     ours: tuple[ToldPartition, ...], theirs: tuple[ToldPartition, ...]
 ) -> Iterator[str]:
-    kafka = {_by_name(one): one for one in theirs}
+    kafka = {one.key: one for one in theirs}
     for mine in ours:
-        its = kafka.pop(_by_name(mine), None)
+        its = kafka.pop(mine.key, None)
         if its is None:
             yield f"{mine.name}: not in Kafka's"
         elif mine != its:
@@ -195,10 +206,6 @@ def _spelt(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     return str(value).lower()
-
-
-def _by_name(one: ToldPartition) -> tuple[str, int]:
-    return one.topic, one.partition
 
 
 def _led(one: LeaderAndIsrPartition, with_recovery: bool) -> ToldPartition:

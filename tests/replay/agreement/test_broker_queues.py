@@ -1,5 +1,7 @@
 """Answers find the requests that they are for: each broker answers in order."""
 
+from msgspec import structs
+
 from controller.core.commands import BrokerRequest, CommandId
 from controller.core.events import BrokerAnswered
 from replay.agreement.broker_queues import BrokerQueues
@@ -57,12 +59,19 @@ def test_closed_channel_answers_nothing_more() -> None:
 
 def test_deletion_that_was_told_of_is_not_told_a_second_time() -> None:
     one = queues(UPDATE, STOP)
-    assert number(one.answer_deletion(BROKER)) == 2
+    assert number(one.answer_deletion(BROKER, {"t-x"})) == 2
     assert one.has(BROKER, "UPDATE_METADATA")
     assert one.is_known(BROKER, "STOP_REPLICA")
     assert not one.is_known(BROKER, "STOP_REPLICA")
-    assert one.answer_deletion(BROKER) is None
+    assert one.answer_deletion(BROKER, {"t-x"}) is None
     assert not one.is_known(BROKER, "UPDATE_METADATA")
+
+
+def test_deletion_of_another_topic_is_not_the_one_that_is_told_of() -> None:
+    """That of a reassigned partition's replica the controller's log does not tell."""
+    moved = structs.replace(STOP, partitions=(structs.replace(STOP.partitions[0], topic="moved"),))
+    one = queues(moved, STOP)
+    assert number(one.answer_deletion(BROKER, {"t-x"})) == 2
 
 
 def test_brokers_whose_answers_are_in_a_log_are_waited_for() -> None:

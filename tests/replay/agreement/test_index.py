@@ -7,117 +7,38 @@ from typing import Any
 import pytest
 
 from controller.core import operations, znodes
-from controller.core.events import AllocateProducerIdsReceived, ProposedState, ReassignmentTarget
+from controller.core.events import AllocateProducerIdsReceived
 from controller.core.protocol_versions import LATEST
-from eventstore.records import EventRecord
-from replay.agreement.index import Index
 from replay.world_log.events import (
     ControllerLogged,
-    Observed,
-    RequestInferred,
     RequestServed,
     StateChangeLogged,
-    WorldEvent,
 )
 from replay.zookeeper_log.transactions import (
-    Check,
     CloseSession,
     CreateSession,
     Delete,
     Error,
-    Operation,
     SetData,
 )
+from tests.replay.agreement.logs import Log
 from tests.replay.agreement.view import (
     OTHER,
     STATE,
     TOPIC,
     Tree,
-    Written,
     create,
     state_json,
     topic_json,
-    transaction,
 )
 
-GUARD = Check("/controller_epoch", 1)
 FIRST, SECOND = b"1" * 16, b"2" * 16
 DELETION = "/admin/delete_topics/t"
-
-
-class Log:
-    """Records, one a second; the first is number 1."""
-
-    def __init__(self, chroot: str = "") -> None:
-        self._chroot = chroot
-        self._records: list[tuple[EventRecord, WorldEvent]] = []
-        self._zxid = 0
-
-    def add(self, event: WorldEvent) -> int:
-        seq = len(self._records) + 1
-        wall_ns = seq * 1_000_000_000
-        record = EventRecord(seq, wall_ns, wall_ns, 1, "", 1, "", "exogenous", None, b"")
-        self._records.append((record, event))
-        return seq
-
-    def write(self, *written: Written, session: int = 7, cxid: int = 1, time_ms: int = 0) -> int:
-        self._zxid += 1
-        one = transaction(self._zxid, *written, session=session, cxid=cxid, time_ms=time_ms)
-        return self.add(one)
-
-    def decide(self, *written: Operation, what: str = "partition_state", **of: Any) -> int:
-        """A guarded write that is a decision."""
-        seq = self.write(GUARD, *written, **of)
-        self.add(Observed(self._zxid, what, 1, of.get("epoch", 1), 0, False))
-        return seq
-
-    def infer(
-        self, written: Operation, *, cxid: int, session: int = 7, **asked: Any
-    ) -> RequestInferred:
-        """A guarded write that stands for what was asked for."""
-        self.write(GUARD, written, cxid=cxid, session=session)
-        found = RequestInferred(
-            self._zxid, 1, asked.get("alter_partition", []), asked.get("reassignments", [])
-        )
-        self.add(found)
-        return found
-
-    def elect(self, epoch: int, session: int = 7) -> None:
-        self.write(
-            create("/controller", b"{}"), SetData("/controller_epoch", b"1", 1), session=session
-        )
-        self.add(Observed(self._zxid, "election", 1, epoch, 0, False))
-
-    def serve(self, api: str, version: int, request: Any, received_ms: int = 5) -> int:
-        body = json.dumps(request).encode()
-        return self.add(RequestServed(1, api, version, "2", 1, "", received_ms, body, b"{}"))
-
-    def register(self, version: int, session: int = 7, broker: int = 1) -> None:
-        data = json.dumps({"version": version, "host": "h", "port": 1, "endpoints": []}).encode()
-        path = f"{self._chroot}/brokers/ids/{broker}"
-        self.write(create(path, data), SetData(path, data, 1), session=session)
-
-    def index(self, feature: int = 0, topics: tuple[str, ...] = ()) -> Index:
-        first = Tree(self._chroot)
-        if feature:
-            content = {"version": feature, "status": 1, "features": {}}
-            first.put("/feature", json.dumps(content).encode())
-        for topic in topics:
-            first.put(f"/brokers/topics/{topic}", topic_json())
-        return self.index_from(first)
-
-    def index_from(self, first: Tree) -> Index:
-        """With what is there before the first record."""
-        return Index(iter(self._records), self._chroot, first.view)
 
 
 def with_id(topic_id: bytes | None, *replicas: list[int], **more: Any) -> bytes:
     text = base64.urlsafe_b64encode(topic_id or b"").decode().rstrip("=")
     return topic_json(*replicas or ([1],), topic_id=text or None, **more)
-
-
-def proposed(number: int) -> ProposedState:
-    return ProposedState("t", number, 0, (1,), 0, 0)
 
 
 # Topic ids ------------------------------------------------------------------------------------
@@ -261,79 +182,6 @@ def test_requests_come_in_the_order_in_which_they_were_received() -> None:
     assert found[0].request == AllocateProducerIdsReceived(early, 0, 3, 6)
 
 
-def test_writes_of_one_alter_partition_are_joined_by_their_cxids() -> None:
-    log = Log()
-    states = [proposed(0), proposed(1), proposed(2), proposed(3)]
-    first, second, gap, other = (
-        log.infer(SetData(STATE, b"{}", 1), cxid=cxid, session=session, alter_partition=[state])
-        for state, cxid, session in zip(states, (5, 6, 8, 9), (7, 7, 7, 8), strict=True)
-    )
-    index = log.index()
-    assert index.inferred_from(first).alter_partition == states[:2]
-    assert index.inferred_from(second).alter_partition == []
-    assert index.inferred_from(gap).alter_partition == [states[2]]
-    assert index.inferred_from(other).alter_partition == [states[3]]
-
-
-def test_a_reassignment_between_ends_what_was_asked_at_once() -> None:
-    log = Log()
-    one = log.infer(SetData(STATE, b"{}", 1), cxid=5, alter_partition=[proposed(0)])
-    target = ReassignmentTarget("t", 0, (2,))
-    moved = log.infer(SetData(TOPIC, b"{}", 1), cxid=6, reassignments=[target])
-    last = log.infer(SetData(STATE, b"{}", 1), cxid=7, alter_partition=[proposed(1)])
-    index = log.index()
-    assert index.inferred_from(one) == one
-    assert index.inferred_from(moved) == moved
-    assert index.inferred_from(last) == last
-
-
-def moved(log: Log, number: int) -> RequestInferred:
-    """What begins the reassignment of a partition, and raises its leader epoch."""
-    target = ReassignmentTarget("t", number, (2,))
-    found = log.infer(SetData(TOPIC, b"{}", 1), cxid=6, reassignments=[target])
-    log.decide(SetData(znodes.state_path("t", number), b"{}", 2))
-    return found
-
-
-def asked_of(index: Index, *found: RequestInferred) -> list[list[int]]:
-    """For each first write what its request asked for."""
-    return [[each.partition for each in index.inferred_from(one).reassignments] for one in found]
-
-
-def test_reassignments_in_the_order_of_kafkas_map_are_one_request() -> None:
-    log = Log()
-    found = [moved(log, number) for number in (2, 1, 0)]
-    assert asked_of(log.index(), *found) == [[2, 1, 0], [], []]
-
-
-def test_reassignments_in_another_order_are_several_requests() -> None:
-    log = Log()
-    found = [moved(log, number) for number in (0, 2, 1)]
-    assert asked_of(log.index(), *found) == [[0], [2, 1], []]
-
-
-def test_reassignments_with_something_else_between_are_several_requests() -> None:
-    log = Log()
-    one = moved(log, 2)
-    log.decide(SetData(znodes.state_path("t", 7), b"{}", 2))
-    other = moved(log, 1)
-    assert asked_of(log.index(), one, other) == [[2], [1]]
-
-
-@pytest.mark.parametrize(("is_done", "asked"), [(True, [[2, 1], []]), (False, [[2], [1]])])
-def test_a_reassignment_that_is_done_is_taken_out_of_the_znode(
-    is_done: bool, asked: list[list[int]]
-) -> None:
-    """Else the znode is written for a request that begins."""
-    log = Log()
-    one = moved(log, 2)
-    if is_done:
-        log.decide(SetData(TOPIC, b"{}", 3))
-    log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 1))
-    other = moved(log, 1)
-    assert asked_of(log.index(), one, other) == asked
-
-
 def test_states_that_were_written_together_have_cxids_that_follow() -> None:
     log = Log()
     names = [("t", number) for number in range(4)]
@@ -394,6 +242,17 @@ def test_next_writes_are_those_of_the_session() -> None:
     assert index.paths_after(7, first, 9) == {DELETION}
     assert index.paths_after(7, second, 9) == index.paths_after(9, 0, 9) == set()
     assert index.paths_after(8, 0, 9) == {OTHER}
+
+
+def test_next_writes_are_those_of_one_term() -> None:
+    log = Log()
+    log.decide(SetData(STATE, b"{}", 1))
+    log.decide(Delete(znodes.CONTROLLER), what="resignation")
+    elected = log.decide(create(znodes.CONTROLLER), SetData("/controller_epoch", b"2", 2))
+    log.decide(SetData(OTHER, b"{}", 1))
+    index = log.index()
+    assert index.paths_after(7, 0, 9) == {STATE, znodes.CONTROLLER}
+    assert index.paths_after(7, elected, 9) == {OTHER}
 
 
 def test_refused_writes_have_no_path() -> None:

@@ -141,7 +141,16 @@ ALTER = call(AlterPartitionReceived(1, 3, 2, 70, []))
             {"topics": ("t_03", "t-07"), "is_first": False},
         ),
         (ADDED, "PartitionModifications", {"topics": ("t.04",)}),
-        (DELETED, "TopicDeletionStopReplicaResponseReceived", {"brokers": (5,)}),
+        (
+            DELETED,
+            "TopicDeletionStopReplicaResponseReceived",
+            {"brokers": (5,), "topics": ("t_03",)},
+        ),
+        (
+            "[Controller id=1] Removing Set(t_19, t.20) since delete topic is disabled",
+            "TopicDeletion",
+            {"topics": ("t_19", "t.20"), "is_first": False},
+        ),
         (
             "[Controller id=2] Updating ISRs for partitions: Set(pair_02-1, wide-03-1).",
             "AlterPartitionReceived",

@@ -1,6 +1,7 @@
 """Stock clusters' incidents: the fold decides as Kafka's controllers did, and tells brokers the
 same."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,12 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         ("controller-91008", "all"),
         # A deletion that is over at its first line: no replica is there to be deleted.
         ("log-dirs-91010", "all"),
+        # A request for the replicas that a partition has only raises its leader epoch.
+        ("chaos-424242", "no request log"),
+        # /admin/reassign_partitions is deleted between being read and being written.
+        ("pauses-515154", "all"),
+        # The line of an AlterPartition stands behind its write; after another one nothing is sent.
+        ("pauses-515154", "no request log"),
         # A process of 2.7 beside others; the end of a topic's deletion shows by its writes.
         ("registrations-70703", "level INFO, no request log"),
     ],
@@ -114,6 +121,10 @@ def test_fewer_logs_are_enough(kind: str, recording: str, folder_of: Get, tmp_pa
         ("zookeeper-80105", "no controller.log", 1),
         # A topic is made while a failover reads the topics.
         ("zk-session-expiry-1", "none", 1),
+        # A broker's answer comes later than supposed.
+        ("chaos-424242", "level INFO, no request log", 1),
+        # A broker logs its answer behind what comes of it; brokers register during a failover.
+        ("pauses-515154", "request log only", 2),
     ],
 )
 def test_race_that_no_log_tells_of_is_explained(
@@ -127,6 +138,36 @@ def test_race_that_no_log_tells_of_is_explained(
     counts = (result, result.requests)
     assert sum(side.differs + side.missing + side.extra for side in counts) == explained
     assert all(side.decisions == side.agreed + side.differs + side.missing for side in counts)
+
+
+@pytest.mark.parametrize(
+    ("broker", "left_out"),
+    [
+        # An AlterPartition that is not carried out to its end; what is judged beside that.
+        ("broker-1", ()),
+        # To shut down is asked for more than once.
+        ("broker-1", ("controller.log", "state-change.log")),
+        # Of the replicas that it deletes some are those of reassigned partitions.
+        ("broker-4", ("state-change.log",)),
+    ],
+)
+def test_one_request_log_that_is_missing_is_told(
+    broker: str, left_out: tuple[str, ...], folder_of: Get, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(folder_of("chaos-4"), source)
+    (source / "logs" / broker / "control-requests.log").unlink()
+    for path in source.glob("logs/*/*"):
+        if path.name in left_out:
+            path.unlink()
+    import_source(source, tmp_path / "log", Selection())
+    result = agree(tmp_path / "log")
+    assert diverging(result) == []
+    number = broker.partition("-")[2]
+    assert [one for one in result.notes if "request log" in one] == [
+        f"broker {number} was controller and has no request log, as others have: what it was asked"
+        " for is inferred"
+    ]
 
 
 def test_comparing_leaves_the_log_as_it_is_and_gives_the_same_again(log_of: Get) -> None:

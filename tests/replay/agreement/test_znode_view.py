@@ -14,6 +14,7 @@ from controller.core.commands import (
 )
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
+from controller.core.znodes import REASSIGN_PARTITIONS
 from replay.agreement.znode_view import Read, Watches
 from replay.zookeeper_log.transactions import Check, CloseSession, Delete, Error, SetData
 from tests.replay.agreement.view import OTHER, STATE, TOPIC, Tree, create, transaction
@@ -159,3 +160,12 @@ def test_children_are_told_of_children_and_of_the_end_of_their_parent() -> None:
     watches = armed(tree, listing)
     assert watches.fire([(TOPIC, "deleted")]) == [(TOPIC, "deleted")]
     assert watches.fire([(TOPIC, "children")]) == []
+
+
+def test_request_is_as_it_was_if_it_was_deleted_since() -> None:
+    tree = Tree("")
+    tree.put(REASSIGN_PARTITIONS, b"1")
+    before = tree.view.find(REASSIGN_PARTITIONS)
+    tree.view.changes(transaction(7, Delete(REASSIGN_PARTITIONS)))
+    assert tree.view.deleted_since(6) == {REASSIGN_PARTITIONS: before}
+    assert tree.view.deleted_since(7) == {}

@@ -24,6 +24,7 @@ from replay.agreement.broker_requests.told import (
     Told,
     agrees,
 )
+from replay.agreement.broker_requests.unknown_calls import UnknownCalls
 from tests.replay.agreement.broker_requests.samples import (
     by_broker,
     in_log,
@@ -263,8 +264,51 @@ def test_kinds_are_counted_apart() -> None:
 def test_only_what_comes_behind_a_request_that_no_log_has_is_unjudged() -> None:
     """An AlterPartition that changes nothing is answered with UpdateMetadata, too."""
     kafka = [known(5), known(9)]
-    found = compare_term([], [*map(in_log, kafka)], None, calls_known_until=8)
+    unknown = UnknownCalls(since=8)
+    found = compare_term([], [*map(in_log, kafka)], None, unknown_calls=unknown)
     assert [one.told.seq for one in found.differences] == [5]
     assert (found.total.missing, found.total.unjudged) == (1, 1)
-    led_too = compare_term([], [in_log(led(9))], None, calls_known_until=8)
+    led_too = compare_term([], [in_log(led(9))], None, unknown_calls=unknown)
     assert led_too.total.missing == 1
+
+
+def test_what_comes_of_an_unknown_request_is_not_taken_for_less_of_the_folds() -> None:
+    """First one that nobody knows of, then the fold's with one partition more."""
+    kafka = [known(5, size=1), known(6, size=4)]
+    unknown = UnknownCalls(since=0)
+    found = compare_term([known(6, size=3)], [*map(in_log, kafka)], None, unknown_calls=unknown)
+    assert (found.differences, found.total.unjudged) == ([], 2)
+
+
+def test_partitions_that_both_tell_of_are_judged_beside_an_unknown_request() -> None:
+    fold, kafka = known(5, size=2), known(5, size=3)
+    unknown = UnknownCalls(since=0)
+
+    def judged(served: Told) -> tuple[int, int]:
+        logs = {1: [in_request_log(served)]}
+        total = compare_term([fold], None, logs, unknown_calls=unknown).total
+        return total.differs, total.unjudged
+
+    assert judged(kafka) == (0, 1)
+    assert kafka.partitions is not None
+    first = replace(kafka.partitions[0], leader=99)
+    assert judged(replace(kafka, partitions=(first, *kafka.partitions[1:]))) == (1, 0)
+
+
+def test_who_is_asked_again_to_shut_a_broker_down_tells_nothing_new() -> None:
+    """All that the broker has are followers by then, and none of them is deleted."""
+    again = in_request_log(replace(led(5), seq=9))
+    stop = in_request_log(stopped(9))
+
+    def missing(unknown: UnknownCalls, *more: Told) -> list[str]:
+        served = {1: [in_request_log(led(5)), *more]}
+        found = compare_term([led(5)], None, served, unknown_calls=unknown)
+        return [one.told.kind for one in found.differences]
+
+    unknown = UnknownCalls(since=0, shutdowns_since=0)
+    assert missing(unknown, again, stop) == []
+    assert missing(UnknownCalls(since=0), again, stop) == [LEADER_AND_ISR, STOP_REPLICA]
+    assert missing(unknown, in_request_log(led(9))) == [LEADER_AND_ISR]
+    assert stop.partitions is not None
+    deleted = replace(stop, partitions=(replace(stop.partitions[0], delete=True),))
+    assert missing(unknown, deleted) == [STOP_REPLICA]
