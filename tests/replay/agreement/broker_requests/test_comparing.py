@@ -272,11 +272,13 @@ def test_only_what_comes_behind_a_request_that_no_log_has_is_unjudged() -> None:
     assert led_too.total.missing == 1
 
 
-def test_what_comes_of_an_unknown_request_is_not_taken_for_less_of_the_folds() -> None:
-    """First one that nobody knows of, then the fold's with one partition more."""
-    kafka = [known(5, size=1), known(6, size=4)]
-    unknown = UnknownCalls(since=0)
-    found = compare_term([known(6, size=3)], [*map(in_log, kafka)], None, unknown_calls=unknown)
+@pytest.mark.parametrize("sizes", [(1, 4), (4, 1)])
+def test_what_comes_of_an_unknown_request_is_not_taken_for_less_of_the_folds(
+    sizes: tuple[int, int],
+) -> None:
+    """Before or behind the fold's, which has one partition more in Kafka's log."""
+    kafka = [in_log(known(number, size=size)) for number, size in enumerate(sizes, 5)]
+    found = compare_term([known(6, size=3)], kafka, None, unknown_calls=UnknownCalls(since=0))
     assert (found.differences, found.total.unjudged) == ([], 2)
 
 
