@@ -79,6 +79,7 @@ async def process_reassignment_znode(
     try:
         entries = request_znodes.read_reassignments(found.data[0])
     except ZnodeError as unreadable:
+        # UNREADABLE_SKIPPED is for the daemon: beside a stock controller what that does counts.
         if controller.configuration.is_broker and request_znodes.lacks_entries(found.data[0]):
             raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; skipped")
