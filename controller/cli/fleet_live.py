@@ -50,7 +50,11 @@ def live(
         if master is not None:
             check_master(master)
         source = _topic(servers, topic, config)
-        with owned_folder(out, source) as folder, spark_session(master, settings) as spark:
+        with (
+            owned_folder(out.absolute(), source) as folder,
+            suppress(KeyboardInterrupt),
+            spark_session(master, settings) as spark,
+        ):
             tell = partial(_tell, as_json=as_json)
             follow(spark, source, folder, tell, options=_of_spark(config), once=once)
 

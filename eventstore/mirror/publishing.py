@@ -184,16 +184,17 @@ class _Line:
         async with self._writer.transaction():
             for message in batch:
                 for body, headers in _parts(message):
-                    sent.append(
-                        await self._writer.send(
-                            self._topic.name,
-                            body,
-                            self._key,
-                            self._partition,
-                            message.wall_ms,
-                            headers,
-                        )
+                    one = await self._writer.send(
+                        self._topic.name,
+                        body,
+                        self._key,
+                        self._partition,
+                        message.wall_ms,
+                        headers,
                     )
+                    # The transaction raises what becomes of any; asyncio would tell of each.
+                    one.add_done_callback(_look_at)
+                    sent.append(one)
         *_, last = sent
         self._last = Found(self._partition, (await last).offset, batch[-1].at)
         self.note()
@@ -233,3 +234,8 @@ async def _fenced(topic: Topic) -> AsyncIterator[None]:
     except ProducerFenced as error:
         text = "somebody else publishes the same log there: end one of the two"
         raise MirrorFenced(topic.place, text) from error
+
+
+def _look_at(sent: "asyncio.Future[RecordMetadata]") -> None:
+    if not sent.cancelled():
+        sent.exception()

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 from msgspec import Struct
 from pyarrow import parquet
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from replay.fleet.day_files import put_in_place
@@ -113,7 +113,13 @@ class _Ingest:
         """Of each segment one copy, if it has something that the table has not."""
         surveyed = self._step("surveyed").where("reason is null")
         known = known_segments(self._spark, self._table.folder)
-        of_logs = surveyed.where("container is null").dropDuplicates(["unit"])
+        one_each = Window.partitionBy("unit").orderBy(*_furthest(), "path")
+        of_logs = (
+            surveyed.where("container is null")
+            .withColumn("place", sql.row_number().over(one_each))
+            .where("place = 1")
+            .drop("place")
+        )
         behind = known.select(
             "unit",
             sql.col("log").alias("known_log"),
@@ -151,17 +157,17 @@ class _Ingest:
         """Make what was read part of the table, all at once."""
         self._tell("committing")
         read = self._step("read")
-        # A copy in an archive of a segment that was read as a file, too, or in two archives.
-        one_each = Window.partitionBy("unit").orderBy(
-            sql.col("container").asc_nulls_first(), sql.col("path")
-        )
+        # A copy in an archive of a segment that was read as a file, too, or in two archives. That
+        # which was read as a file may share its files with others, and so stays.
+        is_packed = sql.col("container").isNotNull()
+        one_each = Window.partitionBy("unit").orderBy(is_packed, *_furthest(), "path")
         kept = (
             read.where("reason is null")
             .withColumn("place", sql.row_number().over(one_each))
             .where("place = 1")
             .select(*INGESTED.names)
         )
-        self._write(kept, self._table.manifest_path())
+        kept.write.parquet(self._table.manifest_path())
         manifest = self._spark.read.schema(spark_schema(INGESTED)).parquet(
             self._table.manifest_path()
         )
@@ -226,3 +232,8 @@ class _Ingest:
 
     def _step(self, step: str) -> DataFrame:
         return self._spark.read.parquet(self._table.results_of(step))
+
+
+def _furthest() -> list[Column]:
+    """An order of copies of a segment, of which some were made before it grew."""
+    return [sql.desc("last_seq"), sql.desc("last_command")]

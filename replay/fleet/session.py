@@ -4,14 +4,16 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread, current_thread, main_thread
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -32,6 +34,7 @@ DRIVER_MEMORY: Final = "1g"
 _MASTER: Final = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|yarn|(spark|k8s)://.+")
 _JAVA_MIN: Final = 17
 _CONNECT_S: Final = 5.0
+_STOP_S: Final = 20.0
 _PACKAGES: Final = (controller, eventstore, replay)
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -63,14 +66,36 @@ def spark_session(
     check_master(master)
     with TemporaryDirectory(prefix="refold-fleet-") as folder:
         spark = _start(master, {**_SETTINGS, **(settings or {})})
+        is_interrupted = False
         try:
             if not master.startswith("local"):
                 spark.sparkContext.addPyFile(str(package(Path(folder) / "refold.zip")))
             spark.dataSource.register(LogSource)
             spark.dataSource.register(ZooKeeperSource)
             yield spark
+        except KeyboardInterrupt:
+            is_interrupted = True
+            raise
         finally:
+            if is_interrupted:
+                _stop_from_beside(spark)
+            else:
+                spark.stop()
+
+
+def _stop_from_beside(spark: SparkSession) -> None:
+    """Where a question to Java was interrupted, its answer is still on its way to this thread:
+    another one has a connection of its own."""
+
+    def stop() -> None:
+        with suppress(PySparkException, Py4JError, OSError):
+            for query in spark.streams.active:
+                query.stop()
             spark.stop()
+
+    stopping = Thread(target=stop, name="stop", daemon=True)
+    stopping.start()
+    stopping.join(_STOP_S)
 
 
 def package(target: Path) -> Path:
@@ -134,6 +159,7 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name in ("py4j", "DataFrameQueryContextLogger"):
         # What they tell comes as an exception, too.
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_interrupt)
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     options = f"-Dlog4j2.configurationFile={_QUIET}"
@@ -142,9 +168,19 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.driver.extraJavaOptions", f"{options} {mine}".strip())
+    before = signal.getsignal(signal.SIGINT)
     try:
         return builder.getOrCreate()
     except (Py4JError, PySparkException, RuntimeError, OSError) as error:
         reason = str(error).strip().splitlines()
         text = next((line for line in reason if "Exception: " in line), reason[0] if reason else "")
         raise FleetError(f"Spark does not start with --master {master}: {text.strip()}") from None
+    finally:
+        # Spark's own handler asks Java to stop in the middle of another question, which fails.
+        if current_thread() is main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """py4j tells the root logger of a KeyboardInterrupt, with its trace, and passes it on."""
+    return not record.getMessage().startswith("KeyboardInterrupt while")

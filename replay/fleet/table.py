@@ -127,7 +127,8 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
         _make(folder)
         with exclusive(folder / _LOCK, "another ingest"):
             shutil.rmtree(folder / _STAGING, ignore_errors=True)
-            table = TableFolder(folder)
+            # Executors work in another folder.
+            table = TableFolder(folder.absolute())
             table.files.mkdir(parents=True)
             try:
                 yield table

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -71,7 +71,7 @@ def follow(
     options: Mapping[str, str],
     once: bool,
 ) -> None:
-    """Take what the topic has, and with `once` end there, else go on until KeyboardInterrupt.
+    """Take what the topic has, and with `once` end there, else go on without an end.
     `options` are those of Spark's Kafka source, beside what says where the topic is; `folder` is
     owned.
 
@@ -119,12 +119,8 @@ def _take(batch: DataFrame, tasks: int, folder: LiveFolder) -> Taken:
 
 
 def _await(query: StreamingQuery) -> None:
-    try:
-        while not query.awaitTermination(_POLL_S):
-            pass
-    except KeyboardInterrupt:
-        with suppress(PySparkException, Py4JError):
-            query.stop()
+    while not query.awaitTermination(_POLL_S):
+        pass
 
 
 def _reason(error: Exception) -> str:

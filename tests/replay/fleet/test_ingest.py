@@ -87,6 +87,51 @@ def test_grown_copied_and_damaged(
     assert tables.segments(spark, out).groupBy("log").count().count() == 3
 
 
+def test_of_copies_the_one_that_has_come_furthest(
+    spark: SparkSession, told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into a folder that is named as it lies from here."""
+    for name, until in (("a", 50), ("b", 150), ("c", 100)):
+        write_log(tmp_path / "logs" / name, told, "c", 1, until=until, is_closed=False)
+    with tarfile.open(tmp_path / "logs" / "later.tar", "w") as tar:
+        log = write_log(tmp_path / "later", told, "c", 1, until=250, is_closed=False)
+        tar.add(log, "log")
+    monkeypatch.chdir(tmp_path)
+    first = ingest(spark, ["logs"], Path("table"))
+    assert (first.events, first.segments, first.set_aside) == (150, 1, 0)
+    # Archives are not looked into before.
+    second = ingest(spark, ["logs"], Path("table"))
+    assert (second.events, second.segments, second.set_aside) == (100, 1, 0)
+    assert counts(spark, tmp_path / "table")["c", "event"] == (250, 250)
+
+
+@pytest.mark.lab
+def test_ctrl_c_is_an_end_without_words_of_sparks(told: History, tmp_path: Path) -> None:
+    for number in range(30):
+        write_log(tmp_path / "logs" / str(number), told, "c", number)
+    out = tmp_path / "table"
+    command = [
+        sys.executable,
+        "-m",
+        "controller.cli.main",
+        "fleet",
+        "ingest",
+        str(tmp_path / "logs"),
+    ]
+    process = subprocess.Popen(
+        [*command, "--out", str(out), "--master", "local[1]"], stderr=subprocess.PIPE, text=True
+    )
+    while not list(out.glob("staging/*/inputs.parquet")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "stopped: nothing was added, run it again" in said
+    assert "Traceback" not in said
+    assert not list(out.glob("staging/*"))
+
+
 def test_stock_cluster_is_in_the_table_once(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "table"
     copy = tmp_path / "copy.tar.xz"

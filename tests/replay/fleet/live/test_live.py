@@ -1,5 +1,6 @@
 """`refold fleet live` on a real topic, killed in the middle; the topic's records as a stream."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -111,6 +112,18 @@ def test_without_its_checkpoint_all_comes_again_and_nothing_changes(
     assert other.returncode == 2
     assert "is of topic again on Kafka cluster" in other.stderr
     assert "Traceback" not in other.stderr
+
+
+def test_ctrl_c_ends_it_well(told: History, bootstrap: str, jars: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_log(tmp_path / "logs" / "run-1", told, "a", 1)
+    publish(tmp_path / "logs", bootstrap, "ended")
+    with job(command(bootstrap, "ended", out, jars)) as process:
+        until(process, lambda: bool(log_rows(out)), START_MAX_S)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "Traceback" not in said
 
 
 def test_topic_that_is_not_there(bootstrap: str, jars: str, tmp_path: Path) -> None:
