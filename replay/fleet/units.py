@@ -4,7 +4,6 @@ A unit is a segment, an archive, or a stock cluster's folder. It fails alone: wh
 is the reason in its row, and none of its records are kept.
 """
 
-import gc
 import shutil
 import tarfile
 import uuid
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from eventstore import chain, folders
 from eventstore.segment import open_segment
+from replay.collector import paused_collector
 from replay.errors import ReplayError
 from replay.fleet.day_files import DayFiles
 from replay.fleet.errors import OutputError, reason_of
@@ -79,15 +79,11 @@ def ingest_units(rows: Iterable[Any], table: Path, files: Path) -> Iterator[Valu
     """Rows of UNITS to those of INGESTED: writes the records to the folder `files`. Raises
     OutputError."""
     task = Task(table, files)
-    # Nothing here is a cycle, and looking for some takes a fifth of the time.
-    gc.disable()
-    try:
+    with paused_collector():
         for row in rows:
             for ingested in task.ingest(row.asDict(recursive=True)):
                 yield _values(ingested, INGESTED)
         task.shared.close()
-    finally:
-        gc.enable()
 
 
 def _values(row: Row, schema: pa.Schema) -> Values:

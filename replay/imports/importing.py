@@ -19,6 +19,7 @@ from msgspec import Struct
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.records import Header
 from replay.broker_logs.reading import BrokerLogs
+from replay.collector import paused_collector
 from replay.errors import ReplayError
 from replay.imports.asked import LOGS, Asked
 from replay.imports.clocks import clock_notes
@@ -82,7 +83,7 @@ def import_source(
         begun = WorldBegun(printable(path), source.server.name, state.zxid, root.chroot)
         # What is only asked for behind the end is in no log of this import.
         asked = Asked(one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms))
-        with new_log(log, header) as records:
+        with new_log(log, header) as records, paused_collector():
             one = _Import(state, root, asked, counts, records)
             one.begin(begun)
             one.follow(transactions, resuming, _between(broker_logs.events(), selection, counts))
