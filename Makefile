@@ -69,9 +69,9 @@ agreement: setup
 mutations: setup
 	$(BIN)/python -m tools.mutations
 
-# Those that the change has touched, and a third of the others, another one after each commit.
+# Those that the change has touched, and a fourth of the others, another one after each commit.
 ci-mutations: setup
-	$(BIN)/python -m tools.mutations --share 3 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
+	$(BIN)/python -m tools.mutations --share 4 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
 
 demo: setup
 	$(BIN)/python -m tools.demo

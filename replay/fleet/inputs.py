@@ -4,6 +4,7 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,31 +34,26 @@ class Input(NamedTuple):
 def named(sources: Iterable[str]) -> list[Path]:
     """The paths that sources name, globs spelt out, each once. Raises FleetError for one that is
     not there."""
-    found: dict[Path, None] = {}
-    for source in sources:
-        paths = [Path(source)]
-        if not paths[0].exists() and glob.has_magic(source):
-            paths = sorted(map(Path, glob.glob(source, recursive=True)))  # noqa: PTH207
-        if not paths or not paths[0].exists():
-            raise FleetError(f"{source} is not there: name a folder, a log or an archive")
-        found |= dict.fromkeys(path.absolute() for path in paths)
-    return list(found)
+    return list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
 
 
 def inputs_below(sources: Iterable[str]) -> Iterator[Input]:
     """All that can be read of the sources, each once. Raises FleetError for a source that is not
     there or holds nothing to read."""
     seen: set[Path] = set()
-    for path in named(sources):
+    for source in sources:
         is_empty = True
-        for one in _inputs_of(path):
+        paths = _paths_of(source)
+        # Beside what a glob is meant for it may find any other file.
+        is_any_read = paths == [Path(source).absolute()]
+        for one in chain.from_iterable(_inputs_of(path, is_any_read) for path in paths):
             is_empty = False
             if one.path not in seen:
                 seen.add(one.path)
                 yield one
         if is_empty:
             raise FleetError(
-                f"{path} holds nothing to read: no segment (.refold), no archive"
+                f"{source} holds nothing to read: no segment (.refold), no archive"
                 f" ({', '.join(ARCHIVES)}) and no log.ZXID of a ZooKeeper"
             )
 
@@ -74,11 +70,22 @@ def segments_below(sources: Iterable[str]) -> list[Path]:
     return list(found)
 
 
-def _inputs_of(path: Path) -> Iterator[Input]:
-    """What a folder holds, in the order of names; a stock cluster's data make one input of it."""
+def _paths_of(source: str) -> list[Path]:
+    paths = [Path(source)]
+    if not paths[0].exists() and glob.has_magic(source):
+        paths = sorted(map(Path, glob.glob(source, recursive=True)))  # noqa: PTH207
+    if not paths or not paths[0].exists():
+        raise FleetError(f"{source} is not there: name a folder, a log or an archive")
+    return [path.absolute() for path in paths]
+
+
+def _inputs_of(path: Path, is_any_read: bool) -> Iterator[Input]:
+    """What a folder holds, in the order of names; a stock cluster's data make one input of it. A
+    file is taken for a segment whatever its name, if any is to be read."""
     if path.is_file():
         kind = Kind.ARCHIVE if _is_archive(path) else Kind.SEGMENT
-        yield Input(kind, path, path.stat().st_size)
+        if is_any_read or kind == Kind.ARCHIVE or folders.is_segment(path):
+            yield Input(kind, path, path.stat().st_size)
         return
     of_stock = 0
     for file in sorted(_files(path)):

@@ -96,8 +96,9 @@ def test_of_copies_the_one_that_has_come_furthest(
     with tarfile.open(tmp_path / "logs" / "later.tar", "w") as tar:
         log = write_log(tmp_path / "later", told, "c", 1, until=250, is_closed=False)
         tar.add(log, "log")
+    (tmp_path / "logs" / "README").write_text("what else lies there")
     monkeypatch.chdir(tmp_path)
-    first = ingest(spark, ["logs"], Path("table"))
+    first = ingest(spark, ["logs/*"], Path("table"))
     assert (first.events, first.segments, first.set_aside) == (150, 1, 0)
     # Archives are not looked into before.
     second = ingest(spark, ["logs"], Path("table"))
