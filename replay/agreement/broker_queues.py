@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from controller.core.commands import (
@@ -13,6 +13,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from controller.core.error_codes import NONE
 from controller.core.events import BrokerAnswered
 
 APIS = {
@@ -22,7 +23,7 @@ APIS = {
 }
 """The names of the requests in brokers' logs."""
 
-Failed = list[tuple[str, int, int]]
+Failed = Sequence[tuple[str, int, int]]
 """Partitions with an error: topic, partition, code."""
 
 
@@ -61,15 +62,17 @@ class BrokerQueues:
                 return _answered(one, error, failed)
         return None
 
-    def answer_deletion(self, broker: int, topics: set[str]) -> BrokerAnswered | None:
-        """A broker has deleted replicas of these topics, as the controller's own log tells before
-        any other; of a reassigned partition's replicas that tells nothing."""
+    def answer_deletion(
+        self, broker: int, topics: set[str], error: int = NONE, failed: Failed = ()
+    ) -> BrokerAnswered | None:
+        """A broker was to delete replicas of these topics and has answered, as the controller's own
+        log tells before any other; of a reassigned partition's replicas that tells nothing."""
         queue = self._queues.get(broker, deque())
         for place, one in enumerate(queue):
             if not topics.isdisjoint(_deleted(one.request)):
                 del queue[place]
                 self._told_before.append((broker, APIS[StopReplicaRequest]))
-                return _answered(one, 0, [])
+                return _answered(one, error, failed)
         return None
 
     def answer_sent_by(
@@ -105,4 +108,4 @@ def _deleted(request: BrokerRequest) -> Iterator[str]:
 
 def _answered(one: _Waiting, error: int, failed: Failed) -> BrokerAnswered:
     to = one.request
-    return BrokerAnswered(one.id, to.broker, to.broker_epoch, error, failed)
+    return BrokerAnswered(one.id, to.broker, to.broker_epoch, error, list(failed))

@@ -10,6 +10,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
+from controller.core import error_codes
+from controller.core.error_codes import NONE, UNKNOWN_SERVER_ERROR
 from controller.core.events import (
     AlterPartitionReassignmentsReceived,
     AlterPartitionReceived,
@@ -40,13 +42,17 @@ from replay.world_log.events import ControllerLogged
 
 _NAME: Final = r"([A-Za-z0-9._-]+)-(\d+)"
 _PARTITION: Final = re.compile(_NAME)
+_PARTITION_ERROR: Final = re.compile(rf"{_NAME} -> ([A-Z_]+)")
+_REQUEST_ERROR: Final = re.compile(r"request error = ([A-Z_]+)")
+_CODES: Final = {name: one for name, one in vars(error_codes).items() if isinstance(one, int)}
 
 
 class Opening(Struct, frozen=True):
     """A line that a controller event begins with, or has begun with shortly before.
 
     `event` is Kafka's name. `names` are the partitions or topics that the line names, `brokers` the
-    brokers; `text` is the line. One that is not `is_first` comes behind another opening of the same
+    brokers; `text` is the line; `error` and `failed`, by partition, are what an answer had, as
+    Kafka's codes. One that is not `is_first` comes behind another opening of the same
     event, if the log is at level DEBUG.
     """
 
@@ -57,6 +63,8 @@ class Opening(Struct, frozen=True):
     topics: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     is_first: bool = True
+    error: int = NONE
+    failed: tuple[tuple[str, int, int], ...] = ()
 
 
 def opening(logged: ControllerLogged) -> Opening | None:
@@ -115,10 +123,18 @@ def _of_broker(event: str, text: str) -> Opening:
 
 
 def _deletion_answered(event: str, text: str) -> Opening:
-    """`topics` are those of the deleted replicas."""
-    named = _PARTITION.findall(text.partition("partition errors = ")[2])
-    topics = tuple(dict.fromkeys(topic for topic, _ in named))
-    return structs.replace(_of_broker(event, text), topics=topics)
+    """`topics` are those of the replicas that were to be deleted."""
+    found = {
+        (topic, int(number)): _CODES.get(error, UNKNOWN_SERVER_ERROR)
+        for topic, number, error in _PARTITION_ERROR.findall(text)
+    }
+    error = _REQUEST_ERROR.search(text)
+    return structs.replace(
+        _of_broker(event, text),
+        topics=tuple(dict.fromkeys(topic for topic, _ in found)),
+        error=NONE if error is None else _CODES.get(error[1], UNKNOWN_SERVER_ERROR),
+        failed=tuple((*partition, code) for partition, code in found.items() if code != NONE),
+    )
 
 
 def _modified(event: str, text: str) -> Opening:

@@ -319,7 +319,8 @@ class StockController:
         """The line tells of an answer that no other log has told of yet."""
         self._finish()
         for broker in opening.brokers:
-            answer = self.fold.queues.answer_deletion(broker, {*opening.topics})
+            topics, error, failed = {*opening.topics}, opening.error, opening.failed
+            answer = self.fold.queues.answer_deletion(broker, topics, error, failed)
             if answer is not None:
                 self.fold.hear(answer)
         self._collect()

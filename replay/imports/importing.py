@@ -93,7 +93,7 @@ def import_source(
             if selection.to_ms is None:
                 source.note_uncovered(logs)
             clocks = clock_notes(asked.elected_ms, one.elected_ms)
-            notes = [*source.notes, *broker_logs.notes, *asked.notes, *clocks]
+            notes = [*source.notes, *logs.notes, *broker_logs.notes, *asked.notes, *clocks]
             one.end(ImportEnded(logs.damages, notes))
     return counts.result(printable(log), begun, root.cluster_id, logs, notes)
 

@@ -37,6 +37,8 @@ class LogReader:
 
     def __init__(self, stream: BinaryIO, name: str, on_bytes: OnBytes = lambda _: None) -> None:
         self.damage: Damage | None = None
+        self.out_of_order: list[int] = []
+        """Zxids of transactions that come again, or behind a later one."""
         self._stream = stream
         self._name = name
         self._on_bytes = on_bytes
@@ -59,6 +61,8 @@ class LogReader:
                 return
             self._zxid_before, self._zxid = self._zxid, transaction.zxid
             self._record_bytes = len(record) + _RECORD_HEADER.size + 1
+            if self._zxid_before is not None and self._zxid <= self._zxid_before:
+                self.out_of_order.append(self._zxid)
             yield transaction
 
     def refused(self, reason: str) -> Damage:

@@ -43,8 +43,8 @@ class Gap(Struct, frozen=True):
 class MergedLogs:
     """Iterates over the transactions behind zxid `after`; reads each file once.
 
-    While and after it does: `damages` and `gaps` so far, `read` transactions given, `repeated`
-    ones passed over. Raises ReplayError if a file cannot be read at all.
+    While and after it does: `damages`, `gaps` and `notes` so far, `read` transactions given,
+    `repeated` ones passed over. Raises ReplayError if a file cannot be read at all.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class MergedLogs:
         """`known` are zxids of other transactions that there were: snapshots are named by one."""
         self.damages: list[Damage] = []
         self.gaps: list[Gap] = []
+        self.notes: list[str] = []
         self.read = 0
         self.repeated = 0
         self.zxid = after
@@ -138,6 +139,12 @@ class MergedLogs:
             raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None
         if reader.damage is not None:
             self.damages.append(reader.damage)
+        if reader.out_of_order:
+            count, first = len(reader.out_of_order), reader.out_of_order[0]
+            self.notes.append(
+                f"{log.name}: {count} transactions come again, or behind a later one, the first"
+                f" with zxid {first:#x}: no server writes that, they are passed over"
+            )
 
 
 def follows(zxid: int, last: int) -> bool:

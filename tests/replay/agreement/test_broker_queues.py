@@ -67,6 +67,13 @@ def test_deletion_that_was_told_of_is_not_told_a_second_time() -> None:
     assert not one.is_known(BROKER, "UPDATE_METADATA")
 
 
+def test_deletion_that_failed_is_answered_as_the_line_tells() -> None:
+    failed = [("t-x", 0, 56)]
+    answer = queues(STOP).answer_deletion(BROKER, {"t-x"}, 77, failed)
+    assert answer is not None
+    assert (answer.error, answer.partition_errors) == (77, failed)
+
+
 def test_deletion_of_another_topic_is_not_the_one_that_is_told_of() -> None:
     """That of a reassigned partition's replica the controller's log does not tell."""
     moved = structs.replace(STOP, partitions=(structs.replace(STOP.partitions[0], topic="moved"),))

@@ -61,6 +61,11 @@ DELETED = (
     "[Controller id=4] Delete topic callback invoked on StopReplica response received from broker"
     " 5: request error = NONE, partition errors = Map(t_03-0 -> NONE)"
 )
+NOT_DELETED = (
+    "[Controller id=4] Delete topic callback invoked on StopReplica response received from broker"
+    " 3: request error = STALE_BROKER_EPOCH, partition errors = HashMap(big-83-7 -> NONE, big-83-6"
+    " -> KAFKA_STORAGE_ERROR, big-83-4 -> LISTENER_NOT_FOUND)"
+)
 CHANGED = (
     "[Controller id=2] Newly added brokers: 1, deleted brokers: 7, bounced brokers: , all live"
     " brokers: 1,2"
@@ -185,6 +190,16 @@ ALTER = call(AlterPartitionReceived(1, 3, 2, 70, []))
             " ArrayBuffer(__consumer_offsets-1)",
             "IsrChangeNotification",
             {},
+        ),
+        (
+            NOT_DELETED,
+            "TopicDeletionStopReplicaResponseReceived",
+            {
+                "brokers": (3,),
+                "topics": ("big-83",),
+                "error": 77,
+                "failed": (("big-83", 6, 56), ("big-83", 4, -1)),
+            },
         ),
         ("[Controller id=5] Resigning", "Resignation", {}),
     ],

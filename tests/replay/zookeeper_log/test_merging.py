@@ -40,6 +40,16 @@ def test_what_comes_twice_is_passed_over(tmp_path: Path) -> None:
     assert (logs.repeated, logs.gaps) == (6, [])
 
 
+def test_what_comes_again_in_one_file_is_told(tmp_path: Path) -> None:
+    """No server writes that: somebody has put it in."""
+    log = log_file(tmp_path, [error(zxid) for zxid in (1, 2, 2, 3, 1, 4)])
+    logs = MergedLogs([log])
+    assert zxids(logs) == [1, 2, 3, 4]
+    [note] = logs.notes
+    assert note.startswith(f"{log.name}: 2 transactions come again")
+    assert "zxid 0x2:" in note
+
+
 def test_stray_file_does_not_hide_the_others(tmp_path: Path) -> None:
     stray = log_file(tmp_path, [error(5 * EPOCH + 1)], zxid=2)
     logs = MergedLogs([log_file(tmp_path, run(1, 3)), stray, log_file(tmp_path, run(4, 6))])
