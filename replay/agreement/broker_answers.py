@@ -1,7 +1,6 @@
 """What brokers answered to a controller's requests, from its state-change.log or their request
 logs."""
 
-import binascii
 import re
 from typing import Final, NamedTuple
 
@@ -102,5 +101,5 @@ def answer_of_request(served: RequestServed) -> tuple[int, Answer] | None:
 def _hex(topic_id: str) -> str:
     try:
         return topic_id_bytes(topic_id).hex()
-    except binascii.Error:
+    except ValueError:
         return topic_id

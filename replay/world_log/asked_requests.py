@@ -1,7 +1,6 @@
 """What a controller was asked over the wire, from its broker's request log."""
 
 import base64
-import binascii
 from typing import Any, Final, Literal
 
 import msgspec
@@ -128,7 +127,7 @@ def asked_request(served: RequestServed, number: int) -> ApiRequest | None:
         if _answer_decoder.decode(served.response or b"{}").errorCode == _NOT_CONTROLLER:
             return None
         return _request(decoder.decode(served.request), served, number)
-    except (msgspec.DecodeError, binascii.Error) as error:
+    except ValueError as error:  # msgspec's own, too
         raise UnreadableRequestError(f"{served.api} of broker {served.broker}: {error}") from None
 
 
@@ -186,5 +185,5 @@ def _states(topic: _StateTopic) -> list[ProposedState]:
 
 
 def topic_id_bytes(text: str) -> bytes:
-    """A topic id from Kafka's text form. Raises binascii.Error."""
+    """A topic id from Kafka's text form. Raises ValueError."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -9,6 +9,7 @@
 What is wanted of an archive is unpacked to a temporary folder that goes when the source is closed.
 """
 
+import gzip
 import lzma
 import os
 import tarfile
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import IO, BinaryIO, Final
 
 from replay.errors import ReplayError
 from replay.printable import printable
@@ -42,6 +43,9 @@ MEMBER_BYTES_MAX: Final = 16 * 1024**3
 """Of a file in an archive: a sparse one may claim any size."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
+_GZIP: Final = b"\x1f\x8b"
+_XZ: Final = b"\xfd7"
+_DAMAGED: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
 _EMPTY: Final = "starts from an empty ZooKeeper: there is no snapshot to use"
 
 Progress = Callable[[str, int, int], None]
@@ -284,26 +288,41 @@ def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -
         for number, (name, content, position) in enumerate(_members(archive)):
             path = unpacked[name] = folder / str(number)
             _copy(content, path, partial(_tell, progress, position, size))
-    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError) as error:
+    except (*_DAMAGED, gzip.BadGzipFile) as error:
         if not unpacked:
             raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
-        notes.append(f"{archive} is damaged, behind {[*unpacked][-1]} it is not read: {error}")
+        is_read = isinstance(error, gzip.BadGzipFile)
+        what = "nobody knows which file" if is_read else f"behind {[*unpacked][-1]} it is not read"
+        notes.append(f"{archive} is damaged, {what}: {error}")
     return [(name, path, path.stat().st_size) for name, path in unpacked.items()]
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]]:
     """The wanted files of an archive, with what tells how far it is read."""
-    with archive.open("rb") as packed, tarfile.open(fileobj=packed, mode="r|*") as tar:
-        for member in tar:
-            name = printable(member.name)
-            path = PurePosixPath(name)
-            if not member.isreg() or not (is_wanted(path.name) or is_misnamed(path)):
-                continue
-            if member.size > MEMBER_BYTES_MAX:
-                raise tarfile.TarError(f"{name} has {member.size} bytes")
-            content = tar.extractfile(member)
-            if content is not None:
-                yield name, content, packed.tell
+    with archive.open("rb") as packed, _decompressed(packed) as stream:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
+            for member in tar:
+                name = printable(member.name)
+                path = PurePosixPath(name)
+                if not member.isreg() or not (is_wanted(path.name) or is_misnamed(path)):
+                    continue
+                if member.size > MEMBER_BYTES_MAX:
+                    raise tarfile.TarError(f"{name} has {member.size} bytes")
+                content = tar.extractfile(member)
+                if content is not None:
+                    yield name, content, packed.tell
+        # What shows whether all of it is as it was comes last.
+        while stream.read(_CHUNK_BYTES):
+            pass
+
+
+def _decompressed(packed: BinaryIO) -> gzip.GzipFile | lzma.LZMAFile | BinaryIO:
+    """tarfile's own decompression leaves checksums unchecked."""
+    magic = packed.read(len(_GZIP))
+    packed.seek(0)
+    if magic == _GZIP:
+        return gzip.open(packed)
+    return lzma.open(packed) if magic == _XZ else packed
 
 
 def _tell(progress: Progress, position: Callable[[], int], size: int) -> None:

@@ -116,10 +116,11 @@ def test_request_that_cannot_be_read_is_none(request: bytes, response: bytes) ->
         )
 
 
-def test_topic_id_that_is_none_is_left_as_it_is() -> None:
+@pytest.mark.parametrize("text", ["a", "Aä"])
+def test_topic_id_that_is_none_is_left_as_it_is(text: str) -> None:
     response = {
-        "topics": [{"topicId": "a", "partitionErrors": [{"partitionIndex": 0, "errorCode": 3}]}]
+        "topics": [{"topicId": text, "partitionErrors": [{"partitionIndex": 0, "errorCode": 3}]}]
     }
     found = answer_of_request(served("LEADER_AND_ISR", {"controllerEpoch": 4}, response))
     assert found is not None
-    assert found[1].failed == [("a", 0, 3)]
+    assert found[1].failed == [(text, 0, 3)]

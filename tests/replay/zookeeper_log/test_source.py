@@ -242,6 +242,17 @@ def test_cut_archive_gives_what_is_before_the_cut(tmp_path: Path, name: str) -> 
         assert [one.zxid for one in source.transactions()] == [*range(1, 21)]
 
 
+@pytest.mark.parametrize("place", [150_000, 250_000, -5_000])
+def test_changed_byte_in_a_packed_archive_is_told(tmp_path: Path, place: int) -> None:
+    noise = Random(1).randbytes(300_000)
+    path = pack(tmp_path / "x.tar.gz", {**ONE_SERVER, "controller.log": noise})
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with open_source(path) as source:
+        assert "x.tar.gz is damaged, " in source.notes[0]
+
+
 def test_archive_writes_nowhere_but_in_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
