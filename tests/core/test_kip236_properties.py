@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.core import znodes
@@ -434,5 +434,14 @@ def test_cancelling_ends_in_the_originals(steps: list[Step]) -> None:
 @pytest.mark.timeout(300)
 @settings(max_examples=40)
 @given(steps=steps)
+@example(
+    # The broker tells of its failed directory when it has no replica any more.
+    steps=[
+        ("slow", {1, 2}),
+        ("fail", 2, ("t", 0)),
+        ("submit", {("t", 0): [1, 2]}),
+        ("submit", {("t", 0): [1]}),
+    ]
+)
 def test_the_same_where_leaders_write_their_isr_themselves(steps: list[Step]) -> None:
     play("2.7-IV1", steps)

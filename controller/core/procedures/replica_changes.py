@@ -63,7 +63,10 @@ async def _valid(
     valid = []
     allowed = PREVIOUS_STATES[target]
     for place, partition in enumerate(partitions):
-        state = partition.replica_states.setdefault(broker, ReplicaState.NON_EXISTENT)
+        state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
+        # One that was removed meanwhile is not there afterwards, either.
+        if state in allowed or broker in partition.replicas:
+            partition.replica_states[broker] = state
         if state in allowed:
             valid.append(partition)
         else:
