@@ -4,7 +4,7 @@ Where many transactions are missing nobody knows any more what the controller re
 there, and the next one begins where all is known again, if that is so anywhere behind.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -27,15 +27,18 @@ def stretches(reader: LogReader) -> Iterator[World]:
 
     Raises ReplayError, LogError.
     """
-    for first, last in _bounds(reader):
-        yield _between(open_world(reader), first, last)
+    begun = open_world(reader)
+    for number, (first, last) in enumerate(_bounds(begun.first_seq, _told(reader))):
+        # A state is taken on in place: each stretch begins with one of its own.
+        yield _between(open_world(reader) if number else begun, first, last)
 
 
 def notes_of(reader: LogReader) -> list[str]:
     """What the import told of the source, and what of the log is not judged."""
     told = _told(reader)
     notes: list[str] = []
-    ends = {end + 1 for _, end in _bounds(reader) if end is not None}
+    bounds = _bounds(open_world(reader).first_seq, told)
+    ends = {end + 1 for _, end in bounds if end is not None}
     for (seq, event), (_, following) in pairwise([*told, (0, None)]):
         match event:
             case TransactionsMissing(after=after, before=before):
@@ -60,12 +63,11 @@ def _told(reader: LogReader) -> list[_Told]:
     return [(one.seq, event_of(one)) for one in reader.events(EventFilter(kinds=_KINDS))]
 
 
-def _bounds(reader: LogReader) -> list[tuple[int, int | None]]:
-    """The first and the last record of each stretch; the last is None for the log's end."""
-    begin = open_world(reader).first_seq
+def _bounds(begin: int, told: Sequence[_Told]) -> list[tuple[int, int | None]]:
+    """The first and the last record of each stretch; the last is None for the log's end. `begin` is
+    the record behind the restored state."""
     first: int | None = begin
     bounds: list[tuple[int, int | None]] = []
-    told = _told(reader)
     resumes = any(isinstance(event, WorldResumed) for _, event in told)
     for seq, event in told:
         if isinstance(event, WorldResumed):

@@ -113,13 +113,7 @@ class _Ingest:
         """Of each segment one copy, if it has something that the table has not."""
         surveyed = self._step("surveyed").where("reason is null")
         known = known_segments(self._spark, self._table.folder)
-        one_each = Window.partitionBy("unit").orderBy(*_furthest(), "path")
-        of_logs = (
-            surveyed.where("container is null")
-            .withColumn("place", sql.row_number().over(one_each))
-            .where("place = 1")
-            .drop("place")
-        )
+        of_logs = _one_a_unit(surveyed.where("container is null"))
         behind = known.select(
             "unit",
             sql.col("log").alias("known_log"),
@@ -160,13 +154,7 @@ class _Ingest:
         # A copy in an archive of a segment that was read as a file, too, or in two archives. That
         # which was read as a file may share its files with others, and so stays.
         is_packed = sql.col("container").isNotNull()
-        one_each = Window.partitionBy("unit").orderBy(is_packed, *_furthest(), "path")
-        kept = (
-            read.where("reason is null")
-            .withColumn("place", sql.row_number().over(one_each))
-            .where("place = 1")
-            .select(*INGESTED.names)
-        )
+        kept = _one_a_unit(read.where("reason is null"), is_packed).select(*INGESTED.names)
         kept.write.parquet(self._table.manifest_path())
         manifest = self._spark.read.schema(spark_schema(INGESTED)).parquet(
             self._table.manifest_path()
@@ -234,6 +222,9 @@ class _Ingest:
         return self._spark.read.parquet(self._table.results_of(step))
 
 
-def _furthest() -> list[Column]:
-    """An order of copies of a segment, of which some were made before it grew."""
-    return [sql.desc("last_seq"), sql.desc("last_command")]
+def _one_a_unit(copies: DataFrame, *first: Column) -> DataFrame:
+    """Of copies of a segment, of which some were made before it grew, the one that has come
+    furthest, after an order of the caller's."""
+    order = (*first, sql.desc("last_seq"), sql.desc("last_command"), sql.col("path"))
+    place = sql.row_number().over(Window.partitionBy("unit").orderBy(*order))
+    return copies.withColumn("place", place).where("place = 1").drop("place")

@@ -14,7 +14,6 @@ import lzma
 import os
 import tarfile
 import tempfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -23,6 +22,7 @@ from typing import IO, BinaryIO, Final
 
 from replay.errors import ReplayError
 from replay.printable import printable
+from replay.zookeeper_log.compression import BROKEN
 from replay.zookeeper_log.data_folder import (
     VERSIONED,
     BrokerLog,
@@ -45,7 +45,6 @@ MEMBER_BYTES_MAX: Final = 16 * 1024**3
 _CHUNK_BYTES: Final = 1024 * 1024
 _GZIP: Final = b"\x1f\x8b"
 _XZ: Final = b"\xfd7"
-_DAMAGED: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
 _EMPTY: Final = "starts from an empty ZooKeeper: there is no snapshot to use"
 
 Progress = Callable[[str, int, int], None]
@@ -288,7 +287,7 @@ def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -
         for number, (name, content, position) in enumerate(_members(archive)):
             path = unpacked[name] = folder / str(number)
             _copy(content, path, partial(_tell, progress, position, size))
-    except (*_DAMAGED, gzip.BadGzipFile) as error:
+    except (*BROKEN, tarfile.TarError, lzma.LZMAError) as error:
         if not unpacked:
             raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
         is_read = isinstance(error, gzip.BadGzipFile)

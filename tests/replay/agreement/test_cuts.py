@@ -93,13 +93,19 @@ def asked_for(log: Path) -> list[int]:
     return moments
 
 
+def with_a_gap(folder: Path, copy: Path) -> Path:
+    """A recording of which the first log is cut off in the middle."""
+    shutil.copytree(folder, copy)
+    [first] = copy.rglob("log.1")
+    first.write_bytes(first.read_bytes()[:30_000])
+    return copy
+
+
 def test_nothing_is_judged_behind_transactions_that_are_missing(
     folder_of: Get, tmp_path: Path
 ) -> None:
-    shutil.copytree(folder_of("chaos-5"), tmp_path / "source")
-    [first] = (tmp_path / "source").rglob("log.1")
-    first.write_bytes(first.read_bytes()[:30_000])
-    import_source(tmp_path / "source", tmp_path / "log", Selection())
+    source = with_a_gap(folder_of("chaos-5"), tmp_path / "source")
+    import_source(source, tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
     assert told(result) == []
     assert 200 < result.decisions < 300
@@ -114,12 +120,10 @@ def test_nothing_is_judged_behind_transactions_that_are_missing(
 def test_without_a_snapshot_nothing_is_judged_behind_missing_transactions(
     folder_of: Get, tmp_path: Path
 ) -> None:
-    shutil.copytree(folder_of("chaos-5"), tmp_path / "source")
-    [first] = (tmp_path / "source").rglob("log.1")
-    first.write_bytes(first.read_bytes()[:30_000])
-    [snapshot] = (tmp_path / "source").rglob("snapshot.13b")
+    source = with_a_gap(folder_of("chaos-5"), tmp_path / "source")
+    [snapshot] = source.rglob("snapshot.13b")
     snapshot.unlink()
-    import_source(tmp_path / "source", tmp_path / "log", Selection())
+    import_source(source, tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
     assert told(result) == []
     assert 0 < result.decisions < 150
