@@ -72,7 +72,7 @@ def create(path: Path, header_body: bytes) -> None:
         database.execute(f"pragma page_size = {_PAGE_BYTES}")
         database.execute(f"pragma application_id = {APPLICATION_ID}")
         database.execute(f"pragma user_version = {FORMAT}")
-        database.enable_wal()
+        database.execute("pragma journal_mode = wal")
         migrations.apply(database)
         _store_document(database, "header", header_body)
     finally:
