@@ -10,10 +10,12 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache, partial
+from operator import itemgetter
 from pathlib import Path
+from sys import getsizeof
 from tempfile import TemporaryDirectory
 from types import MappingProxyType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 from sqlite_utils import Database
@@ -43,10 +45,16 @@ _BUSY_S = 5.0
 _TEXTS_REMEMBERED = 4096
 _CANNOT_OPEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
-_EVENTS = "select rowid as page_key, length(payload) as size, * from events"
-_COMMANDS = "select rowid as page_key, length(body) as size, * from commands"
-_EVENTS_AFTER = f"{_EVENTS} where rowid > :after order by rowid"
-_COMMANDS_AFTER = f"{_COMMANDS} where rowid > :after order by rowid"
+
+class _Table(NamedTuple):
+    """A query whose first column numbers the rows, and the place of the only large column."""
+
+    select: str
+    large: int
+
+
+_EVENTS = _Table("select * from events", 9)
+_COMMANDS = _Table("select rowid, * from commands", 8)
 
 NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 
@@ -109,7 +117,7 @@ class Segment:
         """The commands that the events of a range caused, in the order they were stored."""
         conditions = ["cause between :first and :last"]
         parameters = {"first": first_cause, "last": last_cause}
-        for page in self._pages(_COMMANDS, conditions, parameters):
+        for page in self.command_rows(conditions, parameters):
             for row in page:
                 yield CommandRecord._make(row[:-1])
 
@@ -124,7 +132,8 @@ class Segment:
         self, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_PARAMETERS
     ) -> Iterator[list[Row]]:
         """Commands as `event_rows` gives events."""
-        return self._pages(_COMMANDS, list(conditions), dict(parameters))
+        for page in self._pages(_COMMANDS, list(conditions), dict(parameters)):
+            yield _unnumbered(page)
 
     def command_count(self) -> int:
         """How many commands there are: they are numbered from 1 on in the order of storing, by
@@ -134,11 +143,11 @@ class Segment:
 
     def event_page(self, after: int) -> list[Row]:
         """As `event_rows`, the page that follows the event numbered `after`."""
-        return [row[2:] for row in self._page(_EVENTS_AFTER, {"after": after})]
+        return next(self._pages(_EVENTS, [], {}, after), [])
 
     def command_page(self, after: int) -> list[Row]:
         """As `command_rows`, the page that follows the first `after` commands."""
-        return [row[2:] for row in self._page(_COMMANDS_AFTER, {"after": after})]
+        return _unnumbered(next(self._pages(_COMMANDS, [], {}, after), []))
 
     def last_seq(self) -> int:
         """The number of the last event; one before the first where there is none."""
@@ -179,15 +188,15 @@ class Segment:
                 yield event
 
     def _pages(
-        self, select: str, conditions: list[str], parameters: dict[str, Any]
+        self, table: _Table, conditions: list[str], parameters: dict[str, Any], after: int = 0
     ) -> Iterator[list[Row]]:
-        sql = " and ".join([f"{select} where rowid > :after", *conditions]) + " order by rowid"
-        after = 0
-        while page := self._page(sql, {**parameters, "after": after}):
+        where = " and ".join(["rowid > :after", *conditions])
+        sql = f"{table.select} where {where} order by rowid"
+        while page := self._page(sql, {**parameters, "after": after}, table.large):
             after = page[-1][0]
-            yield [row[2:] for row in page]
+            yield page
 
-    def _page(self, sql: str, parameters: dict[str, Any]) -> list[Any]:
+    def _page(self, sql: str, parameters: dict[str, Any], large: int) -> list[Any]:
         rows: list[Any] = []
         size = 0
         try:
@@ -197,7 +206,7 @@ class Segment:
                 if not some:
                     break
                 rows += some
-                size += sum([row[1] or 0 for row in some])
+                size += sum(map(getsizeof, map(itemgetter(large), some)))
             cursor.close()
         except SQLITE_ERRORS as error:
             record = f"row {parameters['after'] + 1} or a later one"
@@ -288,6 +297,10 @@ class Segment:
             return msgspec.json.decode(body, type=model), body
         except msgspec.DecodeError as error:
             raise LogCorrupt(self.path, f"cannot be read: {error}", record) from error
+
+
+def _unnumbered(page: list[Row]) -> list[Row]:
+    return [row[1:] for row in page]
 
 
 def open_segment(path: Path) -> Segment:

@@ -114,6 +114,12 @@ def _first_error(errors: Iterable[int]) -> int:
     return next(filter(None, errors), 0)
 
 
+def _error_of_answered(event: events.BrokerAnswered) -> int:
+    if event.error or not event.partition_errors:
+        return event.error
+    return _first_error(map(itemgetter(2), event.partition_errors))
+
+
 _Operations = Iterable[operations.WriteOperation | transactions.Content]
 
 
@@ -182,7 +188,7 @@ def _of_pairs(pairs: Iterable[tuple[str, int]] | None) -> Partitions:
 
 def _of_errors(errors: Iterable[tuple[str, int, int]]) -> Partitions:
     return tuple(
-        PartitionFact(topic, partition, code=str(error)) for topic, partition, error in errors
+        [PartitionFact(topic, partition, code=str(error)) for topic, partition, error in errors]
     )
 
 
@@ -244,7 +250,7 @@ EVENTS: Final[dict[type, Facts]] = {
     events.BrokerAnswered: Facts(
         broker=_broker,
         partitions=lambda one: _of_errors(one.partition_errors),
-        error=lambda one: one.error or _first_error(map(itemgetter(2), one.partition_errors)),
+        error=_error_of_answered,
         ordinal=_ordinal,
     ),
     events.ChannelFault: Facts(broker=_broker),

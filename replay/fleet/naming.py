@@ -126,7 +126,10 @@ def _texts(value: Any) -> Any:
         except UnicodeDecodeError:
             return {"base64": b64encode(value).decode()}
     if kind is list or kind is tuple:
-        return [one if one is None else _texts(one) for one in value]
+        try:
+            return [one if one is None else one.decode() for one in value]
+        except (UnicodeDecodeError, AttributeError):
+            return [one if one is None else _texts(one) for one in value]
     return value
 
 
