@@ -106,7 +106,7 @@ class Seals:
         return znodes.write_config(sealed)
 
     def _opened(self, operation: WriteOperation) -> WriteOperation:
-        if not isinstance(operation, Create | SetData) or not operation.path.startswith(_BELOW):
+        if not isinstance(operation, (Create, SetData)) or not operation.path.startswith(_BELOW):
             return operation
         configs = znodes.read_config(operation.path, operation.data)
         opened = {

@@ -199,7 +199,7 @@ def _change(one: Change) -> tuple[str, str, str]:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     if isinstance(value, dict):
         shown = {key: each for key, each in value.items() if each not in (None, [], (), {}, "")}

@@ -11,7 +11,7 @@ from replay.zookeeper_log.transactions import Create, Operation, SetData
 def adopt(context: ControllerContext, written: Iterable[tuple[str, Operation]]) -> None:
     """Put states and assignments that were written into what a controller knows."""
     for path, operation in written:
-        if not isinstance(operation, SetData | Create):
+        if not isinstance(operation, (SetData, Create)):
             continue
         version = operation.version if isinstance(operation, SetData) else 0
         try:

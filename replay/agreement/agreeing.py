@@ -344,7 +344,7 @@ def paired(
     """Each event but what transactions are found to be, which stands beside its transaction."""
     waiting: tuple[EventRecord, WorldEvent] | None = None
     for record, event in events:
-        if isinstance(event, Observed | RequestInferred):
+        if isinstance(event, (Observed, RequestInferred)):
             if waiting is not None:
                 yield *waiting, event
                 waiting = None
@@ -375,7 +375,7 @@ def _of_nobody(decision: Decision, broker: int) -> Judgement:
 def _operations(one: Transaction) -> list[Operation]:
     content = one.content
     if isinstance(content, Multi):
-        return [each for each in content.operations if not isinstance(each, Check | Error)]
+        return [each for each in content.operations if not isinstance(each, (Check, Error))]
     return [content]  # type: ignore[list-item]
 
 

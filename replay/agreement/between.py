@@ -75,8 +75,8 @@ def _subject(path: str) -> str:
 def _operations(event: Transaction) -> Iterator[Operation]:
     content = event.content
     if isinstance(content, Multi):
-        yield from (one for one in content.operations if not isinstance(one, Check | Error))
-    elif isinstance(content, Create | Delete | SetData):
+        yield from (one for one in content.operations if not isinstance(one, (Check, Error)))
+    elif isinstance(content, (Create, Delete, SetData)):
         yield content
 
 

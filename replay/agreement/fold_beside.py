@@ -217,7 +217,7 @@ class FoldBeside:
             if isinstance(command, READS):
                 self.read = (one, command)
                 self.turn = self.turn._replace(read=self.turn.read + 1)
-            elif isinstance(command, WriteZnodes | WriteAtomically):
+            elif isinstance(command, (WriteZnodes, WriteAtomically)):
                 is_atomic = isinstance(command, WriteAtomically)
                 self.batch = Batch(one.id, command.operations, self._view, is_atomic=is_atomic)
             elif isinstance(command, _REQUESTS):

@@ -135,7 +135,7 @@ class Index:
                 self._take_content(record.seq, event)
                 self._take_session(record.seq, event)
                 self._take_deletions(event)
-            elif isinstance(event, Observed | RequestInferred):
+            elif isinstance(event, (Observed, RequestInferred)):
                 if previous is not None:
                     self._take_decision(*previous)
                 if isinstance(event, RequestInferred) and previous is not None:
@@ -261,7 +261,7 @@ class Index:
 
     def _take_content(self, seq: int, transaction: Transaction) -> None:
         for one in _operations(transaction):
-            if not isinstance(one, Create | SetData):
+            if not isinstance(one, (Create, SetData)):
                 continue
             path = one.path.removeprefix(self._chroot)
             if path.startswith(f"{znodes.TOPICS}/"):
@@ -401,7 +401,7 @@ def _operations(transaction: Transaction) -> Iterator[Operation]:
     if isinstance(content, Multi):
         if not content.error:
             yield from (one for one in content.operations if not isinstance(one, Check))
-    elif isinstance(content, Create | SetData | Delete):
+    elif isinstance(content, (Create, SetData, Delete)):
         yield content
 
 

@@ -41,7 +41,7 @@ def extra(left: Left, seq: int, zxid: int, at: At) -> Judgement:
     """A write of the fold's that Kafka has not done by the record `seq`."""
     write = left.write
     text = f"{type(write).__name__} of {write.path}"
-    if isinstance(write, operations.SetData | operations.Create):
+    if isinstance(write, (operations.SetData, operations.Create)):
         text += f": {write.data.decode('utf-8', 'replace')[:300]}"
     if left.error:
         text += f" (ZooKeeper would refuse it with {left.error})"

@@ -337,7 +337,7 @@ class StockController:
     # Going on
 
     def _decide(self, decision: Decision) -> Judgement:
-        if decision.what == "fenced" and isinstance(self._begun, ControllerChange | Reelect):
+        if decision.what == "fenced" and isinstance(self._begun, (ControllerChange, Reelect)):
             # It thought that it is controller.
             self._take_back()
         ahead = self._claim_ahead(decision)

@@ -108,4 +108,4 @@ def version_after(ours: WriteOperation, view: ZnodeView) -> int:
     znode = view.find(ours.path)
     if isinstance(ours, operations.SetData):
         return 0 if znode is None else znode.version + 1
-    return 0 if isinstance(ours, operations.Create | operations.CreateSequential) else -1
+    return 0 if isinstance(ours, (operations.Create, operations.CreateSequential)) else -1

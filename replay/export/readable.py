@@ -63,7 +63,7 @@ def stored_bytes(value: Any) -> bytes:
 def _named(value: Any) -> Any:
     if isinstance(value, _AS_THEY_ARE):
         return value
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [one if isinstance(one, _AS_THEY_ARE) else _named(one) for one in value]
     if isinstance(value, bytes):
         try:

@@ -29,4 +29,4 @@ def usable(folder: Path) -> Iterator[None]:
 def reason_of(error: Exception) -> str:
     """Why a log fails, in one line."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if isinstance(error, ReplayError | LogError) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, (ReplayError, LogError)) else f"{type(error).__name__}: {text}"

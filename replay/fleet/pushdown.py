@@ -147,9 +147,9 @@ def _take_time(conditions: Conditions, wanted: Filter) -> None:
     if not isinstance(wanted, _TIMES) or not isinstance(value, datetime):
         return
     ns = round(value.timestamp() * 1_000_000) * _NS_IN_US
-    if not isinstance(wanted, LessThan | LessThanOrEqual):
+    if not isinstance(wanted, (LessThan, LessThanOrEqual)):
         conditions.events.append(f"wall_ns >= :{_bind(conditions.parameters, ns)}")
-    if not isinstance(wanted, GreaterThan | GreaterThanOrEqual):
+    if not isinstance(wanted, (GreaterThan, GreaterThanOrEqual)):
         conditions.events.append(f"wall_ns < :{_bind(conditions.parameters, ns + _NS_IN_US)}")
 
 

@@ -183,9 +183,9 @@ def _narrow(wanted_range: Range, one: Filter) -> None:
 
 def _narrowed(one: Filter, bounds: tuple[int, int], value: int) -> tuple[int, int]:
     low, high = bounds
-    if isinstance(one, EqualTo | GreaterThan | GreaterThanOrEqual):
+    if isinstance(one, (EqualTo, GreaterThan, GreaterThanOrEqual)):
         low = max(low, value)
-    if isinstance(one, EqualTo | LessThan | LessThanOrEqual):
+    if isinstance(one, (EqualTo, LessThan, LessThanOrEqual)):
         high = min(high, value + 1)
     return low, high
 

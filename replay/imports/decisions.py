@@ -4,6 +4,7 @@ docs/import.md states every rule; the names of the kinds are its own. All else i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -58,6 +59,7 @@ _BELOW: Final = (
     (f"{znodes.ISR_CHANGES}/", "notification"),
     (f"{znodes.LOG_DIR_EVENTS}/", "notification"),
 )
+_REMEMBERED: Final = 1 << 14
 _SINGLE: Final[Mapping[str, str]] = {
     znodes.CONTROLLER: "resignation",
     znodes.FEATURE: "feature",
@@ -79,6 +81,10 @@ class _Reassigned(Struct):
 
 _reassigned_decoder: Final = msgspec.json.Decoder(_Reassigned)
 
+# What a write leaves behind is read again when the next one comes.
+_read_state: Final = lru_cache(_REMEMBERED)(znodes.read_state)
+_state_of: Final = lru_cache(_REMEMBERED)(znodes.state_of)
+
 _Asked = ProposedState | ReassignmentTarget
 _Content = Observed | RequestInferred
 
@@ -91,6 +97,7 @@ class Decisions:
 
     def __init__(self, chroot: str, tree: Tree, terms: Terms, asked: Asked) -> None:
         self._chroot = chroot
+        self._below = f"{chroot}/"
         self._tree = tree
         self._terms = terms
         self._asked = asked
@@ -101,7 +108,7 @@ class Decisions:
         content = transaction.content
         if isinstance(content, Multi):
             return self._multi(transaction, content)
-        if isinstance(content, Create | SetData | Delete):
+        if isinstance(content, (Create, SetData, Delete)):
             return self._plain(transaction, content)
         return None
 
@@ -196,7 +203,7 @@ class Decisions:
         if not isinstance(operation, SetData):
             return
         path = self._in_kafka(operation.path)
-        partition = znodes.state_of(path)
+        partition = _state_of(path)
         if partition is not None:
             state = self._proposed(operation, path, partition)
             if state is not None and not self._is_logged_state(broker, state, time_ms):
@@ -214,8 +221,8 @@ class Decisions:
         if before is None:
             return None
         try:
-            old = znodes.read_state(path, before.data, before.version)
-            new = znodes.read_state(path, operation.data, operation.version)
+            old = _read_state(path, before.data, before.version)
+            new = _read_state(path, operation.data, operation.version)
         except ZnodeError:
             return None
         if (old.leader, old.leader_epoch) != (new.leader, new.leader_epoch):
@@ -271,7 +278,7 @@ class Decisions:
 
     def _kind(self, operation: Operation | None) -> str:
         """What a guarded operation is about."""
-        if operation is None or isinstance(operation, Error | Check):
+        if operation is None or isinstance(operation, (Error, Check)):
             return "other"
         path = self._in_kafka(_path(operation))
         return kind_of(path, is_delete=isinstance(operation, Delete))
@@ -287,7 +294,7 @@ class Decisions:
 
     def _in_kafka(self, path: str) -> str:
         """A path below the chroot, as Kafka knows it; "" for one that lies elsewhere."""
-        return path.removeprefix(self._chroot) if path.startswith(f"{self._chroot}/") else ""
+        return path.removeprefix(self._chroot) if path.startswith(self._below) else ""
 
 
 def kind_of(path: str, *, is_delete: bool) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from heapq import merge
-from itertools import chain
+from itertools import chain, takewhile
 from operator import attrgetter
 from pathlib import Path
 
@@ -150,10 +150,9 @@ def _behind_first_state(
 
 
 def _until(to_ms: int | None, transactions: Iterator[Transaction]) -> Iterator[Transaction]:
-    for transaction in transactions:
-        if _is_late(transaction, to_ms):
-            return
-        yield transaction
+    if to_ms is None:
+        return transactions
+    return takewhile(lambda one: not _is_late(one, to_ms), transactions)
 
 
 def _is_late(one: Transaction | LoggedEvent, to_ms: int | None) -> bool:

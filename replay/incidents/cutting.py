@@ -100,7 +100,7 @@ def _between(
 
 
 def _answered(event: Recorded) -> CommandId | None:
-    return event.event.command if isinstance(event.event, Outcome | BrokerAnswered) else None
+    return event.event.command if isinstance(event.event, (Outcome, BrokerAnswered)) else None
 
 
 def _is_as_stored(issued: list[Issued], stored: list[CommandRecord]) -> bool:

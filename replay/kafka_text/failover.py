@@ -114,7 +114,7 @@ class Failover(Teller):
 
     def _tell_feature(self, operation: WriteOperation) -> None:
         verb = "Creating" if isinstance(operation, Create) else "Updating"
-        if not isinstance(operation, Create | SetData):
+        if not isinstance(operation, (Create, SetData)):
             return
         try:
             features = znodes.read_features(operation.data)

@@ -38,7 +38,7 @@ def events(log: World, first: int, last: int, advance: Advance) -> Iterator[List
         if isinstance(event, Transaction):
             subjects = _subjects(event, log.begun.chroot)
         # What a transaction is found to be stands right behind it.
-        of_transaction = isinstance(event, Transaction | Observed | RequestInferred)
+        of_transaction = isinstance(event, (Transaction, Observed, RequestInferred))
         yield _listed(record, event, log.begun.chroot, subjects if of_transaction else ())
 
 

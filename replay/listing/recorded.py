@@ -90,7 +90,7 @@ class _Listing:
         if asked is None:
             return
         parts = paths_of_command(asked.command)
-        if not isinstance(event, ZnodesRead | ZnodesWritten) or (
+        if not isinstance(event, (ZnodesRead, ZnodesWritten)) or (
             event.offset + len(event.errors) >= len(parts)
         ):
             del self._asked[event.command]

@@ -68,8 +68,8 @@ def value(names: Names, found: Any, field: str = "") -> Any:
         return _special(names, found) or _fields(names, found)
     if isinstance(found, str):
         return places.string(names, _KINDS.get(field, "none"), found)
-    if isinstance(found, list | tuple) and not hasattr(found, "_fields"):
-        if field in _ROWS and found and isinstance(found[0], list | tuple):
+    if isinstance(found, (list, tuple)) and not hasattr(found, "_fields"):
+        if field in _ROWS and found and isinstance(found[0], (list, tuple)):
             return type(found)(places.row(names, _ROWS[field], one) for one in found)
         return type(found)(value(names, one, field) for one in found)
     return found

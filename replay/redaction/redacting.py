@@ -109,7 +109,7 @@ def _recorded(reader: LogReader, names: Names) -> Iterator[tuple[Recorded, list[
         _demand_stored(event, issued, stored)
         yield structs.replace(event, event=_event(names, event, asked)), issued
         for one in issued:
-            if isinstance(one.command, ReadZnodes | ReadStats | ReadChildren):
+            if isinstance(one.command, (ReadZnodes, ReadStats, ReadChildren)):
                 asked[one.id] = one.command
 
 

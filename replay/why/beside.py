@@ -60,7 +60,7 @@ class Beside(Following):
         self.at(self._beside.seq, self._beside.now_ms * _NS)
         super().issues(issued)
         command = issued.command
-        if not isinstance(command, WriteZnodes | WriteAtomically):
+        if not isinstance(command, (WriteZnodes, WriteAtomically)):
             return
         for _, one in self._wanted(command.operations):
             key = znodes.state_of(one.path)

@@ -177,7 +177,7 @@ class Following(Follower):
             self._read(outcome)
             return
         command = asked.command
-        assert isinstance(command, WriteZnodes | WriteAtomically), "only writes are written"
+        assert isinstance(command, (WriteZnodes, WriteAtomically)), "only writes are written"
         end = outcome.offset + len(outcome.errors)
         for place, operation in self._wanted(command.operations):
             if outcome.offset <= place < end:
@@ -189,7 +189,7 @@ class Following(Follower):
         self, operations: Sequence[WriteOperation]
     ) -> Iterator[tuple[int, SetData | CreateZnode]]:
         for place, one in enumerate(operations):
-            if isinstance(one, SetData | CreateZnode) and self.wants_path(one.path):
+            if isinstance(one, (SetData, CreateZnode)) and self.wants_path(one.path):
                 yield place, one
 
     def wants_path(self, path: str) -> bool:

@@ -172,7 +172,7 @@ class _Explained:
 
     def fact(self, fact: AnyFact) -> AnyFact:
         """A write with its rule, if there is one that explains it."""
-        if not isinstance(fact, StateWritten | AssignmentWritten):
+        if not isinstance(fact, (StateWritten, AssignmentWritten)):
             return fact
         judgement = self._judged.get(fact.seq)
         if judgement is None:

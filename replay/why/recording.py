@@ -69,7 +69,7 @@ class Recording(Following):
         silent_ns = event.wall_ns - self.wall_ns if self.wall_ns else 0
         self.at(event.seq, event.wall_ns)
         self._event = event
-        if isinstance(event.event, ZnodesRead | ZnodesWritten):
+        if isinstance(event.event, (ZnodesRead, ZnodesWritten)):
             self.hears(event.event)
         elif isinstance(event.event, _SESSION) and self.subject.is_of_role:
             text = in_words(event.event)

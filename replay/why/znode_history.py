@@ -74,12 +74,12 @@ class ZnodeHistory:
         if isinstance(content, Multi):
             if not content.error:
                 for one in content.operations:
-                    if isinstance(one, Create | SetData | Delete):
+                    if isinstance(one, (Create, SetData, Delete)):
                         yield one
         elif isinstance(content, CloseSession):
             for path in self._state.tree.ephemerals(transaction.session):
                 yield Delete(path)
-        elif isinstance(content, Create | SetData | Delete):
+        elif isinstance(content, (Create, SetData, Delete)):
             yield content
 
     def _missed(self, event: WorldEvent) -> Iterator[_Operation]:

@@ -224,7 +224,7 @@ def _told(event: Event) -> str:
 
 
 def _read(event: ZnodesRead, command: Command | None) -> list[str]:
-    paths = command.paths if isinstance(command, ReadZnodes | ReadStats) else ()
+    paths = command.paths if isinstance(command, (ReadZnodes, ReadStats)) else ()
     items = []
     for place, error in enumerate(event.errors):
         path = paths[event.offset + place] if paths else "?"

@@ -49,7 +49,7 @@ def open_world(reader: LogReader) -> World:
     state, last = State(), first.seq
     for record in records:
         event = event_of(record)
-        if not isinstance(event, SessionsRestored | ZnodesRestored):
+        if not isinstance(event, (SessionsRestored, ZnodesRestored)):
             break
         restore(state, event)
         last = record.seq

@@ -32,6 +32,10 @@ class OpCode(IntEnum):
     ERROR = -1
 
 
+# Python 3.11 looks a member up slowly, and this is asked of each multi.
+_ERROR: Final = int(OpCode.ERROR)
+
+
 class Acl(Struct, frozen=True, array_like=True, gc=False):
     """Who may do what: `perms` is a set of bits (ZooDefs.Perms)."""
 
@@ -147,7 +151,7 @@ class Multi(Struct, frozen=True, array_like=True, tag="multi", gc=False):
     @property
     def error(self) -> int:
         """Why nothing was done, 0 if all was."""
-        if OpCode.ERROR not in self.types:
+        if _ERROR not in self.types:
             return 0
         return next(one.code for one in self.operations if isinstance(one, Error))
 

@@ -57,7 +57,7 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
     except ControllerMovedError:
         for one in call.requests:
             give_answer(controller, refusal(one, _fenced(one)), "fenced")
-        is_silent = isinstance(request, AlterPartitionReceived | ControlledShutdownReceived)
+        is_silent = isinstance(request, (AlterPartitionReceived, ControlledShutdownReceived))
         if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration) or not is_silent:
             raise
     except Exception as error:

@@ -163,7 +163,7 @@ def plain(value: Any) -> Any:
     """A value without types: maps by the names of fields, lists, texts, numbers."""
     if isinstance(value, Struct):
         return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     if isinstance(value, dict):
         return {str(key): plain(one) for key, one in value.items()}

@@ -104,7 +104,7 @@ class LogCommands:
     def take_items(self, issued: Issued, now_ns: int) -> dict[int, LogCommand]:
         """By place in the command: the command of the log that does the same there. Reads only
         together with one that the log is waiting for, else nobody would answer in time."""
-        is_read = isinstance(issued.command, ReadZnodes | ReadStats)
+        is_read = isinstance(issued.command, (ReadZnodes, ReadStats))
         found = {
             place: item
             for place, key in enumerate(_keys(issued.command))
@@ -154,5 +154,5 @@ def _keys(command: Command) -> Iterator[ItemKey]:
 
 
 def _operation_key(one: WriteOperation) -> ItemKey:
-    data = one.data if isinstance(one, Create | SetData) else None
+    data = one.data if isinstance(one, (Create, SetData)) else None
     return one.path, str(one.__struct_config__.tag), data

@@ -140,7 +140,7 @@ class LogStory:
                 self._watch(seq, event)
             case _:
                 pass
-        if not isinstance(event, ZnodesRead | ChildrenRead | ZnodesWritten):
+        if not isinstance(event, (ZnodesRead, ChildrenRead, ZnodesWritten)):
             return
         command, asked_at = self._open.get(event.command, (None, 0))
         match event, command:
@@ -166,7 +166,7 @@ class LogStory:
 
     def _watch(self, seq: int, event: WatchFired) -> None:
         for id, (command, _) in self._open.items():
-            if isinstance(command, WriteZnodes | WriteAtomically):
+            if isinstance(command, (WriteZnodes, WriteAtomically)):
                 for place, operation in enumerate(command.operations):
                     if is_told_by(operation, event):
                         self.own_watches[seq] = (id, place)

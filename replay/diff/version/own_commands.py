@@ -212,7 +212,7 @@ class OwnCommands:
         self.waiting[issued.id] = waiting = Waiting(issued)
         if self._log.take(issued, self.now_ns, ahead=False) is not None:
             return
-        if isinstance(command, ReadZnodes | ReadStats):
+        if isinstance(command, (ReadZnodes, ReadStats)):
             waiting.open = len(self._log.take_items(issued, self.now_ns))
         if not waiting.open:
             self.assumed[assumptions.READS] += not isinstance(command, SyncZnodes)

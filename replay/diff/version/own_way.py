@@ -255,7 +255,7 @@ class OwnWay:
         if taken is not None:
             self._own.waiting.pop(taken.id, None)
             self._own.happen(structs.replace(outcome, command=taken.id), channel)
-        elif one is not None and isinstance(outcome, TopicIdsDrawn | NumbersDrawn):
+        elif one is not None and isinstance(outcome, (TopicIdsDrawn, NumbersDrawn)):
             self._own.drawn[one.digest].append(outcome)
         elif one is not None and isinstance(outcome, BrokerAnswered):
             self._own.answered[one.digest].append(outcome)
@@ -263,12 +263,12 @@ class OwnWay:
     def _end(self, event: Recorded) -> None:
         """Nobody can take a command whose last outcome has come."""
         happened = event.event
-        if not isinstance(happened, Outcome | BrokerAnswered):
+        if not isinstance(happened, (Outcome, BrokerAnswered)):
             return
         one = self._log.of.get(happened.command)
         if one is None:
             return
-        if isinstance(happened, ZnodesRead | ZnodesWritten):
+        if isinstance(happened, (ZnodesRead, ZnodesWritten)):
             one.answered = happened.offset + len(happened.errors)
             if one.answered < _size(one):
                 return
@@ -304,7 +304,7 @@ def _is_lost(outcome: ZnodesRead | ChildrenRead | ZnodesWritten) -> bool:
 def _size(one: LogCommand) -> int:
     """How many items have outcomes; 0 where that is not known."""
     command = one.command
-    if isinstance(command, ReadZnodes | ReadStats):
+    if isinstance(command, (ReadZnodes, ReadStats)):
         return len(command.paths)
     if isinstance(command, WRITES):
         return len(command.operations)

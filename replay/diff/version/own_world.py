@@ -109,7 +109,7 @@ class OwnWorld:
             server.create_session(self.session)
         outcomes = answer(server, self.session, id, command, now_ms, _ALL)
         self._zxid = server.zxid
-        if not isinstance(command, WriteZnodes | WriteAtomically):
+        if not isinstance(command, (WriteZnodes, WriteAtomically)):
             return outcomes, []
         return outcomes, self._fired(known, server.dump(), command)
 

@@ -87,7 +87,7 @@ def _question(history: History) -> tuple[str, _About]:
 
 
 def _link(fact: AnyFact) -> Link:
-    passed_over = fact.passed_over if isinstance(fact, StateWritten | NoLeader) else ()
+    passed_over = fact.passed_over if isinstance(fact, (StateWritten, NoLeader)) else ()
     chosen = fact.after.leader if isinstance(fact, StateWritten) else None
     return Link(
         fact.seq,

@@ -41,7 +41,7 @@ def about_broker(history: History) -> Reply:
 def _belongs(fact: AnyFact, broker: int) -> bool:
     if isinstance(fact, BrokerChanged):
         return fact.broker == broker
-    return isinstance(fact, StateWritten | NoLeader | Told)
+    return isinstance(fact, (StateWritten, NoLeader, Told))
 
 
 def _some(names: list[str]) -> str:

@@ -80,5 +80,5 @@ def _facts(history: History, begun: RoleChanged | None, ended: RoleChanged | Non
     return [
         one
         for one in history.facts
-        if first <= one.seq <= until and isinstance(one, RoleChanged | Told)
+        if first <= one.seq <= until and isinstance(one, (RoleChanged, Told))
     ]

@@ -39,7 +39,7 @@ def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]
     for one in history.facts:
         if isinstance(one, BrokerChanged):
             keeps = one.broker in on
-        elif isinstance(one, TopicChanged | BrokerToldToDelete):
+        elif isinstance(one, (TopicChanged, BrokerToldToDelete)):
             keeps = one.topic == name
         else:
             keeps = hasattr(one, "partition") or getattr(one, "subject", "").startswith(name)
