@@ -38,20 +38,27 @@ def mirror(
 ) -> None:
     """Publish the logs below LOGS, as far as the topic does not have them: each record once.
 
-    A daemon does the same while it runs, with `refold run --mirror`. It may be ended at any moment,
-    and goes on at the next call.
+    Each log is verified first; of one that is damaged nothing is published. A daemon does the same
+    while it runs, with `refold run --mirror`, but for verifying. It may be ended at any moment, and
+    goes on at the next call.
 
-    Exit code 2: the logs or the topic cannot be used.
+    Exit code 1: a log is damaged; 2: the logs or the topic cannot be used.
     """
     from anyio import run as run_async
 
     from eventstore.mirror.publishing import Publisher, Told
 
+    damaged: set[str] = set()
+
     def tell(told: Told) -> None:
+        if told.what == "damaged":
+            damaged.add(told.log)
         if as_json:
             typer.echo(msgspec.json.encode(told))
         elif told.what == "whole":
             typer.echo(f"{told.log}: {told.records} records published, all of it is there")
+        elif told.what == "damaged":
+            typer.echo(told.text, err=True)
         elif told.text:
             typer.echo(f"{told.log}: {told.text}")
 
@@ -60,6 +67,8 @@ def mirror(
         count = run_async(publisher.publish)
     if not as_json:
         typer.echo(f"{count} records published")
+    if damaged:
+        raise typer.Exit(DAMAGED)
 
 
 def fetch(

@@ -32,6 +32,7 @@ from eventstore.mirror.topic import (
     producer,
 )
 from eventstore.segment import open_segment
+from eventstore.verify import verify
 
 _POLL_S: Final = 0.2
 _RETRY_S: Final = 1.0
@@ -40,7 +41,8 @@ _AT_ONCE: Final = 8
 
 
 class Told(Struct, frozen=True):
-    """What happened to a log: records were published, all of it is ("whole"), or it failed."""
+    """What happened to a log: records were published, all of it is ("whole"), it failed, or it is
+    damaged: a record of it is not as it was written."""
 
     what: str
     log: str
@@ -62,10 +64,12 @@ class Publisher:
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def publish(self) -> int:
-        """All there is by now; how many records that were. Raises LogError."""
+        """All there is by now; how many records that were. A log with a damage is told of, and
+        nothing of it is published. Raises LogError."""
         ending = anyio.Event()
         ending.set()
-        return sum([await self._publish(log, ending) for log in self._logs()])
+        sound = [log for log in self._logs() if await run_sync(self._is_sound, log)]
+        return sum([await self._publish(log, ending) for log in sound])
 
     async def follow(self, ending: anyio.Event) -> None:
         """All there is and will be, until `ending` is set and what is written by then is published.
@@ -84,6 +88,15 @@ class Publisher:
                     return
                 with anyio.move_on_after(_POLL_S):
                     await ending.wait()
+
+    def _is_sound(self, log: Path) -> bool:
+        """Of the topic only the last record is compared. It stands for those before it where the
+        log follows its own checksum chain."""
+        report = verify(log)
+        for damage in report.damages:
+            text = f"{damage.file}, {damage.record}: {damage.text}"
+            self._tell(Told("damaged", str(log), text))
+        return report.is_sound
 
     def _logs(self) -> list[Path]:
         try:

@@ -2,17 +2,19 @@
 
 The driver names the inputs; executors look at them, then read those with something new, and write
 the files themselves. Between the steps stand small tables of one row an input, on the disk: no
-record, and no list that grows with the inputs, comes to the driver.
+record, and no list that grows with the inputs, comes to the driver, which of these tables counts
+rows.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import partial, reduce
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 from pyarrow import parquet
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -20,7 +22,7 @@ from pyspark.sql import functions as sql
 
 from replay.fleet.day_files import put_in_place
 from replay.fleet.inputs import inputs_below
-from replay.fleet.jobs import Progress, spark_errors, telling
+from replay.fleet.jobs import Progress, for_few_rows, rows_in, spark_errors, telling
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import INGESTED, TableFolder, known_segments, open_table
 from replay.fleet.units import INPUTS, SURVEYED, UNITS, ingest_units, survey
@@ -31,6 +33,25 @@ _TASKS_MAX: Final = 10_000
 _SURVEYED_A_TASK: Final = 500
 _ROWS: Final = 10_000
 _TOLD_MAX: Final = 20
+
+_INPUTS: Final = "inputs.parquet"
+_SURVEYED: Final = "surveyed"
+_CHOSEN: Final = "units"
+_READ: Final = "read"
+_STEPS: Final = {
+    step: spark_schema(schema)
+    for step, schema in ((_SURVEYED, SURVEYED), (_CHOSEN, UNITS), (_READ, INGESTED))
+}
+"""The tables between the steps. Told their columns, Spark runs no job to find them out."""
+
+_COUNTS: Final = {
+    "segments": "count(*)",
+    "logs": "count(distinct cluster, log)",
+    "clusters": "count(distinct cluster)",
+    "events": "coalesce(sum(events), 0)",
+    "commands": "coalesce(sum(commands), 0)",
+}
+"""Of a manifest, in SQL."""
 
 
 class SetAside(Struct):
@@ -72,12 +93,27 @@ def ingest(
     start = time.monotonic()
     failed = spark_errors(f"{out}: Spark failed, nothing was added")
     with open_table(out) as table, failed, telling(spark, progress) as tell:
-        run = _Ingest(spark, table, tell)
-        inputs, size = run.name_inputs(sources)
+        tell("looking for logs")
+        inputs, size = _name_inputs(sources, table)
+        run = _Ingest(for_few_rows(spark, inputs), table, tell)
         run.survey(inputs)
         run.choose()
         run.read(size)
         return run.commit(inputs, start)
+
+
+def _name_inputs(sources: Iterable[str], table: TableFolder) -> tuple[int, int]:
+    """Write down what there is to read; how many inputs, and their bytes. Raises FleetError."""
+    count = size = 0
+    with parquet.ParquetWriter(table.results_of(_INPUTS), INPUTS) as writer:
+        found = inputs_below(sources)
+        while some := list(islice(found, _ROWS)):
+            rows = [(str(one.kind), str(one.path), one.size) for one in some]
+            columns = [pa.array(column) for column in zip(*rows, strict=True)]
+            writer.write_batch(pa.record_batch(columns, schema=INPUTS))
+            count += len(rows)
+            size += sum(one.size for one in some)
+    return count, size
 
 
 class _Ingest:
@@ -87,101 +123,53 @@ class _Ingest:
         self._tell = tell
         self._cores = spark.sparkContext.defaultParallelism
 
-    def name_inputs(self, sources: Iterable[str]) -> tuple[int, int]:
-        """Write down what there is to read; how many inputs, and their bytes. Raises FleetError."""
-        self._tell("looking for logs")
-        count = size = 0
-        path = self._table.results_of("inputs.parquet")
-        with parquet.ParquetWriter(path, INPUTS) as writer:
-            found = inputs_below(sources)
-            while some := list(islice(found, _ROWS)):
-                rows = [(str(one.kind), str(one.path), one.size) for one in some]
-                columns = [pa.array(column) for column in zip(*rows, strict=True)]
-                writer.write_batch(pa.record_batch(columns, schema=INPUTS))
-                count += len(rows)
-                size += sum(one.size for one in some)
-        return count, size
-
     def survey(self, inputs: int) -> None:
         """Look at every input: which segment of which log it is, and how far that has come."""
         self._tell("looking at logs")
         tasks = min(max(self._cores, inputs // _SURVEYED_A_TASK), _TASKS_MAX)
-        named = self._spark.read.parquet(self._table.results_of("inputs.parquet"))
-        self._write(self._mapped(named.repartition(tasks), survey, SURVEYED), "surveyed")
+        reader = self._spark.read.schema(spark_schema(INPUTS))
+        named = reader.parquet(self._table.results_of(_INPUTS))
+        self._map(named.repartition(tasks), survey, _SURVEYED)
 
     def choose(self) -> None:
-        """Of each segment one copy, if it has something that the table has not."""
-        surveyed = self._step("surveyed").where("reason is null")
+        """Of each segment one copy, if it has something that the table has not; of archives and
+        stock clusters' folders those that were changed."""
+        surveyed = self._step(_SURVEYED).where("reason is null")
         known = known_segments(self._spark, self._table.folder)
-        of_logs = _one_a_unit(surveyed.where("container is null"))
-        behind = known.select(
-            "unit",
-            sql.col("log").alias("known_log"),
-            sql.struct("last_seq", "last_command", "event_chain", "command_chain").alias("known"),
-        )
-        # A log keeps the name that it has in the table, also when its first segments are gone.
-        its_name = sql.first("known_log", ignorenulls=True).over(Window.partitionBy("folder"))
-        chosen = (
-            of_logs.join(behind, "unit", "left")
-            .withColumn("log", sql.coalesce(its_name, "log"))
-            .where(
-                "known is null or known.last_seq <> last_seq or known.last_command <> last_command"
-            )
-        )
-        in_table = known.where("container is not null").select("container").distinct()
-        containers = (
-            surveyed.where("container is not null")
-            .join(in_table, "container", "left_anti")
-            .withColumn("known", sql.lit(None).cast(spark_schema(UNITS)["known"].dataType))
-        )
-        self._write(chosen.select(*UNITS.names).union(containers.select(*UNITS.names)), "units")
+        chosen = _grown(surveyed.where("container is null"), known)
+        if self._count(_SURVEYED, pc.field("container").is_valid()):
+            chosen = chosen.union(_changed(surveyed.where("container is not null"), known))
+        chosen.write.parquet(self._table.results_of(_CHOSEN))
 
     def read(self, size: int) -> None:
         """Write the records of what was chosen; neighbours in time share a task and its files."""
+        units = self._count(_CHOSEN)
+        if not units:
+            return
         self._tell("reading logs")
-        units = self._step("units")
         tasks = max(self._cores * _TASKS_A_CORE, size // _TASK_BYTES)
-        tasks = min(tasks, _TASKS_MAX, max(units.count(), 1))
         work = partial(ingest_units, table=self._table.folder, files=self._table.written)
         order = ["cluster", "log", "path"]
-        spread = units.repartitionByRange(tasks, *order).sortWithinPartitions(*order)
-        self._write(self._mapped(spread, work, INGESTED), "read")
+        spread = self._step(_CHOSEN).repartitionByRange(min(tasks, _TASKS_MAX, units), *order)
+        self._map(spread.sortWithinPartitions(*order), work, _READ)
 
     def commit(self, inputs: int, start: float) -> IngestResult:
         """Make what was read part of the table, all at once."""
         self._tell("committing")
-        read = self._step("read")
-        # A copy in an archive of a segment that was read as a file, too, or in two archives. That
-        # which was read as a file may share its files with others, and so stays.
-        is_packed = sql.col("container").isNotNull()
-        kept = _one_a_unit(read.where("reason is null"), is_packed).select(*INGESTED.names)
-        kept.write.parquet(self._table.manifest_path())
-        manifest = self._spark.read.schema(spark_schema(INGESTED)).parquet(
-            self._table.manifest_path()
-        )
-        told = manifest.agg(
-            sql.count("*").alias("segments"),
-            sql.countDistinct("cluster", "log").alias("logs"),
-            sql.countDistinct("cluster").alias("clusters"),
-            sql.coalesce(sql.sum("events"), sql.lit(0)).alias("events"),
-            sql.coalesce(sql.sum("commands"), sql.lit(0)).alias("commands"),
-        ).head()
-        assert told is not None, "an aggregate has a row"
-        counts = told.asDict()
+        units = self._count(_CHOSEN)
+        counts = self._write_manifest() if units else dict.fromkeys(_COUNTS, 0)
         batch = None
         if counts["segments"]:
             move = partial(put_in_place, written=self._table.written, table=self._table.files)
-            written = manifest.where("events + commands > 0").select("token").distinct()
+            written = self._manifest().where("events + commands > 0").select("token").distinct()
             written.rdd.foreachPartition(move)
             batch = self._table.commit()
-        examples, set_aside = self._set_aside()
-        units = (
-            self._step("units").count() + self._step("surveyed").where("reason is not null").count()
-        )
+        steps = [_SURVEYED, _READ] if units else [_SURVEYED]
+        examples, set_aside = self._set_aside(steps)
         return IngestResult(
             table=str(self._table.folder),
             inputs=inputs,
-            unchanged=inputs - units,
+            unchanged=inputs - units - self._count(_SURVEYED, pc.field("reason").is_valid()),
             set_aside=set_aside,
             examples=examples,
             batch=batch,
@@ -189,37 +177,80 @@ class _Ingest:
             **counts,
         )
 
-    def _set_aside(self) -> tuple[list[SetAside], int]:
+    def _write_manifest(self) -> dict[str, int]:
+        """What becomes part of the table, and what it comes to (_COUNTS)."""
+        # A copy in an archive of a segment that was read as a file, too, or in two archives. That
+        # which was read as a file may share its files with others, and so stays.
+        is_packed = sql.col("container").isNotNull()
+        kept = _one_a_unit(self._step(_READ).where("reason is null"), is_packed)
+        kept.select(*INGESTED.names).write.parquet(self._table.manifest_path())
+        sums = [sql.expr(count).alias(name) for name, count in _COUNTS.items()]
+        told = self._manifest().agg(*sums).head()
+        assert told is not None, "an aggregate has a row"
+        return told.asDict()
+
+    def _manifest(self) -> DataFrame:
+        return self._spark.read.schema(_STEPS[_READ]).parquet(self._table.manifest_path())
+
+    def _set_aside(self, steps: list[str]) -> tuple[list[SetAside], int]:
         """Tell what could not be read, and why; some of it, and how many."""
-        columns = ("path", "reason")
-        found = self._step("surveyed").select(*columns).union(self._step("read").select(*columns))
-        found = found.where("reason is not null").orderBy("path")
+        is_told = pc.field("reason").is_valid()
+        count = sum(self._count(step, is_told) for step in steps)
         examples: list[SetAside] = []
-        count = 0
 
         def rows() -> Iterator[dict[str, Any]]:
-            nonlocal count
+            told = [self._step(step).select("path", "reason") for step in steps]
+            found = reduce(DataFrame.union, told).where("reason is not null").orderBy("path")
             for row in found.toLocalIterator():
-                count += 1
                 if len(examples) < _TOLD_MAX:
                     examples.append(SetAside(row.path, row.reason))
                 yield row.asDict()
 
-        self._table.tell_set_aside(rows())
+        self._table.tell_set_aside(rows() if count else iter(()))
         return examples, count
 
-    def _mapped(
-        self, frame: DataFrame, work: Callable[[Iterable[Any]], Iterator[Any]], schema: pa.Schema
-    ) -> DataFrame:
+    def _map(
+        self, frame: DataFrame, work: Callable[[Iterable[Any]], Iterator[Any]], step: str
+    ) -> None:
         """Rows of inputs to rows of inputs, on executors (mapInArrow would need pandas there)."""
         rows = frame.rdd.mapPartitions(work)
-        return self._spark.createDataFrame(rows, spark_schema(schema), verifySchema=False)
-
-    def _write(self, frame: DataFrame, step: str) -> None:
-        frame.write.mode("overwrite").parquet(self._table.results_of(step))
+        done = self._spark.createDataFrame(rows, _STEPS[step], verifySchema=False)
+        done.write.parquet(self._table.results_of(step))
 
     def _step(self, step: str) -> DataFrame:
-        return self._spark.read.parquet(self._table.results_of(step))
+        return self._spark.read.schema(_STEPS[step]).parquet(self._table.results_of(step))
+
+    def _count(self, step: str, condition: pc.Expression | None = None) -> int:
+        return rows_in(self._table.results_of(step), condition)
+
+
+def _grown(of_logs: DataFrame, known: DataFrame) -> DataFrame:
+    """Segments with something new (UNITS)."""
+    behind = known.select(
+        "unit",
+        sql.col("log").alias("known_log"),
+        sql.struct("last_seq", "last_command", "event_chain", "command_chain").alias("known"),
+    )
+    # A log keeps the name that it has in the table, also when its first segments are gone.
+    its_name = sql.first("known_log", ignorenulls=True).over(Window.partitionBy("folder"))
+    has_news = "known is null or known.last_seq <> last_seq or known.last_command <> last_command"
+    return (
+        _one_a_unit(of_logs)
+        .join(behind, "unit", "left")
+        .withColumn("log", sql.coalesce(its_name, "log"))
+        .where(has_news)
+        .select(*UNITS.names)
+    )
+
+
+def _changed(containers: DataFrame, known: DataFrame) -> DataFrame:
+    """Archives and stock clusters' folders that are not in the table as they are (UNITS)."""
+    in_table = known.where("container is not null").select("container").distinct()
+    return (
+        containers.join(in_table, "container", "left_anti")
+        .withColumn("known", sql.lit(None).cast(_STEPS[_CHOSEN]["known"].dataType))
+        .select(*UNITS.names)
+    )
 
 
 def _one_a_unit(copies: DataFrame, *first: Column) -> DataFrame:

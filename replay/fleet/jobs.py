@@ -1,11 +1,14 @@
-"""What all jobs on Spark share: telling how far they are, and a clear line where Spark fails."""
+"""What all jobs on Spark share: telling how far they are, a clear line where Spark fails, and what
+keeps small queries short."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event
 from typing import Final
 
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError
+from pyarrow import dataset
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -16,6 +19,15 @@ Progress = Callable[[str, int, int], None]
 """Told what is being done, and how many tasks are done of how many."""
 
 _PROGRESS_S: Final = 0.5
+_ROWS_A_PARTITION: Final = 50_000
+
+_FEW_ROWS: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""To compile such a query, to plan it again after each stage, and a job for each side of a join
+take longer than to run it."""
 
 
 @contextmanager
@@ -67,3 +79,19 @@ def reason_in(text: str, error: Exception) -> str:
     lines = text.splitlines()
     told = [line for line in lines if "Error: " in line or "Exception: " in line]
     return (told or lines or [type(error).__name__])[-1].strip()
+
+
+def for_few_rows(spark: SparkSession, rows: int) -> SparkSession:
+    """A session beside `spark` for queries of a row an input, about so many rows."""
+    session = spark.newSession()
+    for name, value in _FEW_ROWS.items():
+        session.conf.set(name, value)
+    partitions = max(spark.sparkContext.defaultParallelism, rows // _ROWS_A_PARTITION)
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    return session
+
+
+def rows_in(folder: str, condition: pc.Expression | None = None) -> int:
+    """How many rows Parquet files have, as they tell it themselves: without a job."""
+    rows: int = dataset.dataset(folder, format="parquet").count_rows(filter=condition)
+    return rows

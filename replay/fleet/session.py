@@ -31,6 +31,12 @@ LOCAL: Final = "local[*]"
 DRIVER_MEMORY: Final = "1g"
 """Of the driver's Java process; in local mode it runs the tasks as well."""
 
+OF_PYTHON: Final = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""Settings for what has its work done by Python: to compile Java's part thoroughly takes longer
+than that part."""
+
 _MASTER: Final = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|yarn|(spark|k8s)://.+")
 _JAVA_MIN: Final = 17
 _CONNECT_S: Final = 5.0

@@ -121,12 +121,19 @@ def command(*arguments: str) -> list[str]:
 
 
 async def run(*arguments: str, **environment: str) -> tuple[int, str]:
-    """Run a `refold` command to its end: the exit status and what it printed."""
+    """Run a `refold` command to its end: the exit status and what it printed.
+
+    Cancelled, it ends the command."""
     process = await asyncio.create_subprocess_exec(
         *command(*arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=os.environ | environment,
     )
-    output, _ = await process.communicate()
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     return process.returncode or 0, output.decode()

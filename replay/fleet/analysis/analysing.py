@@ -27,7 +27,7 @@ from replay.fleet.analysis.terms import failover_percentiles, failover_steps, fa
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
 from replay.fleet.errors import FleetError
-from replay.fleet.jobs import Progress, spark_errors, telling
+from replay.fleet.jobs import Progress, rows_in, spark_errors, telling
 
 _BESIDE: Final = ["znodes", "assignments"]
 
@@ -135,8 +135,8 @@ class _Analysis:
 
     def rows(self) -> dict[str, int]:
         """How many rows each table has that is a result."""
-        named = self._tables.items()
-        return {name: frame.count() for name, frame in named if name not in _BESIDE}
+        path_of = self._into.path_of
+        return {name: rows_in(path_of(name)) for name in self._tables if name not in _BESIDE}
 
     def summaries(self) -> list[Summary]:
         """In short."""
@@ -147,5 +147,6 @@ class _Analysis:
         self._tell(name.replace("_", " "))
         path = self._into.path_of(name)
         frame.write.parquet(path)
-        self._tables[name] = self._spark.read.parquet(path)
+        # Without a schema Spark runs a job to find it out.
+        self._tables[name] = self._spark.read.schema(frame.schema).parquet(path)
         return self._tables[name]

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sql
 
 from replay.diff.references import Version
 from replay.fleet import table as tables
-from replay.fleet.jobs import Progress, spark_errors, telling
+from replay.fleet.jobs import Progress, for_few_rows, spark_errors, telling
 from replay.fleet.replaying import results
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED, ReplayFolder, open_replays
 from replay.fleet.replaying.summary import ReplayResult, summary
@@ -86,11 +86,12 @@ def replay(
         tell("trying versions")
         shipped = tuple(ship(spark, versions, Path(scratch)))
         job = Job(table.absolute(), folder.snapshots.absolute(), shipped, patience_s)
-        run = _Replay(spark, folder, job, tell, split_events)
+        few = for_few_rows(spark, tables.segment_rows(table))
+        run = _Replay(few, folder, job, tell, split_events)
         todo = run.choose()
         batch = run.replay(todo)
         tell("counting")
-        return summary(spark, table, shipped, todo.folds, batch, start)
+        return summary(few, table, shipped, todo.folds, batch, start)
 
 
 class _Replay:

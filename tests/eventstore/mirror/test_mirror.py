@@ -1,5 +1,6 @@
 """Logs that go to a topic of a real broker, and come back."""
 
+import sqlite3
 from pathlib import Path
 
 import anyio
@@ -149,6 +150,30 @@ async def test_another_log_of_the_same_name_is_refused(topic: Topic, tmp_path: P
     await publisher(tmp_path / "here", topic).publish()
     with pytest.raises(MirrorFailed, match="another log under the name Zm9v/run-a"):
         await publisher(tmp_path / "there", topic).publish()
+
+
+async def test_a_record_that_was_changed_is_told(topic: Topic, tmp_path: Path) -> None:
+    """Of a log that the topic has whole, of one that grew, and of one that it does not know."""
+    logs, heard = tmp_path / "logs", Heard()
+    for name, is_closed in (("run-a", True), ("run-b", False)):
+        write_log(logs / name, 10, closed=is_closed)
+    assert await publisher(logs, topic).publish() == 22 + 21
+    write_log(logs / "run-c", 10)
+    for name in ("run-a", "run-b", "run-c"):
+        with sqlite3.connect(logs / name / "00000000000000000001.refold") as file:
+            file.execute("update events set payload = x'00' where seq = 4")
+        file.close()
+    write_log(logs / "run-d", 10)
+    assert await publisher(logs, topic, heard).publish() == 22
+    assert [Path(one.log).name for one in heard.told if one.what == "whole"] == ["run-d"]
+    told = [(Path(one.log).name, one.text) for one in heard.told if one.what == "damaged"]
+    assert [name for name, _ in told] == ["run-a", "run-b", "run-c"]
+    assert all(", event 4: it was changed" in text for _, text in told)
+    assert [(one.name, one.records) for one in await runs(topic, lambda _, __: None)] == [
+        ("run-a", 22),
+        ("run-b", 21),
+        ("run-d", 22),
+    ]
 
 
 async def test_what_cannot_be_fetched(topic: Topic, tmp_path: Path) -> None:
