@@ -16,6 +16,7 @@ from replay.older_events import UPCASTS
 from replay.world_log import encoding
 from replay.world_log import events as world
 from replay.zookeeper_log import transactions
+from tests.replay.fleet.plain_brokers import PlainBrokers
 from tests.replay.fleet.plain_moves import Assigned, Moved, Partition, PlainMoves
 
 State = tuple[int | None, list[int]]
@@ -53,17 +54,6 @@ class Row(NamedTuple):
     """The brokers that were."""
 
 
-class Change(NamedTuple):
-    """A broker that came ("registered"), went ("gone"), or both before it was seen ("bounced")."""
-
-    seq: int
-    micros: int
-    channel: str
-    broker: int
-    what: str
-    is_found: bool
-
-
 class PlainCount:
     """Follows a log. Durations are in microseconds."""
 
@@ -77,11 +67,9 @@ class PlainCount:
         self.partitions: set[Partition] = set()
         """All that there ever were."""
         self.topic_ids: dict[str, str] = {}
-        self.there: set[int] = set()
-        self.known: set[int] = set()
+        self.brokers = PlainBrokers()
         self.outages: Counter[tuple[str, int, str]] = Counter()
         self.leader_changes: Counter[Partition] = Counter()
-        self.changes: list[Change] = []
         self.failovers: dict[int, int] = {}
         self.zombies: set[tuple[int, str]] = set()
         self.writes: list[Write] = []
@@ -89,8 +77,6 @@ class PlainCount:
         self.records: list[tuple[EventRecord, Any]] = []
         self.issued: dict[tuple[int, int], CommandRecord] = {}
         self._moving = PlainMoves()
-        self._epochs: dict[int, int] = {}
-        self._session_of: dict[int, str] = {}
         self._stood = 0
         self._elected: tuple[int, int, int] | None = None
         self._decided: dict[int, world.Observed] = {}
@@ -100,28 +86,6 @@ class PlainCount:
     def moves(self) -> list[Moved]:
         """The reassignments, those that have not ended, too."""
         return self._moving.all()
-
-    @property
-    def departures(self) -> Counter[int]:
-        """How often each broker went."""
-        return Counter(one.broker for one in self.changes if one.what == "gone")
-
-    def flapping(self, window_s: float, times: int) -> dict[int, tuple[int, int]]:
-        """How often those brokers went in all, and at most within the window, that did so at least
-        so many times."""
-        found = {}
-        for broker in self.known:
-            left = [
-                one.micros
-                for one in self.changes
-                if one.broker == broker and one.what in ("gone", "bounced")
-            ]
-            most = max(
-                (sum(at - window_s * 1e6 <= one <= at for one in left) for at in left), default=0
-            )
-            if most >= times:
-                found[broker] = len(left), most
-        return found
 
     def _follow(self, log: Path) -> None:
         reader = LogReader(log, Upcasters({**EVENT_SCHEMAS, **encoding.SCHEMAS}, UPCASTS))
@@ -163,7 +127,7 @@ class PlainCount:
 
     def _pass(self, micros: int) -> None:
         for partition, leader in self.leaders.items():
-            if leader == -1 or leader in self.known - self.there:
+            if leader == -1 or leader in self.brokers.away:
                 self.outages[*partition, "unavailable"] += micros
         for partition, isr in self.isrs.items():
             replicas, adding, _ = self.assigned.get(partition, ([], [], []))
@@ -181,9 +145,7 @@ class PlainCount:
                     self._operate(record, one)
                 self._elect(record, now)
             case transactions.Transaction(content=transactions.CloseSession()):
-                gone = [one for one, held in self._session_of.items() if held == record.channel]
-                for broker in gone:
-                    self._leave(record, broker)
+                self.brokers.end_session(record)
             case transactions.Transaction():
                 self._operate(record, event.content)
             case world.ControllerLogged(broker=broker, text=text):
@@ -261,11 +223,6 @@ class PlainCount:
         return decode_command(body)
 
     def _of_commands(self, record: EventRecord, issued: list[CommandRecord], now: int) -> None:
-        if not issued:
-            return
-        opened = {}
-        found = False
-        was_there = set(self.there)
         for one in issued:
             rule = decode_reason(one.reason).rule
             if one.kind == "read_stats" and rule == "controller election":
@@ -274,40 +231,13 @@ class PlainCount:
                 self._elected = one.term, self._stood, 0
             if one.kind == "notice" and rule == "failover_done" and self._elected is not None:
                 self.failovers[one.term] = now - self._elected[1]
-            if one.kind == "close_channel" and rule != "resignation":
-                self.there.discard(int(one.target.removeprefix("broker ")))
-            if one.kind == "open_channel":
-                found = found or rule == "failover"
-                assert one.body is not None
-                body: Any = decode_command(one.body)
-                opened[body.broker] = body.broker_epoch
-        if found:
-            self.there = set()
-        self.there |= opened.keys()
-        self.known |= opened.keys()
-        for broker in sorted(was_there | self.there):
-            if broker in was_there and broker in self.there:
-                if opened.get(broker, self._epochs[broker]) != self._epochs[broker]:
-                    self._change(record, broker, "bounced", is_found=found)
-            elif broker in was_there:
-                self._change(record, broker, "gone", is_found=found)
-            else:
-                self._change(record, broker, "registered", is_found=found)
-        self._epochs |= opened
-
-    def _change(self, record: EventRecord, broker: int, what: str, *, is_found: bool) -> None:
-        micros = record.wall_ns // 1000
-        self.changes.append(Change(record.seq, micros, record.channel, broker, what, is_found))
-
-    def _leave(self, record: EventRecord, broker: int) -> None:
-        del self._session_of[broker]
-        self.there.discard(broker)
-        self._change(record, broker, "gone", is_found=False)
+        self.brokers.follow(record, issued)
 
     def _put(self, write: Write, *, is_created: bool = False) -> None:
         path, data = write.path, write.data
         if (found := _BROKER.fullmatch(path)) is not None and is_created:
-            self._register(write, int(found[1]))
+            place = write.seq, write.micros, write.channel
+            self.brokers.register(*place, int(found[1]), is_found=write.rule == "found")
         elif (found := _STATE.fullmatch(path)) is not None:
             partition, told = (found[1], int(found[2])), json.loads(data)
             if self.leaders.get(partition, told["leader"]) != told["leader"]:
@@ -325,13 +255,6 @@ class PlainCount:
                 removing = told.get("removing_replicas", {}).get(number, [])
                 self._assign(write, (found[1], int(number)), (replicas, adding, removing))
 
-    def _register(self, write: Write, broker: int) -> None:
-        self.there.add(broker)
-        self.known.add(broker)
-        self._session_of[broker] = write.channel
-        place = write.seq, write.micros, write.channel
-        self.changes.append(Change(*place, broker, "registered", write.rule == "found"))
-
     def _assign(self, write: Write, partition: Partition, assigned: Assigned) -> None:
         self.partitions.add(partition)
         if self.assigned.get(partition) != assigned:
@@ -343,13 +266,12 @@ class PlainCount:
     def _note(self, write: Write, partition: Partition, before: State) -> None:
         leader, isr = self.leaders.get(partition), self.isrs.get(partition, [])
         assigned = self.assigned.get(partition)
-        there = frozenset(self.there)
+        there = frozenset(self.brokers.there)
         self.rows.append(Row(write, partition, leader, isr, assigned, before, there))
 
     def _remove(self, record: EventRecord, write: Write) -> None:
         if (found := _BROKER.fullmatch(write.path)) is not None:
-            if int(found[1]) in self._session_of:
-                self._leave(record, int(found[1]))
+            self.brokers.leave(record, int(found[1]))
         elif (found := _STATE.fullmatch(write.path)) is not None:
             self._forget(write, (found[1], int(found[2])))
         elif (found := _TOPIC.fullmatch(write.path)) is not None:

@@ -86,7 +86,8 @@ def _is_open(count: PlainCount, row: Row) -> bool:
 
 def _was_to_stop(count: PlainCount, broker: int, seq: int) -> bool:
     since = max(
-        (one.seq for one in count.changes if one.broker == broker and one.seq < seq), default=0
+        (one.seq for one in count.brokers.changes if one.broker == broker and one.seq < seq),
+        default=0,
     )
     return any(
         int(found[1]) == broker

@@ -147,8 +147,10 @@ def _of_znode(count: PlainCount, place: tuple[int, int, str], path: str) -> Iter
 
 
 def _of_brokers(count: PlainCount) -> Iterator[Touch]:
-    for number, one in enumerate(count.changes):
-        following = [each.seq for each in count.changes[number + 1 :] if each.broker == one.broker]
+    for number, one in enumerate(count.brokers.changes):
+        following = [
+            each.seq for each in count.brokers.changes[number + 1 :] if each.broker == one.broker
+        ]
         until = min(following, default=None)
         if not one.is_found:
             what = f"broker_{one.what}"

@@ -210,13 +210,13 @@ def test_brokers(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
     for log, counted in plain.items():
         rows = analysed.rows("broker_changes", log)
         gone = Counter(row.broker for row in rows if row.change == "gone")
-        assert gone == counted.departures, log
+        assert gone == counted.brokers.departures, log
     flapping = {(row.log, row.broker): row.times_gone for row in analysed.rows("flapping_brokers")}
     [told] = [log for log, path in analysed.logs.items() if path.name == "told"]
     assert flapping
     for (log, broker), times in flapping.items():
         assert log == told
-        assert times == plain[log].departures[broker] >= 3
+        assert times == plain[log].brokers.departures[broker] >= 3
 
 
 def test_made_up_log(analysed: Analysed) -> None:

@@ -234,14 +234,14 @@ def test_brokers(fleet: Fleet) -> None:
     keys = ("seq", "broker", "change", "is_found")
     for log in fleet.logs:
         found = {tuple(one[key] for key in keys) for one in fleet.rows("broker_changes", log)}
-        plain = {(one.seq, one.broker, one.what, one.is_found) for one in log.plain.changes}
+        plain = {(one.seq, one.broker, one.what, one.is_found) for one in log.plain.brokers.changes}
         assert found == plain, log.name
         flapping = {
             one["broker"]: (one["times_gone"], one["most_in_window"])
             for one in fleet.rows("flapping_brokers", log)
         }
-        assert flapping == log.plain.flapping(300, 3), log.name
-    assert {2} in [log.plain.flapping(300, 3).keys() for log in fleet.of_daemons]
+        assert flapping == log.plain.brokers.flapping(300, 3), log.name
+    assert {2} in [log.plain.brokers.flapping(300, 3).keys() for log in fleet.of_daemons]
 
 
 def test_races(fleet: Fleet) -> None:
