@@ -47,6 +47,12 @@ class Configuration(Struct, frozen=True, kw_only=True):
         return ProtocolVersion(self.inter_broker_protocol_version)
 
     @property
+    def lists_empty_partitions(self) -> bool:
+        """Whether a partition without replicas counts, as in Kafka, where it fails what looks for
+        its preferred replica, every failover too. The daemon leaves it alone, by any rules."""
+        return self.is_broker and self.rules == "kafka"
+
+    @property
     def id_without_replicas(self) -> int:
         """The broker id that can hold no replica: the daemon's."""
         return NO_BROKER if self.is_broker else self.broker_id

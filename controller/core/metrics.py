@@ -46,7 +46,7 @@ def offline_partitions(context: ControllerContext) -> int:
 def preferred_replica_imbalance(context: ControllerContext) -> int:
     """Partitions that the preferred replica does not lead, but for queued topics (KB 2.2.13)."""
     staying = (one for one in context.partitions() if not context.is_queued(one))
-    return sum(not _has_preferred_leader(one) for one in staying)
+    return sum(not _has_preferred_leader(one) for one in staying if one.replicas)
 
 
 def _has_preferred_leader(partition: Partition) -> bool:

@@ -27,6 +27,7 @@ class _PartitionRow(Struct, frozen=True, array_like=True):
     leadership: LeaderAndIsr | None
     state: PartitionState
     replica_states: dict[int, ReplicaState]
+    is_listed: bool
 
 
 class _TopicRow(Struct, frozen=True, array_like=True):
@@ -183,7 +184,14 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
 
 def _topic_row(topic: Topic) -> _TopicRow:
     rows = [
-        _PartitionRow(one.number, one.assignment, one.leadership, one.state, one.replica_states)
+        _PartitionRow(
+            one.number,
+            one.assignment,
+            one.leadership,
+            one.state,
+            one.replica_states,
+            one.is_listed,
+        )
         for one in topic.partitions.values()
     ]
     return _TopicRow(topic.name, topic.id, topic.is_known, rows)
@@ -198,6 +206,7 @@ def _topic(row: _TopicRow) -> Topic:
         partition.leadership = of_partition.leadership
         partition.state = of_partition.state
         partition.replica_states = of_partition.replica_states
+        partition.is_listed = of_partition.is_listed
     return topic
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from controller.core.announcement import Announcement
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
+from controller.core.errors import ProcedureError
 from controller.core.partition_states import PartitionState
 from controller.core.reassignment_znodes import Reassignment
 from controller.core.releases import LATEST, Release
@@ -28,15 +29,26 @@ from controller.core.values import (
 class Partition:
     """A partition: its assignment, its leadership (None: none yet) and its states.
 
-    `replica_states` maps a broker to the state of the replica on it.
+    `replica_states` maps a broker to the state of the replica on it. `is_listed`: its topic's znode
+    names it, and that counts even without replicas, as with a stock controller; the daemon leaves a
+    partition without replicas alone.
     """
 
-    __slots__ = ("assignment", "leadership", "number", "replica_states", "state", "topic")
+    __slots__ = (
+        "assignment",
+        "is_listed",
+        "leadership",
+        "number",
+        "replica_states",
+        "state",
+        "topic",
+    )
 
     def __init__(self, topic: "Topic", number: int) -> None:
         self.topic = topic
         self.number = number
         self.assignment: Assignment = NO_ASSIGNMENT
+        self.is_listed = False
         self.leadership: LeaderAndIsr | None = None
         self.state = PartitionState.NON_EXISTENT
         self.replica_states: dict[int, ReplicaState] = {}
@@ -50,6 +62,25 @@ class Partition:
     def replicas(self) -> tuple[int, ...]:
         """RS: every replica, those being added and removed too."""
         return self.assignment.replicas
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether it is a partition of its topic: by its replicas, or as it is listed."""
+        return self.is_listed or bool(self.replicas)
+
+    @property
+    def preferred_replica(self) -> int:
+        """The first of its replicas. Raises ProcedureError where a listed one has none: what a
+        stock controller is at fails then."""
+        if not self.replicas:
+            raise ProcedureError(f"{self} has no replicas, and so no preferred one")
+        return self.replicas[0]
+
+    def check_balance(self) -> None:
+        """Kafka asks whether the preferred replica leads whenever it takes note of a partition that
+        has a leader (ControllerContext.hasPreferredLeader). Raises ProcedureError."""
+        if self.is_listed and self.leadership is not None:
+            _ = self.preferred_replica
 
     def __repr__(self) -> str:
         return f"{self.topic.name}-{self.number}"
@@ -78,8 +109,8 @@ class Topic:
         return found
 
     def assigned(self) -> list[Partition]:
-        """The partitions that have replicas."""
-        return [one for one in self.partitions.values() if one.assignment.replicas]
+        """The partitions that have replicas, and those that are listed without."""
+        return [one for one in self.partitions.values() if one.is_assigned]
 
 
 class ControllerContext:
@@ -218,7 +249,7 @@ class ControllerContext:
         return found.partitions.get(number) if found else None
 
     def partitions(self) -> Iterator[Partition]:
-        """Every partition that has replicas, by topic in the order of discovery."""
+        """Every partition that is assigned, by topic in the order of discovery."""
         for topic in self.topics.values():
             yield from topic.assigned()
 
@@ -272,6 +303,7 @@ class ControllerContext:
             topic.id = None
         for partition in topic.partitions.values():
             partition.assignment = NO_ASSIGNMENT
+            partition.is_listed = False
             partition.leadership = None
             self.leaderless.pop(partition, None)
             self.reassignments.pop(partition, None)

@@ -184,7 +184,9 @@ class Arrivals:
             (
                 one
                 for one in self._pending
-                if isinstance(one, _ELSEWHERE) and not self.is_logged(one)
+                if isinstance(one, _ELSEWHERE)
+                and not self.is_logged(one)
+                and not self._is_held(one)
             ),
             None,
         )

@@ -26,6 +26,7 @@ from controller.core.triggers import Trigger
 from replay.agreement.batches import Batch
 from replay.agreement.broker_queues import BrokerQueues
 from replay.agreement.broker_requests.told import Told, told_of
+from replay.agreement.children_read import Listed
 from replay.agreement.held_fold import HeldFold
 from replay.agreement.index import Index
 from replay.agreement.inputs import Inputs
@@ -38,9 +39,6 @@ _NO_TOPIC_ID: Final = bytes(16)
 _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 _SESSION_TIMEOUT_MS: Final = 6000
 _NS_A_MS: Final = 1_000_000
-
-Listed = tuple[str, tuple[str, ...]]
-"""A path and the children that a log says were read of it."""
 
 
 class FoldBeside:

@@ -28,8 +28,9 @@ from replay.agreement.arrivals import Arrivals
 from replay.agreement.batches import Decision
 from replay.agreement.broker_queues import Failed
 from replay.agreement.broker_requests.told import Told
-from replay.agreement.failover_lines import listed_by, read_behind
-from replay.agreement.fold_beside import FoldBeside, Listed
+from replay.agreement.children_read import read_by_event, read_by_failover
+from replay.agreement.failover_lines import has_failed, read_behind
+from replay.agreement.fold_beside import FoldBeside
 from replay.agreement.index import Index, LoggedOpening
 from replay.agreement.inferring import calls_of
 from replay.agreement.judging import At, extra, judged
@@ -93,6 +94,7 @@ class StockController:
         self._inferred: list[Trigger] = []
         self._zxid = self._mark_zxid = 0
         self._stood_for = 0
+        self._has_failed = False
         self._free_ms = 0
         self._is_connected = False
         self._last = LastTaken()
@@ -176,6 +178,8 @@ class StockController:
         """Let the fold on until it has decided this, too, or cannot have."""
         is_gone = decision.what == "refused" and decision.error == NO_NODE
         self.fold.overlay = self._view.deleted_since(self._mark_zxid) if is_gone else overlay
+        if decision.what == "fenced" and self.fold.is_failing_over:
+            self.fold.overlay = self._view.role_of(self.session)
         judgement = self._decide(decision)
         self._last.forget()
         self._arrivals.let_go_of_unnamed()
@@ -201,7 +205,8 @@ class StockController:
 
     def reach(self, text: str) -> None:
         """A line of a failover: what it comes behind was read."""
-        self.fold.listed = listed_by(text)
+        self._has_failed = self._has_failed or has_failed(text)
+        self.fold.listed = read_by_failover(text)
         self._read_up_to(read_behind(text))
         self.fold.listed = None
 
@@ -274,6 +279,9 @@ class StockController:
         if opening.event == "ReplicaLeaderElection":
             is_of_failover = self.fold.is_running and opening.text.endswith("ZkTriggered")
             return is_of_failover or opening.text.endswith("AutoTriggered")
+        if opening.event == "Resignation" and self._has_failed and self.fold.is_failing_over:
+            # It resigns, then gives the role up: that is still to come.
+            return True
         if opening.event == "AlterPartitionReceived" and "Ignoring" in opening.text:
             self._arrivals.drop_ignored()
             return True
@@ -303,7 +311,7 @@ class StockController:
             if opening.event == "AlterPartitionReceived":
                 self.unknown_calls.setdefault(self.epoch, self.fold.seq)
             return
-        self.fold.listed = self._read_by(opening)
+        self.fold.listed = read_by_event(opening, self.fold.controller.context.known_topics())
         self._begin(trigger)
         if opening.event in _READ_BEFORE:
             self.fold.answer_all()
@@ -324,15 +332,6 @@ class StockController:
             if answer is not None:
                 self.fold.hear(answer)
         self._collect()
-
-    def _read_by(self, opening: Opening) -> Listed | None:
-        """The children that the line says were read."""
-        if opening.event == "BrokerChange":
-            return znodes.BROKER_IDS, tuple(map(str, opening.brokers))
-        if opening.event == "TopicChange":
-            known = {*self.fold.controller.context.known_topics()} - {*opening.gone}
-            return znodes.TOPICS, tuple(sorted(known | {*opening.topics}))
-        return None
 
     # Going on
 
@@ -400,6 +399,7 @@ class StockController:
         if self._stood_for == decision.seq:
             return False
         self._stood_for = decision.seq
+        self._has_failed = False
         # What came while another one was controller is over.
         self._arrivals.clear()
         self._begin(Reelect())

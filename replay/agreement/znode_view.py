@@ -10,7 +10,7 @@ from typing import Final
 from controller.core.commands import Issued, ReadChildren, ReadStats, ReadZnodes, SyncZnodes
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
-from controller.core.znodes import REASSIGN_PARTITIONS, state_of
+from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS, state_of
 from replay.imports.terms import find
 from replay.world.paths import name_of, parent_of
 from replay.world.tree import Tree, Znode
@@ -44,7 +44,7 @@ class ZnodeView:
     def __init__(self, tree: Tree, chroot: str) -> None:
         self._tree = tree
         self._chroot = chroot
-        self._deleted: tuple[int, Znode] | None = None
+        self._deleted: dict[str, tuple[int, Znode]] = {}
         self._earlier: dict[str, deque[Znode]] = defaultdict(lambda: deque(maxlen=_EARLIER_MAX))
 
     def find(self, path: str) -> Znode | None:
@@ -58,9 +58,14 @@ class ZnodeView:
     def deleted_since(self, zxid: int) -> Overlay:
         """/admin/reassign_partitions as it was, if it was deleted behind a transaction: a write
         that is refused because it is gone shows that it was read before."""
-        if self._deleted is None or self._deleted[0] <= zxid:
-            return {}
-        return {REASSIGN_PARTITIONS: self._deleted[1]}
+        at, before = self._deleted.get(REASSIGN_PARTITIONS, (0, None))
+        return {REASSIGN_PARTITIONS: before} if at > zxid else {}
+
+    def role_of(self, session: int) -> Overlay:
+        """/controller as it was, if somebody has taken it away from a session by hand: giving it up
+        is refused then, and that shows that it was read before."""
+        _, before = self._deleted.get(CONTROLLER, (0, None))
+        return {} if before is None or before.owner != session else {CONTROLLER: before}
 
     def children(self, path: str) -> tuple[str, ...]:
         """The names below a znode, sorted; none if it is not there."""
@@ -110,9 +115,8 @@ class ZnodeView:
         """What a transaction will change, to be asked before it is applied to the tree."""
         found: list[Change] = []
         content = transaction.content
-        if isinstance(content, Delete) and self.in_kafka(content.path) == REASSIGN_PARTITIONS:
-            before = self.find(REASSIGN_PARTITIONS)
-            self._deleted = None if before is None else (transaction.zxid, before)
+        if isinstance(content, Delete):
+            self._note_deleted(content.path, transaction.zxid)
         if isinstance(content, Multi):
             for one in () if content.error else content.operations:
                 found += self._of_operation(one)
@@ -122,6 +126,13 @@ class ZnodeView:
         else:
             found += self._of_operation(content)  # type: ignore[arg-type]
         return found
+
+    def _note_deleted(self, path: str, zxid: int) -> None:
+        known = self.in_kafka(path)
+        if known in (CONTROLLER, REASSIGN_PARTITIONS):
+            before = self.find(known)
+            if before is not None:
+                self._deleted[known] = (zxid, before)
 
     def _of_operation(self, operation: Operation) -> list[Change]:
         match operation:

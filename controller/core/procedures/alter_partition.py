@@ -182,6 +182,8 @@ async def _write(
     ):
         if error == OK:
             partition.leadership = written
+            if not controller.context.is_queued(partition):
+                partition.check_balance()
             verdicts[partition] = error_codes.NONE
         elif error == BAD_VERSION:
             verdicts[partition] = error_codes.INVALID_UPDATE_VERSION

@@ -72,8 +72,15 @@ async def queue_deletions(controller: Controller) -> None:
 
 
 def _queue(context: ControllerContext, topics: Iterable[str]) -> None:
-    """They are to be deleted (queueTopicDeletion)."""
-    context.queued_for_deletion.update(dict.fromkeys(topics))
+    """They are to be deleted (queueTopicDeletion).
+
+    Raises ProcedureError where a listed partition that has a leader has no replicas.
+    """
+    new = [name for name in topics if name not in context.queued_for_deletion]
+    context.queued_for_deletion.update(dict.fromkeys(new))
+    for name in new:
+        for partition in context.topics[name].assigned() if name in context.topics else ():
+            partition.check_balance()
 
 
 def _end_reassignments(controller: Controller) -> list[Partition]:

@@ -82,7 +82,8 @@ async def load_context(controller: Controller) -> list[Partition]:
 async def _load_leaders(controller: Controller) -> list[Partition]:
     """Every state znode; a missing or unreadable one leaves its partition without leadership.
 
-    Gives the partitions whose ISR names the daemon.
+    Gives the partitions whose ISR names the daemon. Raises ProcedureError for one that is listed
+    and has a leader, but no replicas.
     """
     to_repair = []
     partitions = sorted_partitions(controller.context.partitions())
@@ -96,6 +97,7 @@ async def _load_leaders(controller: Controller) -> list[Partition]:
                 )
             except ZnodeError as error:
                 controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
+        partition.check_balance()
         if is_own_id_in_sync(controller, partition):
             to_repair.append(partition)
         if place % SLICE_SIZE == SLICE_SIZE - 1:

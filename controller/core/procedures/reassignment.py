@@ -282,7 +282,7 @@ async def raise_leader_epoch(controller: Controller, partition: Partition) -> No
 
 async def _finish(controller: Controller, partition: Partition) -> None:
     context, before = controller.context, partition.assignment
-    if not before.target:
+    if not before.target and not partition.is_listed:
         raise ProcedureError(f"the reassignment of {partition} names no replica")
     await change_replicas(
         controller, {one: [partition] for one in before.adding}, ReplicaState.ONLINE, RULE
@@ -290,6 +290,8 @@ async def _finish(controller: Controller, partition: Partition) -> None:
     done = Assignment(before.target)
     controller.follower.reassigns(partition, done)
     partition.assignment = done
+    if not context.is_queued(partition):
+        partition.check_balance()
     await _move_leader_if_required(controller, partition)
     await _remove_replicas(controller, partition, before.removing)
     await write_assignment(controller, partition, partition.assignment)

@@ -53,7 +53,7 @@ def _by_preferred(context: ControllerContext) -> dict[int, list[Partition]]:
     groups: dict[int, list[Partition]] = {}
     for partition in context.partitions():
         if not context.is_queued(partition):
-            groups.setdefault(partition.replicas[0], []).append(partition)
+            groups.setdefault(partition.preferred_replica, []).append(partition)
     return groups
 
 

@@ -63,7 +63,7 @@ def _judge(controller: Controller, name: Name, election: str) -> Partition | Par
     """The partition if it needs this election, else why it gets none (KB 3.9 steps 4 and 5)."""
     context = controller.context
     partition = context.find(*name)
-    if partition is None or not partition.replicas:
+    if partition is None or not partition.is_assigned:
         error, text = error_codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
     elif context.is_queued(partition):
         error, text = error_codes.INVALID_TOPIC_EXCEPTION, "The topic is being deleted"
@@ -85,7 +85,7 @@ def _without_leadership(controller: Controller, partition: Partition, election: 
 
 def _needs(context: ControllerContext, partition: Partition, leader: int, election: str) -> bool:
     if election == "preferred":
-        return leader != partition.replicas[0]
+        return leader != partition.preferred_replica
     return leader not in context.live_brokers
 
 

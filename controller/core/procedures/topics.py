@@ -79,10 +79,11 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
         # Nobody could read the znode when the topic was found.
         controller.context.know_topic(name, read.contents[name].topic_id)
     found = read.contents[name].assignments
+    takes_empty = controller.configuration.lists_empty_partitions
     added = {
         number: assignment
         for number, assignment in found.items()
-        if assignment.replicas and not topic.partition(number).replicas
+        if (assignment.replicas or takes_empty) and not topic.partition(number).replicas
     }
     repaired = repair_assignments(controller, name, added)
     restored = _restored(controller, topic, found)
@@ -171,15 +172,23 @@ async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
 def _assign(
     controller: Controller, topic: Topic, assignments: dict[int, Assignment]
 ) -> list[Partition]:
-    """Take assignments into the state; those that still name the daemon wait for a broker."""
+    """Take assignments into the state; those that still name the daemon wait for a broker.
+
+    Raises ProcedureError behind one that is listed, has a leader and had no replicas till now.
+    """
+    configuration = controller.configuration
     partitions = []
     for number, assignment in assignments.items():
-        if controller.configuration.id_without_replicas in assignment.replicas:
+        if configuration.id_without_replicas in assignment.replicas:
             waiting = controller.context.awaiting_brokers.setdefault(topic.name, {})
             waiting[number] = assignment
             continue
         partition = topic.partition(number)
-        partition.assignment = assignment
+        try:
+            partition.check_balance()
+        finally:
+            partition.assignment = assignment
+            partition.is_listed = configuration.lists_empty_partitions
         partitions.append(partition)
     return partitions
 
@@ -199,10 +208,9 @@ async def create_awaiting_partitions(controller: Controller) -> None:
 
 def topic_content(context: ControllerContext, topic: Topic) -> TopicContent:
     """What a topic's znode is to hold: every assignment that is known, and its id."""
-    assignments = {number: one.assignment for number, one in topic.partitions.items()}
+    assignments = {one.number: one.assignment for one in topic.assigned()}
     assignments |= context.awaiting_brokers.get(topic.name, {})
-    known = {number: one for number in sorted(assignments) if (one := assignments[number]).replicas}
-    return TopicContent(known, topic.id)
+    return TopicContent(dict(sorted(assignments.items())), topic.id)
 
 
 async def _read_contents(controller: Controller, names: list[str], rule: str) -> ReadTopics:

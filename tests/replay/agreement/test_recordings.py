@@ -92,6 +92,8 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         ("chaos-424242", "no request log"),
         # /admin/reassign_partitions is deleted between being read and being written.
         ("pauses-515154", "all"),
+        # Partitions move to no replica by hand: no failover succeeds any more.
+        ("chaos-9120556", "all"),
         # The line of an AlterPartition stands behind its write; after another one nothing is sent.
         ("pauses-515154", "no request log"),
         # A process of 2.7 beside others; the end of a topic's deletion shows by its writes.
@@ -111,6 +113,14 @@ def test_fewer_logs_are_enough(kind: str, recording: str, folder_of: Get, tmp_pa
     if kind == "none":
         assert result.decisions + result.inputs == COUNTS[recording][0]
         assert requests.decisions == 0
+
+
+def test_role_that_is_taken_away_by_hand_while_it_is_given_up(log_of: Get) -> None:
+    """A failover fails; /controller is deleted before the controller does that itself."""
+    result = agree(log_of("chaos-9120556-later"))
+    assert diverging(result) == []
+    assert (result.agreed, result.warm) == (72, 7)
+    assert result.by_kind["fenced"].agreed == 1
 
 
 @pytest.mark.parametrize(

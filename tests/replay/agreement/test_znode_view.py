@@ -14,7 +14,7 @@ from controller.core.commands import (
 )
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
-from controller.core.znodes import REASSIGN_PARTITIONS
+from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS
 from replay.agreement.znode_view import Read, Watches
 from replay.zookeeper_log.transactions import Check, CloseSession, Delete, Error, SetData
 from tests.replay.agreement.view import OTHER, STATE, TOPIC, Tree, create, transaction
@@ -169,3 +169,15 @@ def test_request_is_as_it_was_if_it_was_deleted_since() -> None:
     tree.view.changes(transaction(7, Delete(REASSIGN_PARTITIONS)))
     assert tree.view.deleted_since(6) == {REASSIGN_PARTITIONS: before}
     assert tree.view.deleted_since(7) == {}
+
+
+def test_role_is_as_it_was_if_somebody_took_it_away_by_hand() -> None:
+    tree = Tree("")
+    tree.state.apply(
+        transaction(1, structs.replace(create(CONTROLLER), is_ephemeral=True), session=5)
+    )
+    before = tree.view.find(CONTROLLER)
+    assert tree.view.role_of(5) == {}
+    tree.view.changes(transaction(7, Delete(CONTROLLER)))
+    assert tree.view.role_of(5) == {CONTROLLER: before}
+    assert tree.view.role_of(6) == {}
