@@ -28,6 +28,7 @@ from replay.imports.decisions import Decisions
 from replay.imports.kafka_root import KafkaRoot, NoClusterError, check_only, find_kafka
 from replay.imports.records import Records, new_log
 from replay.imports.terms import Terms
+from replay.imports.versions import Versions
 from replay.printable import printable
 from replay.world_log.events import (
     ImportEnded,
@@ -93,7 +94,8 @@ def import_source(
             if selection.to_ms is None:
                 source.note_uncovered(logs)
             clocks = clock_notes(asked.elected_ms, one.elected_ms)
-            notes = [*source.notes, *logs.notes, *broker_logs.notes, *asked.notes, *clocks]
+            of_zookeeper = (*source.notes, *logs.notes, *one.versions.notes)
+            notes = [*of_zookeeper, *broker_logs.notes, *asked.notes, *clocks]
             one.end(ImportEnded(logs.damages, notes))
     return counts.result(printable(log), begun, root.cluster_id, logs, notes)
 
@@ -181,6 +183,7 @@ class _Import:
         self._decisions = Decisions(root.chroot, state.tree, self._terms, asked)
         self._counts = counts
         self._records = records
+        self.versions = Versions(state.tree)
         self.elected_ms: dict[int, int] = {}
         self._last_ms = counts.from_ms or 0
         self._channels: dict[int, str] = {}
@@ -210,6 +213,7 @@ class _Import:
                         self._gap(met, one.time_ms)
                     else:
                         self._resume(met, one.time_ms)
+                self.versions.look_at(one, resuming.file)
                 self._transaction(one)
             else:
                 self._counts.broker_event(one.event)
@@ -241,6 +245,7 @@ class _Import:
 
     def _gap(self, gap: Gap, time_ms: int) -> None:
         missing = TransactionsMissing(gap.after, gap.before)
+        self.versions.is_known = False
         self._records.add(missing, time_ms, self._term(), _OWN_CHANNEL)
 
     def _resume(self, found: Resumption, time_ms: int) -> None:
@@ -249,6 +254,7 @@ class _Import:
             apply(self._state, event)
             self._records.add(event, time_ms, self._term(), _OWN_CHANNEL)
         self._terms.resume(self._state.tree)
+        self.versions.is_known = True
         resumed = WorldResumed(found.snapshot.name, found.snapshot.zxid)
         self._records.add(resumed, time_ms, self._term(), _OWN_CHANNEL)
 

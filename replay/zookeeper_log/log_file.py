@@ -47,6 +47,7 @@ class LogReader:
         self._start = 0
         self._zxid: int | None = None
         self._zxid_before: int | None = None
+        self._highest: int | None = None
         self._record_bytes = 0
 
     def __iter__(self) -> Iterator[Transaction]:
@@ -61,8 +62,10 @@ class LogReader:
                 return
             self._zxid_before, self._zxid = self._zxid, transaction.zxid
             self._record_bytes = len(record) + _RECORD_HEADER.size + 1
-            if self._zxid_before is not None and self._zxid <= self._zxid_before:
+            if self._highest is not None and self._zxid <= self._highest:
                 self.out_of_order.append(self._zxid)
+            else:
+                self._highest = self._zxid
             yield transaction
 
     def refused(self, reason: str) -> Damage:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.errors import ReplayError
 from replay.zookeeper_log.damage import Damage
@@ -24,11 +24,12 @@ class Gap(Struct, frozen=True):
     """Transactions that are missing between two that are there, or a snapshot and one.
 
     Within an epoch, the upper half of a zxid; how many a leader still wrote before the next one
-    began is not known but by a snapshot.
+    began is not known but by a snapshot. `is_displaced`: they are there, but not where they belong.
     """
 
     after: int
     before: int
+    is_displaced: bool = False
 
     @property
     def is_wide(self) -> bool:
@@ -37,14 +38,25 @@ class Gap(Struct, frozen=True):
         return self.before - self.after > _MANY
 
     def __str__(self) -> str:
-        return f"transactions between zxid {self.after:#x} and {self.before:#x} are missing"
+        what = "stand out of order" if self.is_displaced else "are missing"
+        return f"transactions between zxid {self.after:#x} and {self.before:#x} {what}"
+
+    @property
+    def count(self) -> int:
+        """How many, within an epoch."""
+        return self.before - self.after - 1
+
+    def has(self, zxid: int) -> bool:
+        """Whether it is one of them."""
+        return self.after < zxid < self.before
 
 
 class MergedLogs:
     """Iterates over the transactions behind zxid `after`; reads each file once.
 
     While and after it does: `damages`, `gaps` and `notes` so far, `read` transactions given,
-    `repeated` ones passed over. Raises ReplayError if a file cannot be read at all.
+    `repeated` ones passed over, the `file` that the last one is of. Raises ReplayError if a file
+    cannot be read at all.
     """
 
     def __init__(
@@ -61,6 +73,7 @@ class MergedLogs:
         self.read = 0
         self.repeated = 0
         self.zxid = after
+        self.file = ""
         self._begin = after
         self._known = [one for one in known if not is_epochs_start(one)]
         self._logs = logs_behind(logs, after)
@@ -89,8 +102,10 @@ class MergedLogs:
     def covers(self, zxid: int) -> bool:
         """Whether a transaction is among those that were read, or the one that they begin behind,
         and none is missing around it."""
-        is_missing = any(one.after < zxid < one.before for one in self.gaps)
-        return self._begin <= zxid <= self.zxid and not is_missing
+        return self._begin <= zxid <= self.zxid and not self._is_missing(zxid)
+
+    def _is_missing(self, zxid: int) -> bool:
+        return any(one.has(zxid) for one in self.gaps)
 
     def _is_gap(self, last: int, zxid: int) -> bool:
         return not follows(zxid, last) or any(last < one < zxid for one in self._known)
@@ -115,6 +130,7 @@ class MergedLogs:
                     heappop(heads)
                     continue
                 last = (place, transaction)
+                self.file = self._logs[place].name
                 yield transaction
                 if (following := next(rest, None)) is None:
                     heappop(heads)
@@ -122,11 +138,18 @@ class MergedLogs:
                     heapreplace(heads, (following.zxid, place, following, rest))
 
     def _refuse(self, place: int, zxid: int, other: int) -> None:
-        """Read a file no further that goes on otherwise than one that began before it."""
-        reason = (
-            f"its transaction {zxid:#x} is another one than in {self._logs[other].name}: it is of"
-            " another ZooKeeper"
-        )
+        """Read a file no further that goes on otherwise than one that began before it, or than it
+        did itself."""
+        if place == other:
+            reason = (
+                f"its next transaction has zxid {zxid:#x}, too, and is another one: the file is"
+                " damaged, or was changed"
+            )
+        else:
+            reason = (
+                f"its transaction {zxid:#x} is another one than in {self._logs[other].name}: it is"
+                " of another ZooKeeper"
+            )
         self.damages.append(self._readers[place].refused(reason))
 
     def _transactions(self, place: int) -> Iterator[Transaction]:
@@ -139,12 +162,24 @@ class MergedLogs:
             raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None
         if reader.damage is not None:
             self.damages.append(reader.damage)
-        if reader.out_of_order:
-            count, first = len(reader.out_of_order), reader.out_of_order[0]
-            self.notes.append(
-                f"{log.name}: {count} transactions come again, or behind a later one, the first"
-                f" with zxid {first:#x}: no server writes that, they are passed over"
-            )
+        self._note_order(log.name, reader.out_of_order)
+
+    def _note_order(self, name: str, out_of_order: Sequence[int]) -> None:
+        """Tell of transactions of a file that no server writes where they stand."""
+        displaced = [one for one in out_of_order if self._is_missing(one)]
+        for place, gap in enumerate(self.gaps):
+            if len({*filter(gap.has, displaced)}) == gap.count:
+                self.gaps[place] = structs.replace(gap, is_displaced=True)
+        repeated = [one for one in out_of_order if not self._is_missing(one)]
+        for found, what in (
+            (displaced, "stand behind a later one"),
+            (repeated, "come again"),
+        ):
+            if found:
+                self.notes.append(
+                    f"{name}: {len(found)} transactions {what}, the first with zxid {found[0]:#x}:"
+                    " no server writes that, they are passed over"
+                )
 
 
 def follows(zxid: int, last: int) -> bool:

@@ -42,6 +42,11 @@ class Resuming:
         self._snapshots = list(source.server.snapshots)
         self._found: Resumption | None = None
 
+    @property
+    def file(self) -> str:
+        """The file that the last transaction is of."""
+        return self._logs.file
+
     def before(self, transaction: Transaction) -> Iterator[Gap | Resumption]:
         """What is met before a transaction, in order: gaps, and where one is made up for. To be
         asked once for each transaction."""

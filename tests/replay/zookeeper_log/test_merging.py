@@ -50,6 +50,44 @@ def test_what_comes_again_in_one_file_is_told(tmp_path: Path) -> None:
     assert "zxid 0x2:" in note
 
 
+def test_what_stands_behind_a_later_one_is_told(tmp_path: Path) -> None:
+    """Two records were swapped: nothing is missing."""
+    log = log_file(tmp_path, [error(zxid) for zxid in (1, 2, 4, 3, 5, 8, 7)])
+    logs = MergedLogs([log])
+    assert zxids(logs) == [1, 2, 4, 5, 8]
+    assert [str(one) for one in logs.gaps] == [
+        "transactions between zxid 0x2 and 0x4 stand out of order",
+        "transactions between zxid 0x5 and 0x8 are missing",
+    ]
+    [note] = logs.notes
+    assert note.startswith(f"{log.name}: 2 transactions stand behind a later one")
+    assert "zxid 0x3:" in note
+
+
+def test_all_that_is_behind_a_later_one_is_counted(tmp_path: Path) -> None:
+    logs = MergedLogs([log_file(tmp_path, [error(zxid) for zxid in (1, 90, 2, 3, 4)])])
+    assert zxids(logs) == [1, 90]
+    [note] = logs.notes
+    assert "3 transactions stand behind a later one" in note
+
+
+def test_another_transaction_of_the_same_zxid_is_damage_of_the_file(tmp_path: Path) -> None:
+    log = log_file(tmp_path, [*run(1, 3), error(3, code=-110), *run(4, 5)])
+    logs = MergedLogs([log])
+    assert zxids(logs) == [1, 2, 3]
+    [damage] = logs.damages
+    assert (damage.file, damage.offset, damage.zxid) == (log.name, len(log_bytes(run(1, 3))), 3)
+    assert damage.reason == (
+        "its next transaction has zxid 0x3, too, and is another one: the file is damaged, or was"
+        " changed"
+    )
+
+
+def test_file_of_each_transaction_is_known(tmp_path: Path) -> None:
+    logs = MergedLogs([log_file(tmp_path, run(1, 2)), log_file(tmp_path, run(3, 3))])
+    assert [(one.zxid, logs.file) for one in logs] == [(1, "log.1"), (2, "log.1"), (3, "log.3")]
+
+
 def test_stray_file_does_not_hide_the_others(tmp_path: Path) -> None:
     stray = log_file(tmp_path, [error(5 * EPOCH + 1)], zxid=2)
     logs = MergedLogs([log_file(tmp_path, run(1, 3)), stray, log_file(tmp_path, run(4, 6))])
