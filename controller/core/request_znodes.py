@@ -69,3 +69,13 @@ def read_preferred_election(data: bytes | None) -> list[tuple[str, int]]:
     """The partitions of /admin/preferred_replica_election. Raises ZnodeError."""
     names = decoded(names_decoder, PREFERRED_ELECTION, "a request", data)
     return [(one.topic, one.partition) for one in names.partitions]
+
+
+def fails_elections(data: bytes | None) -> bool:
+    """Whether Kafka fails on a request for elections that cannot be read: it takes what is no JSON
+    for an empty one (PreferredReplicaElectionZNode.decode)."""
+    try:
+        msgspec.json.decode(data or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True

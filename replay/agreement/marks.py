@@ -214,6 +214,7 @@ LOGGED: Final = (
     PartitionReassignmentIsrChange,
     PartitionModifications,
     BrokerModifications,
+    ReplicaLeaderElection,
 )
 """The same at level INFO."""
 

@@ -164,8 +164,12 @@ class StockController:
         """A request of somebody was answered: the controller is done with it."""
         self._last.note(lambda one: one.served(number))
         call = self._arrivals.served(number, self.fold.now_ms)
-        if call is not None and not self.fold.is_running:
-            self._begin(call)
+        if call is not None:
+            # One thread handles all: it has read all that it and what came before asks for.
+            self.fold.answer_all()
+            if not self.fold.is_running:
+                self._begin(call)
+                self.fold.answer_all()
 
     def infer(self, found: RequestInferred) -> None:
         """What writes show that was asked for came just before the first of them."""
@@ -223,9 +227,6 @@ class StockController:
             return False
         return (self.broker, self.epoch) in self._index.state_changes_of
 
-    def _waits_for_line(self, trigger: Trigger) -> bool:
-        return self._is_told(trigger) and not self._arrivals.is_due(trigger)
-
     def _keep_up(self, now_ms: int) -> None:
         """What leaves no line is taken as soon as it is there, one after the other."""
         until_ms = now_ms - _LAG_MS
@@ -240,7 +241,9 @@ class StockController:
                 self._free_ms += _READ_MS
                 continue
             following = self._arrivals.unlogged(until_ms)
-            if following is None or self._free_ms > now_ms or self._waits_for_line(following):
+            if following is None or self._free_ms > now_ms:
+                return
+            if self._is_told(following) and not self._arrivals.is_due(following):
                 return
             self._last.take(self, following)
             began_ms = max(self._free_ms, self._arrivals.arrived_ms(following) + _LAG_MS)

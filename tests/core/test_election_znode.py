@@ -142,6 +142,16 @@ def test_a_request_that_cannot_be_read_is_told_and_deleted(data: bytes) -> None:
     assert cluster.state("t", 0) == MOVED
 
 
+@pytest.mark.parametrize("data", BAD)
+def test_a_stock_controller_fails_on_a_request_that_is_json_and_none(data: bytes) -> None:
+    """Kafka takes what is no JSON for an empty request; the daemon drops either."""
+    cluster = Cluster(1, 2, 3, rules="kafka", is_broker=True).start()
+    seen = cluster.seen()
+    cluster.put(PATH, data)
+    assert is_asked(cluster) is (data not in (b"{", b"\xff"))
+    assert (("unreadable_znode", PATH) in seen.notices()) is not is_asked(cluster)
+
+
 def test_a_request_that_is_gone_when_it_is_looked_at() -> None:
     cluster = led_by_another()
     put_election_quietly(cluster, T0)

@@ -146,6 +146,9 @@ async def _read(controller: Controller) -> list[Name]:
     try:
         return list(dict.fromkeys(request_znodes.read_preferred_election(found.data[0])))
     except ZnodeError as unreadable:
+        # The daemon drops it: beside a stock controller what that does counts.
+        if controller.configuration.is_broker and request_znodes.fails_elections(found.data[0]):
+            raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; dropped")
         return []
 

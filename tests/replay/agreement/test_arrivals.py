@@ -8,6 +8,7 @@ from controller.core.triggers import (
     BrokerChange,
     ControllerChange,
     LeaderAndIsrResponseReceived,
+    ReplicaLeaderElection,
     Trigger,
     ZkPartitionReassignment,
 )
@@ -56,6 +57,11 @@ def test_who_is_deposed_hears_only_what_comes_by_no_watch() -> None:
 def test_who_is_not_deposed_hears_of_what_came_behind_its_election() -> None:
     came = (ControllerChange(), REASSIGNMENT)
     assert before(LINE, *came, is_deposed=False) == [REASSIGNMENT]
+
+
+def test_an_election_by_znode_has_a_line_of_its_own() -> None:
+    """A broker that was paused may have lost the watch with its connection."""
+    assert before(LINE, ReplicaLeaderElection(), ANSWER, is_deposed=False) == [ANSWER]
 
 
 def test_what_waits_for_its_write_is_not_taken_for_that_there_is_nothing_else() -> None:
