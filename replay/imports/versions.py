@@ -5,7 +5,8 @@ one shows that the record was changed, or that one before it is not there. As lo
 what a znode was before, its next version tells nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Final
 
 from replay.imports.terms import find
 from replay.world.tree import Tree
@@ -19,6 +20,9 @@ from replay.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+
+_CREATES: Final = (Create, CreateContainer, CreateTtl)
+_SET_DATA: Final = int(OpCode.SET_DATA)
 
 
 class Versions:
@@ -47,14 +51,14 @@ class Versions:
             return
         written: dict[str, int] = {}
         for operation in _operations(transaction):
-            match operation:
-                case Create(path=path) | CreateTtl(path=path) | CreateContainer(path=path):
-                    written[path] = 0
-                case SetData(path=path, version=version):
-                    before = written.get(path, self._version(path))
-                    if before >= 0 and version != before + 1:
-                        self._tell(file, transaction.zxid, path, before, version)
-                    written[path] = version
+            if isinstance(operation, SetData):
+                path, version = operation.path, operation.version
+                before = written[path] if path in written else self._version(path)
+                if before >= 0 and version != before + 1:
+                    self._tell(file, transaction.zxid, path, before, version)
+                written[path] = version
+            elif isinstance(operation, _CREATES):
+                written[operation.path] = 0
 
     def _version(self, path: str) -> int:
         znode = find(self._tree, path)
@@ -68,10 +72,11 @@ class Versions:
         )
 
 
-def _operations(transaction: Transaction) -> Iterator[Operation]:
+def _operations(transaction: Transaction) -> Sequence[Operation]:
     content = transaction.content
     if isinstance(content, Multi):
-        yield from () if content.error else content.operations
-    elif isinstance(content, SetData) and transaction.type == OpCode.SET_DATA:
-        # What RECONFIG writes is counted otherwise.
-        yield content
+        return () if content.error else content.operations
+    # What RECONFIG writes is counted otherwise.
+    if isinstance(content, SetData) and transaction.type == _SET_DATA:
+        return (content,)
+    return ()
