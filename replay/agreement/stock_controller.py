@@ -280,7 +280,7 @@ class StockController:
     def _is_within(self, opening: Opening) -> bool:
         """Whether the line can come from the middle of what is under way."""
         if opening.event == "ReplicaLeaderElection":
-            is_of_failover = self.fold.is_running and opening.text.endswith("ZkTriggered")
+            is_of_failover = self.fold.is_failing_over and opening.text.endswith("ZkTriggered")
             return is_of_failover or opening.text.endswith("AutoTriggered")
         if opening.event == "Resignation" and self._has_failed and self.fold.is_failing_over:
             # It resigns, then gives the role up: that is still to come.
