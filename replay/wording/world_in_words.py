@@ -45,7 +45,7 @@ def in_words(event: events.WorldEvent, chroot: str) -> str:
         case events.SessionsGone(sessions=sessions):
             return f"{len(sessions)} sessions are gone"
         case events.ZnodesGone(paths=paths):
-            gone = some(path.removeprefix(chroot) for path in paths)
+            gone = some(_in_kafka(path, chroot) for path in paths)
             return f"{len(paths)} znodes are gone: {gone}"
         case events.WorldResumed(snapshot=snapshot):
             return f"behind missing transactions all is known again, from {snapshot}"
@@ -62,7 +62,7 @@ def transaction_in_words(transaction: Transaction, chroot: str) -> str:
             return f"begins, time-out {timeout_ms} ms"
         case CloseSession(paths=paths):
             how = "expires" if transaction.cxid == 0 else "ends"
-            gone = [path.removeprefix(chroot) for path in paths or ()]
+            gone = [_in_kafka(path, chroot) for path in paths or ()]
             return f"{how}{f', with it {some(gone)}' if gone else ''}"
         case Multi(operations=operations, error=error):
             told = [_operation(one, chroot) for one in operations if not isinstance(one, Error)]
@@ -77,16 +77,23 @@ def transaction_in_words(transaction: Transaction, chroot: str) -> str:
 def _operation(one: Operation, chroot: str) -> str:
     match one:
         case Create() | CreateTtl() | CreateContainer():
-            path = one.path.removeprefix(chroot)
+            path = _in_kafka(one.path, chroot)
             return f"create {path}{content(path, one.data)}"
         case SetData(path=path, data=data, version=version):
-            path = path.removeprefix(chroot)
+            path = _in_kafka(path, chroot)
             return f"set {path} to version {version}{content(path, data)}"
         case Delete(path=path):
-            return f"delete {path.removeprefix(chroot)}"
+            return f"delete {_in_kafka(path, chroot)}"
         case SetAcl(path=path):
-            return f"set the ACLs of {path.removeprefix(chroot)}"
+            return f"set the ACLs of {_in_kafka(path, chroot)}"
         case Check(path=path, version=version):
-            return f"if {path.removeprefix(chroot)} has version {version - 1}"
+            return f"if {_in_kafka(path, chroot)} has version {version - 1}"
         case Error(code=code):
             return f"refused with {zookeeper_error_name(code)}"
+
+
+def _in_kafka(path: str, chroot: str) -> str:
+    """A path as Kafka knows it; one that lies elsewhere as it is."""
+    if path == chroot:
+        return "/"
+    return path.removeprefix(chroot) if path.startswith(f"{chroot}/") else path
