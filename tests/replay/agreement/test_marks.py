@@ -342,6 +342,8 @@ def test_what_is_looked_for_in_lines_has_one(kind: type) -> None:
         "[Controller id=3] Unclean leader election has been enabled by default",
         "[Controller id=2] Processing automatic preferred replica leader election",
         "[Controller id=2] Delete topics listener fired for topics t to be deleted",
+        "[Controller id=2] Starting replica leader election (PREFERRED) for partitions t-0 "
+        "triggered by ZkTriggered",
     )
     made = [one for one in map(trigger_for, map(opened, texts)) if isinstance(one, kind)]
     assert made
