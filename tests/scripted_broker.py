@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from controller.core.values import Broker, Endpoint
 from controller.wire.client_requests import RequestHead, decode_request, encode_response
+from tests.listening import stop_listening
 from tools.lab.ports import free_port
 
 API_VERSIONS = 18
@@ -108,9 +109,6 @@ def with_settings(settings: Mapping[str, str], error: ErrorCode = ErrorCode.none
     return script
 
 
-_TURNS = 10
-
-
 class ScriptedBroker:
     """Listens while `listening()`; the script may be changed at any time. ApiVersions is answered
     from `offered`, and counted in `told_versions` only. While it is paused it answers nothing."""
@@ -145,12 +143,8 @@ class ScriptedBroker:
             yield
         finally:
             self._is_listening = False
-            server.close()
             self.disconnect()
-            await server.wait_closed()
-            # What was accepted just before is served, and ended, some turns of the loop later.
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
+            await stop_listening(server)
 
     def disconnect(self) -> None:
         """End all connections."""

@@ -4,6 +4,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.listening import stop_listening
 from tools.lab.ports import HOST, free_port
 from tools.lab.refold import run
 
@@ -18,7 +19,8 @@ async def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
         writer.close()
         has_gone.set()
 
-    async with await asyncio.start_server(listen, HOST, port := free_port()):
+    server = await asyncio.start_server(listen, HOST, port := free_port())
+    try:
         options = ("--zookeeper", f"{HOST}:{port}", "--broker-id", "1", "--log-dir", str(tmp_path))
         running = asyncio.create_task(
             run("run", *options, "--listeners", f"PLAINTEXT://{HOST}:{free_port()}")
@@ -29,3 +31,5 @@ async def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
             await running
         with anyio.fail_after(1):
             await has_gone.wait()
+    finally:
+        await stop_listening(server)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.listening import stop_listening
+
 
 class Proxy:
     """Passes bytes on while it is not cut; connections made while it is cut are closed at once."""
@@ -56,5 +58,4 @@ async def proxy_to(port: int) -> AsyncIterator[Proxy]:
         yield proxy
     finally:
         proxy.cut()
-        server.close()
-        await server.wait_closed()
+        await stop_listening(server)
