@@ -51,6 +51,10 @@ def _format_1(database: Database) -> None:
     database.table("closing").create({"body": str, "checksum": bytes})
 
 
+# Without an adapter sqlite3 tries two attributes of each value of this type, in vain, which takes
+# longer than to store it.
+sqlite3.register_adapter(bytes, bytearray)
+
 INSERT_EVENT: Final = f"insert into events values ({', '.join('?' * 11)})"
 INSERT_COMMAND: Final = f"insert into commands values ({', '.join('?' * 9)})"
 

@@ -184,34 +184,33 @@ class Decisions:
 
     def _guarded(self, transaction: Transaction, operations: Sequence[Operation]) -> _Content:
         """A guarded multi that was done. It is input if all of it is what was asked for."""
-        states: list[ProposedState] = []
-        targets: list[ReassignmentTarget] = []
         broker = self._terms.broker_of(transaction.session, self._tree)
-        is_input = bool(operations)
+        asked: list[_Asked] = []
         for one in operations:
-            asked = list(self._asked_for(one, broker, transaction.time_ms))
-            is_input = is_input and bool(asked)
-            states += [each for each in asked if isinstance(each, ProposedState)]
-            targets += [each for each in asked if isinstance(each, ReassignmentTarget)]
-        if is_input:
-            return RequestInferred(transaction.zxid, broker, states, targets)
-        written = (one for one in operations if not isinstance(one, Check))
+            found = self._asked_for(one, broker, transaction.time_ms)
+            if not found:
+                break
+            asked += found
+        else:
+            if operations:
+                return _inferred(transaction.zxid, broker, asked)
+        written = (one for one in operations if type(one) is not Check)
         return self._observed(transaction, self._kind(next(written, None)), 0)
 
-    def _asked_for(self, operation: Operation, broker: int, time_ms: int) -> Iterator[_Asked]:
+    def _asked_for(self, operation: Operation, broker: int, time_ms: int) -> Sequence[_Asked]:
         """What an operation does that was asked for and stands in no request log."""
-        if not isinstance(operation, SetData):
-            return
+        if type(operation) is not SetData:
+            return ()
         path = self._in_kafka(operation.path)
         partition = _state_of(path)
         if partition is not None:
             state = self._proposed(operation, path, partition)
-            if state is not None and not self._is_logged_state(broker, state, time_ms):
-                yield state
-        elif (topic := _topic_of(path)) is not None:
-            for target in self._targets(operation, topic):
-                if not self._is_logged_target(broker, target, time_ms):
-                    yield target
+            if state is None or self._is_logged_state(broker, state, time_ms):
+                return ()
+            return (state,)
+        topic = _topic_of(path)
+        targets = () if topic is None else self._targets(operation, topic)
+        return [one for one in targets if not self._is_logged_target(broker, one, time_ms)]
 
     def _proposed(
         self, operation: SetData, path: str, partition: tuple[str, int]
@@ -310,6 +309,12 @@ def kind_of(path: str, *, is_delete: bool) -> str:
     if znodes.state_of(path) is not None:
         return "partition_state"
     return "assignment" if _topic_of(path) is not None else "partition_znode"
+
+
+def _inferred(zxid: int, broker: int, asked: Sequence[_Asked]) -> RequestInferred:
+    states = [one for one in asked if isinstance(one, ProposedState)]
+    targets = [one for one in asked if isinstance(one, ReassignmentTarget)]
+    return RequestInferred(zxid, broker, states, targets)
 
 
 def _path(

@@ -95,9 +95,9 @@ class Terms:
             return None
         broker = epoch = version = None
         for one in content.operations:
-            if isinstance(one, Create) and one.path == self.controller_path:
+            if type(one) is Create and one.path == self.controller_path:
                 broker = _broker(one.data)
-            elif isinstance(one, SetData) and one.path == self.epoch_path:
+            elif type(one) is SetData and one.path == self.epoch_path:
                 epoch, version = _epoch(one.data), one.version
         if broker is None or epoch is None or version is None:
             return None
@@ -126,7 +126,7 @@ class Terms:
         return self._is_given_up(content)
 
     def _is_given_up(self, content: Content) -> bool:
-        return isinstance(content, Delete) and content.path == self.controller_path
+        return type(content) is Delete and content.path == self.controller_path
 
 
 def _is_guarded(multi: Multi) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 from replay.imports.terms import find
 from replay.world.tree import Tree
 from replay.zookeeper_log.transactions import (
+    Check,
     Create,
     CreateContainer,
     CreateTtl,
@@ -51,13 +52,14 @@ class Versions:
             return
         written: dict[str, int] = {}
         for operation in _operations(transaction):
-            if isinstance(operation, SetData):
+            if type(operation) is SetData:
                 path, version = operation.path, operation.version
                 before = written[path] if path in written else self._version(path)
                 if before >= 0 and version != before + 1:
                     self._tell(file, transaction.zxid, path, before, version)
                 written[path] = version
-            elif isinstance(operation, _CREATES):
+            # Checks, one a decision, are told apart at once.
+            elif type(operation) is not Check and isinstance(operation, _CREATES):
                 written[operation.path] = 0
 
     def _version(self, path: str) -> int:

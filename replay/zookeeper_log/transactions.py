@@ -153,7 +153,7 @@ class Multi(Struct, frozen=True, array_like=True, tag="multi", gc=False):
         """Why nothing was done, 0 if all was."""
         if _ERROR not in self.types:
             return 0
-        return next(one.code for one in self.operations if isinstance(one, Error))
+        return next(one.code for one in self.operations if type(one) is Error)
 
 
 Content: TypeAlias = Operation | Multi | CreateSession | CloseSession
