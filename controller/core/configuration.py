@@ -53,6 +53,13 @@ class Configuration(Struct, frozen=True, kw_only=True):
         return self.is_broker and self.rules == "kafka"
 
     @property
+    def keeps_topics_without_role(self) -> bool:
+        """Whether a controller whose role is gone when it wants to give it up keeps what it knows,
+        as Kafka's does: its next failover fails on a partition without replicas that had a leader.
+        """
+        return self.lists_empty_partitions
+
+    @property
     def id_without_replicas(self) -> int:
         """The broker id that can hold no replica: the daemon's."""
         return NO_BROKER if self.is_broker else self.broker_id

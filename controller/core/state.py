@@ -6,6 +6,7 @@ order is the order of insertion, never that of a hash.
 """
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from controller.core.announcement import Announcement
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
@@ -238,6 +239,14 @@ class ControllerContext:
         if topic_id is not None:
             self.topics_by_id[topic_id] = topic
         return topic
+
+    def forget_leaders(self, topics: Iterable[Topic], existing: AbstractSet[str]) -> None:
+        """Topics that were kept are there again, or gone; their leaders are to be read anew."""
+        for topic in topics:
+            if topic.name not in existing:
+                del self.topics[topic.name]
+            for partition in topic.partitions.values():
+                partition.leadership = None
 
     def known_topics(self) -> list[str]:
         """The names of the topics of the cluster (Kafka's allTopics)."""

@@ -1,13 +1,14 @@
 """A partition with an empty list of replicas: a stock controller stumbles over it wherever it asks
 for the preferred replica (ControllerContext.hasPreferredLeader); the daemon leaves it alone."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import StopReplicaRequest
+from controller.core.commands import Issued, ReadZnodes, StopReplicaRequest
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.core.cluster import Cluster, Seen
 from tests.core.electing import answered, rebalance, restart
@@ -92,6 +93,52 @@ def test_every_failover_fails_from_then_on(settings: Settings) -> None:
     cluster.change_topic_quietly("t", {0: [], 1: [2, 3]})
     assert failovers(cluster) == (3 if settings == STOCK else 1)
     assert settings == STOCK or cluster.is_active
+
+
+def failovers_behind(mends: Callable[[Cluster], object]) -> tuple[int, Cluster]:
+    """How many there are where t-0 has no replicas until the first one is about to give up."""
+    cluster, _ = moved(STOCK, 3, 2)
+    cluster.change_topic_quietly("t", {0: [], 1: [2, 3]})
+
+    def gives_up(issued: Issued) -> bool:
+        command = issued.command
+        looks = isinstance(command, ReadZnodes) and command.paths == (znodes.CONTROLLER,)
+        return looks and cluster.is_active
+
+    cluster.once(gives_up, lambda: mends(cluster))
+    first = cluster.epoch()
+    cluster.expire()
+    assert cluster.is_active
+    return cluster.epoch() - first, cluster
+
+
+def mend(cluster: Cluster) -> None:
+    cluster.change_topic_quietly("t", {0: [1, 2], 1: [2, 3]})
+
+
+def mend_and_lose_role(cluster: Cluster) -> None:
+    mend(cluster)
+    cluster.remove_quietly(znodes.CONTROLLER)
+
+
+def lose_topic_and_role(cluster: Cluster) -> None:
+    cluster.remove_quietly(znodes.topic_path("t"))
+    cluster.remove_quietly(znodes.CONTROLLER)
+
+
+def test_a_controller_that_lost_its_role_meanwhile_keeps_what_it_knows() -> None:
+    """It does not resign (KafkaController.triggerControllerMove), and fails on the partition that
+    had no replicas once more."""
+    assert failovers_behind(mend)[0] == 2
+    times, cluster = failovers_behind(mend_and_lose_role)
+    assert times == 3
+    assert cluster.partition("t", 0).replicas == (1, 2)
+
+
+def test_of_a_topic_that_is_gone_it_keeps_nothing() -> None:
+    times, cluster = failovers_behind(lose_topic_and_role)
+    assert times == 2
+    assert cluster.fold.controller.context.find("t", 1) is None
 
 
 def test_one_that_never_had_a_leader_fails_no_failover() -> None:

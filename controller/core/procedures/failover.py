@@ -69,8 +69,10 @@ async def load_context(controller: Controller) -> list[Partition]:
     context = controller.context
     for broker in await read_brokers(controller, _RULE):
         context.brokers[broker.id] = broker
+    kept = list(context.topics.values())
     children = await read_children(controller, znodes.TOPICS, _RULE, watch=True)
     topics = await read_new_topics(controller, children.children, _RULE)
+    context.forget_leaders(kept, set(children.children))
     for partition in topics.partitions:
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None

@@ -182,7 +182,9 @@ async def _take_role(
         text = f"the role cannot be taken (ZooKeeper codes {errors})"
         controller.notice("error", "role_not_taken", znodes.CONTROLLER, text)
         return Poll.DECIDED
+    kept = controller.context.topics
     context = controller.context = controller.new_context()
+    context.topics = kept
     context.epoch, context.epoch_version = epoch + 1, epoch_version + 1
     controller.last_epoch = context.epoch
     controller.is_active = True
@@ -233,7 +235,10 @@ async def give_up(controller: Controller) -> None:
     """Hand the role to another broker (triggerControllerMove, KB 13.3.3)."""
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
     if found.errors[0] == NO_NODE or found.owners[0] != controller.session_id:
+        topics = controller.context.topics
         resign(controller, "the role was gone already")
+        if controller.configuration.keeps_topics_without_role:
+            controller.context.topics = topics
         return
     delete = Delete(znodes.CONTROLLER, ANY_VERSION)
     try:

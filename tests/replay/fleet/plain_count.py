@@ -244,8 +244,7 @@ class PlainCount:
                 self.leader_changes[partition] += 1
             before = self.leaders.get(partition), self.isrs.get(partition, [])
             self.leaders[partition], self.isrs[partition] = told["leader"], told["isr"]
-            if before != (told["leader"], told["isr"]):
-                self._note(write, partition, before)
+            self._note(write, partition, before)
         elif (found := _TOPIC.fullmatch(path)) is not None:
             told = json.loads(data)
             if "topic_id" in told:
