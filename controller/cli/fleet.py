@@ -56,12 +56,12 @@ def ingest(
     with fleet_errors("ingest"):
         from replay.fleet.ingest import ingest as bring_in
         from replay.fleet.inputs import named
-        from replay.fleet.session import OF_PYTHON, spark_session
+        from replay.fleet.session import spark_session
 
         named(sources)
         with task_progress() as progress:
             progress("starting Spark", 0, 0)
-            with spark_session(master, {**OF_PYTHON, **settings}) as spark:
+            with spark_session(master, settings, is_for_python=True) as spark:
                 result = bring_in(spark, sources, out, progress)
     print_result(result, lambda: _print(result), as_json=as_json)
     if result.set_aside:

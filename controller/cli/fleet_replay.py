@@ -57,7 +57,7 @@ def replay(
     with fleet_errors("replay"):
         from replay.fleet.replaying.replay import replay as fold_all
         from replay.fleet.replaying.versions import find_versions
-        from replay.fleet.session import OF_PYTHON, spark_session
+        from replay.fleet.session import spark_session
         from replay.fleet.table import check_table
 
         check_table(table)
@@ -65,7 +65,7 @@ def replay(
             progress("finding versions", 0, 0)
             found = find_versions(versions.split(","))
             progress("starting Spark", 0, 0)
-            with spark_session(master, {**OF_PYTHON, **settings}) as spark:
+            with spark_session(master, settings, is_for_python=True) as spark:
                 result = fold_all(
                     spark, table, found, progress, patience_s=patience, split_events=split_above
                 )
@@ -98,11 +98,11 @@ def divergences(
     with fleet_errors("divergences"):
         from replay.fleet.replaying.listing import Wanted, listed
         from replay.fleet.replaying.results import check_replays
-        from replay.fleet.session import OF_PYTHON, spark_session
+        from replay.fleet.session import spark_session
 
         check_replays(table)
         wanted = Wanted(version, rule, cluster, log, partition, seq, with_harmless)
-        with spark_session(master, {**OF_PYTHON, **settings}) as spark:
+        with spark_session(master, settings, is_for_python=True) as spark:
             count, found = listed(spark, table, wanted, limit)
     told = {"count": count, "divergences": found}
     print_result(told, lambda: _list(count, found), as_json=as_json)

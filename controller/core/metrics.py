@@ -51,7 +51,7 @@ def preferred_replica_imbalance(context: ControllerContext) -> int:
 
 def _has_preferred_leader(partition: Partition) -> bool:
     """A preferred replica that is being added has not lost its place before it is in sync."""
-    leadership, preferred = partition.leadership, partition.replicas[0]
+    leadership, preferred = partition.leadership, partition.preferred_replica
     if leadership is None:
         return True
     if preferred in partition.assignment.adding:

@@ -31,11 +31,10 @@ LOCAL: Final = "local[*]"
 DRIVER_MEMORY: Final = "1g"
 """Of the driver's Java process; in local mode it runs the tasks as well."""
 
-OF_PYTHON: Final = {
+_OF_PYTHON: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""Settings for what has its work done by Python: to compile Java's part thoroughly takes longer
-than that part."""
+"""To compile Java's part thoroughly takes longer than that part."""
 
 _MASTER: Final = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|yarn|(spark|k8s)://.+")
 _JAVA_MIN: Final = 17
@@ -61,9 +60,13 @@ _SETTINGS: Final = {
 
 @contextmanager
 def spark_session(
-    master: str | None = None, settings: Mapping[str, str] | None = None
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    is_for_python: bool = False,
 ) -> Iterator[SparkSession]:
-    """Spark with refold's data sources, ended at the end. `settings` go before those of here.
+    """Spark with refold's data sources, ended at the end. `settings` go before those of here;
+    `is_for_python`: Python does the work.
 
     Raises FleetError if there is no Java, or no such master.
     """
@@ -71,7 +74,8 @@ def spark_session(
     check_java()
     check_master(master)
     with TemporaryDirectory(prefix="refold-fleet-") as folder:
-        spark = _start(master, {**_SETTINGS, **(settings or {})})
+        of_python = _OF_PYTHON if is_for_python else {}
+        spark = _start(master, {**_SETTINGS, **of_python, **(settings or {})})
         is_interrupted = False
         try:
             if not master.startswith("local"):
