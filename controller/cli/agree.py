@@ -21,6 +21,7 @@ from replay.printable import printable
 
 _AGREES, _DIVERGES, _UNUSABLE = 0, 1, 2
 _SHOWN: Final = 50
+_FILES_SHOWN: Final = 10
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -54,8 +55,8 @@ def agree_command(
     """Derive the decisions of a stock cluster's controllers from what ZooKeeper and the brokers
     kept, and compare them with what was decided.
 
-    Exit status: 0 all decisions and requests agree or are explained, 1 some do not, 2 SOURCE
-    cannot be used.
+    Exit status: 0 all decisions and requests agree or are explained, 1 some do not, or
+    transactions are out of order and were not judged, 2 SOURCE cannot be used.
     """
     selection = selection_of(chroot, first, last, zone)
     settings = dict(map(_setting, broker_config or ()))
@@ -108,10 +109,28 @@ def _print(result: AgreementResult) -> None:
         more = f"; {unjudged} more cannot be judged" if unjudged else ""
         typer.echo(f"requests to brokers: {_counts(result.requests)}{more}")
         _print_kinds(result.requests)
-    verdict = "agrees" if result.agrees else "does not agree"
-    if not (result.decisions or result.extra or result.requests.decisions or result.requests.extra):
-        verdict = "nothing was judged"
-    typer.echo(f"{result.source}: {verdict}")
+    typer.echo(f"{result.source}: {_verdict(result)}{_damage(result)}")
+
+
+def _verdict(result: AgreementResult) -> str:
+    requests = result.requests
+    if not (result.decisions or result.extra or requests.decisions or requests.extra):
+        return "nothing was judged"
+    if not result.is_explained:
+        return "does not agree"
+    if result.passed_over:
+        return f"not all was judged, {result.passed_over} transactions are out of order"
+    return "agrees"
+
+
+def _damage(result: AgreementResult) -> str:
+    """What of the source could not be used, behind the verdict."""
+    if not result.damaged:
+        return ""
+    files = [f"{count} in {name}" for name, count in result.damaged.items()]
+    shown, left = files[:_FILES_SHOWN], len(files) - _FILES_SHOWN
+    more = f" and {left} more files" if left > 0 else ""
+    return f"; damaged lines or transactions: {', '.join(shown)}{more}"
 
 
 def _counts(side: Side) -> str:

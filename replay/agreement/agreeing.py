@@ -1,6 +1,6 @@
 """Walks through an imported log with the fold beside each controller of it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Final
@@ -61,10 +61,10 @@ class Agreement(Struct):
     requests: dict[int, TermRequests] = field(default_factory=dict)
     warm: int = 0
     inputs: int = 0
-    unreadable: int = 0
-    """Requests to brokers in a request log."""
-    unfit_lines: int = 0
-    """Lines of state-change.log."""
+    unreadable: Counter[int] = field(default_factory=Counter)
+    """Requests to brokers in their request logs, by broker."""
+    unfit_lines: Counter[int] = field(default_factory=Counter)
+    """Lines of state-change.log, by controller."""
 
 
 class Agreeing:
@@ -276,7 +276,7 @@ class Agreeing:
         try:
             told = told_by_broker(event, seq)
         except UnreadableError:
-            self.result.unreadable += 1
+            self.result.unreadable[event.broker] += 1
             return
         closed = self._closed.get(told.controller_epoch) if told is not None else None
         if told is not None and (closed is None or event.received_ms <= closed[1]):

@@ -8,6 +8,7 @@ from msgspec import structs
 from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.agreement.index import path_of
 from replay.agreement.results import AgreementResult, Divergence
 from replay.world_log.encoding import event_of
 from replay.world_log.events import ControllerLogged, WorldEvent
@@ -55,12 +56,12 @@ def _text(record: EventRecord, event: WorldEvent, one: Divergence, chroot: str) 
     subjects = {subject for path in one.paths if (subject := _subject(path))}
     written = [
         operation
-        for operation in _operations(event)
-        if _subject(_path(operation).removeprefix(chroot)) in subjects
+        for operation in operations_of(event)
+        if _subject(path_of(operation).removeprefix(chroot)) in subjects
     ]
     if not written:
         return ""
-    texts = [f"{type(each).__name__} {_path(each)}" for each in written]
+    texts = [f"{type(each).__name__} {path_of(each)}" for each in written]
     return f"{record.seq} zxid {event.zxid:#x} {record.channel}: {', '.join(texts)}"[:_WIDTH]
 
 
@@ -72,13 +73,10 @@ def _subject(path: str) -> str:
     return "/".join(parts[:4])
 
 
-def _operations(event: Transaction) -> Iterator[Operation]:
+def operations_of(event: Transaction) -> Iterator[Operation]:
+    """What a transaction writes, or was refused to write."""
     content = event.content
     if isinstance(content, Multi):
         yield from (one for one in content.operations if not isinstance(one, (Check, Error)))
     elif isinstance(content, (Create, Delete, SetData)):
         yield content
-
-
-def _path(operation: Operation) -> str:
-    return "" if isinstance(operation, Error) else operation.path

@@ -18,8 +18,9 @@ from replay.agreement.between import with_between
 from replay.agreement.either_order import in_the_order_that_fits
 from replay.agreement.index import Index
 from replay.agreement.order import Order
+from replay.agreement.repeated_writes import repeated_writes
 from replay.agreement.results import AgreementResult, result_of
-from replay.agreement.stretches import notes_of, stretches
+from replay.agreement.stretches import end_of, notes_of, stretches
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.imports.importing import Selection, import_source
@@ -75,7 +76,13 @@ def agree(
         if not result.decisions and not result.requests.decisions:
             result.notes.append("nothing was judged: the log has no decision behind an election")
         result.notes += notes_of(reader)
-        return with_between(result, open_world(reader)) if result.divergences else result
+        world = open_world(reader)
+        ended = end_of(reader)
+        result.passed_over = ended.passed_over
+        result.add_damage({one.file: one.count for one in ended.damaged})
+        for one in repeated_writes(reader, {*ended.repeated}, world.begun.chroot):
+            result.add_decision(one)
+        return with_between(result, world) if result.divergences else result
 
 
 def agreeing_on(

@@ -1,7 +1,7 @@
 """What an agreement came to, for people and scripts."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -112,18 +112,36 @@ class Divergence(Struct, frozen=True):
 
 
 class AgreementResult(Side):
-    """The whole: decisions, and `requests` to brokers where a log has them."""
+    """The whole: decisions, and `requests` to brokers where a log has them.
+
+    `damaged` has, by file of the source, how many of its lines or transactions could not be used,
+    and by broker those lines that only a reading of all of them shows to be damaged;
+    `passed_over` are those transactions that nobody has judged, as they stand where no server
+    writes them.
+    """
 
     source: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     requests: Side = field(default_factory=Side)
     divergences: list[Divergence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    damaged: dict[str, int] = field(default_factory=dict)
+    passed_over: int = 0
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether all that was judged agrees or is explained."""
+        return not self.unexplained and not self.requests.unexplained
 
     @property
     def agrees(self) -> bool:
-        """Whether all agrees or is explained."""
-        return not self.unexplained and not self.requests.unexplained
+        """Whether all agrees or is explained, and nothing that is there was passed over."""
+        return self.is_explained and not self.passed_over
+
+    def add_decision(self, one: Divergence) -> None:
+        """Count in one more that does not agree."""
+        self.count(one.kind, one.verdict)
+        self.divergences = sorted([*self.divergences, one], key=lambda each: each.seq)
 
     def go_on(self, other: "AgreementResult") -> None:
         """Count in the result of what comes behind in the log."""
@@ -131,9 +149,14 @@ class AgreementResult(Side):
         self.requests.include(other.requests)
         self.divergences += other.divergences
         self.notes += other.notes
+        self.add_damage(other.damaged)
         for key, values in other.settings.items():
             known = [*self.settings.get(key, "").split(", "), *values.split(", ")]
             self.settings[key] = ", ".join(dict.fromkeys(one for one in known if one))
+
+    def add_damage(self, damaged: Mapping[str, int]) -> None:
+        """Count in lines and transactions, by file or broker."""
+        self.damaged = dict(Counter(self.damaged) + Counter(damaged))
 
     def explain(self, one: Divergence) -> None:
         """Count in a divergence that its rule explains: it agrees so far, as the rule has it."""
@@ -165,10 +188,14 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
         [*map(_of_decision, diverging), *_of_requests(agreement)], key=lambda one: one.seq
     )
     if agreement.unreadable:
-        result.notes.append(f"{agreement.unreadable} requests to brokers cannot be read: left out")
+        count = agreement.unreadable.total()
+        result.notes.append(f"{count} requests to brokers cannot be read: left out")
     if agreement.unfit_lines:
-        text = f"{agreement.unfit_lines} lines of state-change.log are not Kafka's: left out"
-        result.notes.append(text)
+        count = agreement.unfit_lines.total()
+        result.notes.append(f"{count} lines of state-change.log are not Kafka's: left out")
+    logs = (("request log", agreement.unreadable), ("state-change.log", agreement.unfit_lines))
+    for log, counts in logs:
+        result.add_damage({f"{log} of broker {one}": count for one, count in counts.items()})
     return result
 
 

@@ -33,6 +33,15 @@ def stretches(reader: LogReader) -> Iterator[World]:
         yield _between(open_world(reader) if number else begun, first, last)
 
 
+def end_of(reader: LogReader) -> ImportEnded:
+    """What the import told at its end; nothing, if the log does not go as far."""
+    last = EventFilter(kinds=("import_ended",))
+    ended = [
+        event for one in reader.events(last) if isinstance(event := event_of(one), ImportEnded)
+    ]
+    return ended[-1] if ended else ImportEnded([], [])
+
+
 def notes_of(reader: LogReader) -> list[str]:
     """What the import told of the source, and what of the log is not judged."""
     told = _told(reader)

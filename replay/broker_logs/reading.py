@@ -24,12 +24,15 @@ from replay.zookeeper_log.data_folder import BrokerLog
 class BrokerLogs:
     """The brokers' logs of a source; `events` reads all files anew, line by line.
 
-    `notes` tells, after a reading, of lines and files that could not be used.
+    After a reading `notes` tells of lines and files that could not be used, and `damaged` has, by
+    the name of each damaged file, how many of its lines could not; that it cannot be read on counts
+    as one.
     """
 
     def __init__(self, logs: Sequence[BrokerLog], zone: tzinfo) -> None:
         """Looks into each file for its broker and its first time."""
         self.notes: list[str] = []
+        self.damaged: dict[str, int] = {}
         self._zone = zone
         self._brokers = brokers_of(logs, zone)
         self._shared = [*_shared(self._brokers)]
@@ -41,6 +44,7 @@ class BrokerLogs:
     def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]:
         """The events of all files, or of those of some kinds."""
         self.notes = [*self._shared]
+        self.damaged = {}
         groups = [one for one in self._groups if kinds is None or one[0].kind in kinds]
         yield from merge(*map(self._events_of, groups), key=attrgetter("time_ms"))
 
@@ -55,6 +59,8 @@ class BrokerLogs:
                 if event is not None:
                     yield LoggedEvent(line.time_ms, channel, event)
             self.notes += _left_out(log.name, counts)
+            if damaged := counts.unfit.count + bool(counts.fault):
+                self.damaged[log.name] = damaged
 
     @staticmethod
     def _event(kind: str, line: Line, broker: int, counts: LineCounts) -> BrokerLogged | None:

@@ -5,6 +5,7 @@ can be so.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -43,7 +44,8 @@ class Asked:
         """Whether a controller was asked for producer ids: older brokers take them themselves."""
         self.elected_ms: dict[int, int] = {}
         """When controllers said that they were elected, by epoch."""
-        self._unreadable = 0
+        self.unreadable: Counter[int] = Counter()
+        """Requests that have unknown fields, by broker."""
         self._isrs: set[_IsrKey] = set()
         self._targets: dict[_TargetKey, list[tuple[int, int]]] = {}
         self.coverage = Coverage()
@@ -57,9 +59,10 @@ class Asked:
     @property
     def notes(self) -> list[str]:
         """What there is to tell of requests that could not be read."""
-        if not self._unreadable:
+        if not self.unreadable:
             return []
-        return [f"{self._unreadable} requests in the request logs have unknown fields: left out"]
+        count = self.unreadable.total()
+        return [f"{count} requests in the request logs have unknown fields: left out"]
 
     def has_isr(self, broker: int, topic_id: str, state: ProposedState) -> bool:
         """Whether a leader asked the broker for this state, naming the topic or its id."""
@@ -77,7 +80,7 @@ class Asked:
         try:
             request = asked_request(served, 0)
         except UnreadableRequestError:
-            self._unreadable += 1
+            self.unreadable[served.broker] += 1
             return
         match request:
             case AlterPartitionReceived(partitions=states):

@@ -25,6 +25,7 @@ from replay.imports.asked import LOGS, Asked
 from replay.imports.clocks import clock_notes
 from replay.imports.counting import Counts, ImportResult
 from replay.imports.decisions import Decisions
+from replay.imports.ending import import_ended
 from replay.imports.kafka_root import KafkaRoot, NoClusterError, check_only, find_kafka
 from replay.imports.records import Records, new_log
 from replay.imports.terms import Terms
@@ -94,9 +95,10 @@ def import_source(
             if selection.to_ms is None:
                 source.note_uncovered(logs)
             clocks = clock_notes(asked.elected_ms, one.elected_ms)
-            of_zookeeper = (*source.notes, *logs.notes, *one.versions.notes)
+            misplaced = map(str, logs.misplaced)
+            of_zookeeper = (*source.notes, *misplaced, *one.versions.notes)
             notes = [*of_zookeeper, *broker_logs.notes, *asked.notes, *clocks]
-            one.end(ImportEnded(logs.damages, notes))
+            one.end(import_ended(logs, broker_logs, asked, notes))
     return counts.result(printable(log), begun, root.cluster_id, logs, notes)
 
 

@@ -36,3 +36,11 @@ def parent_of(path: str) -> str:
 def name_of(path: str) -> str:
     """The last part of a path."""
     return path[path.rfind("/") + 1 :]
+
+
+def below(path: str, root: str) -> str | None:
+    """A path as those know it whose root is another znode, "" for the server's own; None of what
+    does not lie there."""
+    if path.startswith(f"{root}/"):
+        return path[len(root) :]
+    return ROOT if root and path == root else None

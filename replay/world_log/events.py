@@ -92,11 +92,26 @@ class TransactionsMissing(_Event, frozen=True, tag="transactions_missing"):
     before: int
 
 
+class DamagedFile(Struct, frozen=True):
+    """A file of the source of which `count` lines or transactions cannot be used. One that cannot
+    be read further than to somewhere counts one there."""
+
+    file: str
+    count: int
+
+
 class ImportEnded(_Event, frozen=True, tag="import_ended"):
-    """The source has nothing more: what is damaged in it, and what else there is to tell."""
+    """The source has nothing more: what is damaged in it, and what else there is to tell.
+
+    Of the transactions that no server writes where they stand `repeated` are the zxids of those
+    that come again in their file, `passed_over` is how many others there are: no event has them.
+    """
 
     damages: list[Damage]
     notes: list[str]
+    damaged: list[DamagedFile] = []
+    passed_over: int = 0
+    repeated: list[int] = []
 
 
 # What a stock controller did ------------------------------------------------------------------

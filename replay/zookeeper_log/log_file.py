@@ -37,8 +37,8 @@ class LogReader:
 
     def __init__(self, stream: BinaryIO, name: str, on_bytes: OnBytes = lambda _: None) -> None:
         self.damage: Damage | None = None
-        self.out_of_order: list[int] = []
-        """Zxids of transactions that come again, or behind a later one."""
+        self.offset = 0
+        """Where the record of the transaction begins that was given last, in bytes."""
         self._stream = stream
         self._name = name
         self._on_bytes = on_bytes
@@ -46,9 +46,6 @@ class LogReader:
         self._at = 0
         self._start = 0
         self._zxid: int | None = None
-        self._zxid_before: int | None = None
-        self._highest: int | None = None
-        self._record_bytes = 0
 
     def __iter__(self) -> Iterator[Transaction]:
         if not self._read_file_header():
@@ -60,19 +57,9 @@ class LogReader:
                 self._at -= len(record) + _RECORD_HEADER.size + 1
                 self._stop(str(error))
                 return
-            self._zxid_before, self._zxid = self._zxid, transaction.zxid
-            self._record_bytes = len(record) + _RECORD_HEADER.size + 1
-            if self._highest is not None and self._zxid <= self._highest:
-                self.out_of_order.append(self._zxid)
-            else:
-                self._highest = self._zxid
+            self._zxid = transaction.zxid
+            self.offset = self._start + self._at - len(record) - _RECORD_HEADER.size - 1
             yield transaction
-
-    def refused(self, reason: str) -> Damage:
-        """The damage of a file that is of no use from the transaction on that it gave last, for a
-        reason that others show."""
-        offset = self._start + self._at - self._record_bytes
-        return Damage(self._name, offset, self._zxid_before, reason)
 
     def _read_file_header(self) -> bool:
         if not self._fill(_FILE_HEADER.size):

@@ -5,9 +5,9 @@ comes twice (copies of files that were taken at different times) is passed over,
 does not belong to the others keeps nothing of theirs back.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush, heapreplace
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct, structs
 
@@ -15,9 +15,17 @@ from replay.errors import ReplayError
 from replay.zookeeper_log.damage import Damage
 from replay.zookeeper_log.data_folder import SourceFile
 from replay.zookeeper_log.log_file import LogReader, OnBytes
+from replay.zookeeper_log.record_order import Misplaced, RecordOrder
 from replay.zookeeper_log.transactions import Transaction
 
 _MANY: Final = 8
+
+Place = Literal["ahead", "behind", "again"]
+_WORDS: Final[Mapping[Place, str]] = {
+    "ahead": "stand before lower ones",
+    "behind": "stand behind a later one",
+    "again": "come again",
+}
 
 
 class Gap(Struct, frozen=True):
@@ -51,12 +59,29 @@ class Gap(Struct, frozen=True):
         return self.after < zxid < self.before
 
 
+class MisplacedRecords(Struct, frozen=True):
+    """Records of a file that no server writes where they stand: before lower zxids, behind a higher
+    one, or with a zxid that is there already."""
+
+    file: str
+    where: Place
+    records: tuple[Misplaced, ...]
+
+    def __str__(self) -> str:
+        first = self.records[0]
+        return (
+            f"{self.file}: {len(self.records)} transactions {_WORDS[self.where]}, the first at"
+            f" offset {first.offset} with zxid {first.zxid:#x}: no server writes that, they are"
+            " passed over"
+        )
+
+
 class MergedLogs:
     """Iterates over the transactions behind zxid `after`; reads each file once.
 
-    While and after it does: `damages`, `gaps` and `notes` so far, `read` transactions given,
-    `repeated` ones passed over, the `file` that the last one is of. Raises ReplayError if a file
-    cannot be read at all.
+    While and after it does: `damages`, `gaps` and what is `misplaced` so far, `read` transactions
+    given, `repeated` ones passed over, the `file` that the last one is of. Raises ReplayError if a
+    file cannot be read at all.
     """
 
     def __init__(
@@ -69,7 +94,6 @@ class MergedLogs:
         """`known` are zxids of other transactions that there were: snapshots are named by one."""
         self.damages: list[Damage] = []
         self.gaps: list[Gap] = []
-        self.notes: list[str] = []
         self.read = 0
         self.repeated = 0
         self.zxid = after
@@ -78,7 +102,7 @@ class MergedLogs:
         self._known = [one for one in known if not is_epochs_start(one)]
         self._logs = logs_behind(logs, after)
         self._on_bytes = on_bytes
-        self._readers: dict[int, LogReader] = {}
+        self._files: dict[int, RecordOrder] = {}
 
     @property
     def size(self) -> int:
@@ -98,6 +122,11 @@ class MergedLogs:
                 yield transaction
             elif zxid > start:
                 self.repeated += 1
+
+    @property
+    def misplaced(self) -> list[MisplacedRecords]:
+        """What no server writes where it stands, file by file; all of it is passed over."""
+        return [one for file in self._files.values() for one in self._misplaced_in(file)]
 
     def covers(self, zxid: int) -> bool:
         """Whether a transaction is among those that were read, or the one that they begin behind,
@@ -125,11 +154,13 @@ class MergedLogs:
                 opened += 1
             if heads:
                 zxid, place, transaction, rest = heads[0]
-                if last is not None and last[1].zxid == zxid and last[1] != transaction:
-                    self._refuse(place, zxid, last[0])
-                    heappop(heads)
-                    continue
-                last = (place, transaction)
+                if last is not None and last[1].zxid == zxid and last[0] != place:
+                    if last[1] != transaction:
+                        self._refuse(place, zxid, last[0])
+                        heappop(heads)
+                        continue
+                elif last is None or last[1].zxid != zxid:
+                    last = (place, transaction)
                 self.file = self._logs[place].name
                 yield transaction
                 if (following := next(rest, None)) is None:
@@ -138,48 +169,41 @@ class MergedLogs:
                     heapreplace(heads, (following.zxid, place, following, rest))
 
     def _refuse(self, place: int, zxid: int, other: int) -> None:
-        """Read a file no further that goes on otherwise than one that began before it, or than it
-        did itself."""
-        if place == other:
-            reason = (
-                f"its next transaction has zxid {zxid:#x}, too, and is another one: the file is"
-                " damaged, or was changed"
-            )
-        else:
-            reason = (
-                f"its transaction {zxid:#x} is another one than in {self._logs[other].name}: it is"
-                " of another ZooKeeper"
-            )
-        self.damages.append(self._readers[place].refused(reason))
+        """Read a file no further that goes on otherwise than one that began before it."""
+        reason = (
+            f"its transaction {zxid:#x} is another one than in {self._logs[other].name}: it is of"
+            " another ZooKeeper"
+        )
+        self.damages.append(self._files[place].refused(reason))
 
     def _transactions(self, place: int) -> Iterator[Transaction]:
         log = self._logs[place]
         try:
             with log.path.open("rb") as stream:
-                reader = self._readers[place] = LogReader(stream, log.name, self._on_bytes)
-                yield from reader
+                reader = LogReader(stream, log.name, self._on_bytes)
+                file = self._files[place] = RecordOrder(reader, log)
+                yield from file
         except OSError as error:
             raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None
         if reader.damage is not None:
             self.damages.append(reader.damage)
-        self._note_order(log.name, reader.out_of_order)
+        self._mark_displaced(file)
 
-    def _note_order(self, name: str, out_of_order: Sequence[int]) -> None:
-        """Tell of transactions of a file that no server writes where they stand."""
-        displaced = [one for one in out_of_order if self._is_missing(one)]
+    def _mark_displaced(self, file: RecordOrder) -> None:
+        """Gaps whose transactions are all there, but elsewhere in the file."""
+        zxids = {one.zxid for one in (*file.ahead, *file.behind)}
         for place, gap in enumerate(self.gaps):
-            if len({*filter(gap.has, displaced)}) == gap.count:
+            if sum(map(gap.has, zxids)) == gap.count:
                 self.gaps[place] = structs.replace(gap, is_displaced=True)
-        repeated = [one for one in out_of_order if not self._is_missing(one)]
-        for found, what in (
-            (displaced, "stand behind a later one"),
-            (repeated, "come again"),
-        ):
-            if found:
-                self.notes.append(
-                    f"{name}: {len(found)} transactions {what}, the first with zxid {found[0]:#x}:"
-                    " no server writes that, they are passed over"
-                )
+
+    def _misplaced_in(self, file: RecordOrder) -> Iterator[MisplacedRecords]:
+        by_place: dict[Place, list[Misplaced]] = {"ahead": list(file.ahead)}
+        for one in file.behind:
+            place: Place = "behind" if self._is_missing(one.zxid) else "again"
+            by_place.setdefault(place, []).append(one)
+        for where, records in by_place.items():
+            if records:
+                yield MisplacedRecords(file.log.name, where, tuple(records))
 
 
 def follows(zxid: int, last: int) -> bool:

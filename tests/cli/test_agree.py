@@ -1,21 +1,25 @@
 """`refold agree` as a user meets it: what is printed, and the exit code."""
 
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
+from msgspec import structs
 from typer.testing import CliRunner
 
 from controller.cli.main import app
 from eventstore.writer import LogWriter
 from replay.imports.importing import Selection, import_source
+from replay.zookeeper_log.source import open_source
 from tests.cli.test_log import refold
 from tests.eventstore.samples import event, header
 from tests.replay.zookeeper_log.samples import RECORDING
 from tools.zookeeper_log.corrupting import Corruption, corrupt
+from tools.zookeeper_log.incidents import copy_all_but_logs, transactions_of, write_again
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
 FIELDS = {
@@ -33,7 +37,7 @@ FIELDS = {
 }
 """Those that are promised; what is there besides."""
 MORE = {"unjudged"}
-OF_ALL = {"source", "settings", "notes"}
+OF_ALL = {"source", "settings", "notes", "damaged", "passed_over"}
 TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 
 
@@ -81,6 +85,7 @@ def test_json_has_the_fields_that_are_promised(log: Path) -> None:
         assert all(one.keys() == TALLY for one in side["by_kind"].values())
         assert sum(one["agreed"] for one in side["by_kind"].values()) == side["agreed"]
     assert result["divergences"] == []
+    assert (result["damaged"], result["passed_over"]) == ({}, 0)
     assert result["source"] == str(log)
 
 
@@ -147,6 +152,40 @@ def test_people_are_told_what_does_not(corrupted: tuple[Path, Corruption]) -> No
     between = lines[place + 3 : place + 13]
     assert any(f"zxid {told.zxid:#x}" in line and told.path in line for line in between)
     assert lines[-1] == f"{copy}: does not agree"
+
+
+def test_verdict_tells_of_damage(folder: Path, tmp_path: Path) -> None:
+    """By file; what is left agrees."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    damaged = {"logs/broker-1/controller.log": 3, "logs/broker-2/control-requests.log": 2}
+    for name, count in damaged.items():
+        with (copy / name).open("a") as lines:
+            lines.write("what nobody has logged\n" * count)
+    result = agree(copy)
+    assert result.exit_code == 0
+    told = ", ".join(f"{count} in {name}" for name, count in damaged.items())
+    end = f"{copy}: agrees; damaged lines or transactions: {told}"
+    assert result.stdout.splitlines()[-1] == end
+    assert as_json(copy)["damaged"] == damaged
+
+
+def test_verdict_tells_of_what_is_passed_over(folder: Path, tmp_path: Path) -> None:
+    """Two zxids are changed, and all that is behind them stands behind later ones."""
+    copy = tmp_path / "copy"
+    copy_all_but_logs(folder, copy)
+    with open_source(folder) as source:
+        [log] = source.server.logs
+        whole = [*transactions_of(log.path)]
+        jumped = [structs.replace(one, zxid=one.zxid + (1 << 32)) for one in whole[119:121]]
+        write_again(log, copy, [*whole[:119], *jumped, *whole[121:]])
+    result = agree(copy)
+    assert result.exit_code == 1
+    behind = len(whole) - 121
+    assert result.stdout.splitlines()[-1] == (
+        f"{copy}: not all was judged, {behind} transactions are out of order; damaged lines or"
+        f" transactions: {behind} in {log.name}"
+    )
 
 
 def test_rules_of_refold_can_be_compared(log: Path) -> None:

@@ -7,6 +7,7 @@ sendUpdateMetadataRequests, sendStopReplicaRequests).
 """
 
 import re
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -33,13 +34,13 @@ _UPDATE_METADATA: Final = re.compile(r"for (\d+) partitions")
 class SentRequests:
     """Makes requests of the lines of state-change.log, of any number of controllers.
 
-    `unfit` counts lines that are not as Kafka writes them. Of requests with another number of
-    partitions than lines only the number is told; the lines of a controller's first one may stand
-    before the log.
+    `unfit` counts, by controller, lines that are not as Kafka writes them. Of requests with another
+    number of partitions than lines only the number is told; the lines of a controller's first one
+    may stand before the log.
     """
 
     def __init__(self) -> None:
-        self.unfit = 0
+        self.unfit: Counter[int] = Counter()
         self._summed_up: set[tuple[int, int]] = set()
         self._at_trace: set[tuple[int, int]] = set()
         self._partitions: dict[_Key, list[ToldPartition]] = {}
@@ -59,7 +60,7 @@ class SentRequests:
                 case "update_metadata":
                     return _update_metadata(line, seq)
         except (_UnfitError, msgspec.ValidationError):
-            self.unfit += 1
+            self.unfit[line.broker] += 1
         return ()
 
     def _add_partition(self, line: StateChangeLogged, kind: str) -> None:

@@ -45,42 +45,95 @@ def test_what_comes_again_in_one_file_is_told(tmp_path: Path) -> None:
     log = log_file(tmp_path, [error(zxid) for zxid in (1, 2, 2, 3, 1, 4)])
     logs = MergedLogs([log])
     assert zxids(logs) == [1, 2, 3, 4]
-    [note] = logs.notes
-    assert note.startswith(f"{log.name}: 2 transactions come again")
-    assert "zxid 0x2:" in note
+    [told] = logs.misplaced
+    assert (told.file, told.where, [one.zxid for one in told.records]) == (
+        log.name,
+        "again",
+        [2, 1],
+    )
+    assert f"{log.name}: 2 transactions come again" in str(told)
+    offset = len(log_bytes(run(1, 2)))
+    assert f"the first at offset {offset} with zxid 0x2:" in str(told)
+
+
+def test_what_comes_again_with_another_content_is_told(tmp_path: Path) -> None:
+    """The first one counts, and what is behind is not lost."""
+    log = log_file(tmp_path, [*run(1, 3), error(3, code=-110), *run(4, 5)])
+    logs = MergedLogs([log])
+    assert [*logs] == run(1, 5)
+    [told] = logs.misplaced
+    assert (told.where, [one.zxid for one in told.records]) == ("again", [3])
+    assert logs.damages == []
+
+
+def test_what_comes_again_does_not_make_a_copy_another_zookeepers(tmp_path: Path) -> None:
+    twice = log_file(tmp_path / "1", [*run(1, 3), error(3, code=-110)])
+    logs = MergedLogs([twice, log_file(tmp_path / "2", run(3, 5), zxid=2)])
+    assert [*logs] == run(1, 5)
+    assert logs.damages == []
 
 
 def test_what_stands_behind_a_later_one_is_told(tmp_path: Path) -> None:
-    """Two records were swapped: nothing is missing."""
+    log = log_file(tmp_path, [error(zxid) for zxid in (1, 2, 4, 5, 6, 3, 7)])
+    logs = MergedLogs([log])
+    assert zxids(logs) == [1, 2, 4, 5, 6, 7]
+    assert [str(one) for one in logs.gaps] == [
+        "transactions between zxid 0x2 and 0x4 stand out of order"
+    ]
+    [told] = logs.misplaced
+    assert str(told).startswith(f"{log.name}: 1 transactions stand behind a later one")
+    assert "zxid 0x3:" in str(told)
+
+
+def test_of_two_that_are_swapped_the_first_one_is_passed_over(tmp_path: Path) -> None:
     log = log_file(tmp_path, [error(zxid) for zxid in (1, 2, 4, 3, 5, 8, 7)])
     logs = MergedLogs([log])
-    assert zxids(logs) == [1, 2, 4, 5, 8]
+    assert zxids(logs) == [1, 2, 3, 5, 7]
     assert [str(one) for one in logs.gaps] == [
-        "transactions between zxid 0x2 and 0x4 stand out of order",
-        "transactions between zxid 0x5 and 0x8 are missing",
+        "transactions between zxid 0x3 and 0x5 stand out of order",
+        "transactions between zxid 0x5 and 0x7 are missing",
     ]
-    [note] = logs.notes
-    assert note.startswith(f"{log.name}: 2 transactions stand behind a later one")
-    assert "zxid 0x3:" in note
+    [told] = logs.misplaced
+    assert (told.where, [one.zxid for one in told.records]) == ("ahead", [4, 8])
+
+
+@pytest.mark.parametrize("jump", [90, EPOCH + 5])
+@pytest.mark.parametrize("place", [0, 3])
+def test_one_that_jumps_ahead_keeps_nothing_back(tmp_path: Path, place: int, jump: int) -> None:
+    """One zxid is changed: what follows goes on from before it."""
+    whole = run(1, 6)
+    log = log_file(tmp_path, [*whole[:place], error(jump), *whole[place + 1 :]], zxid=1)
+    logs = MergedLogs([log])
+    assert [*logs] == [*whole[:place], *whole[place + 1 :]]
+    assert logs.gaps == [Gap(place, place + 2)]
+    [told] = logs.misplaced
+    assert f"{log.name}: 1 transactions stand before lower ones" in str(told)
+    offset = len(log_bytes(whole[:place]))
+    assert f"the first at offset {offset} with zxid {jump:#x}:" in str(told)
+
+
+def test_one_that_comes_again_shows_no_jump(tmp_path: Path) -> None:
+    """What comes next decides."""
+    logs = MergedLogs([log_file(tmp_path, [error(zxid) for zxid in (1, 2, 90, 2, 3, 4)])])
+    assert zxids(logs) == [1, 2, 3, 4]
+    assert [one.where for one in logs.misplaced] == ["ahead", "again"]
+    logs = MergedLogs([log_file(tmp_path, [error(zxid) for zxid in (1, 2, 90, 2, 91, 92)])])
+    assert zxids(logs) == [1, 2, 90, 91, 92]
+    assert [one.where for one in logs.misplaced] == ["again"]
+
+
+def test_what_jumps_and_goes_on_is_no_jump(tmp_path: Path) -> None:
+    """A gap, or a new leader's epoch."""
+    logs = MergedLogs([log_file(tmp_path, [*run(1, 2), *run(20, 21), *run(EPOCH + 1, EPOCH + 2)])])
+    assert zxids(logs) == [1, 2, 20, 21, EPOCH + 1, EPOCH + 2]
+    assert logs.misplaced == []
 
 
 def test_all_that_is_behind_a_later_one_is_counted(tmp_path: Path) -> None:
-    logs = MergedLogs([log_file(tmp_path, [error(zxid) for zxid in (1, 90, 2, 3, 4)])])
-    assert zxids(logs) == [1, 90]
-    [note] = logs.notes
-    assert "3 transactions stand behind a later one" in note
-
-
-def test_another_transaction_of_the_same_zxid_is_damage_of_the_file(tmp_path: Path) -> None:
-    log = log_file(tmp_path, [*run(1, 3), error(3, code=-110), *run(4, 5)])
-    logs = MergedLogs([log])
-    assert zxids(logs) == [1, 2, 3]
-    [damage] = logs.damages
-    assert (damage.file, damage.offset, damage.zxid) == (log.name, len(log_bytes(run(1, 3))), 3)
-    assert damage.reason == (
-        "its next transaction has zxid 0x3, too, and is another one: the file is damaged, or was"
-        " changed"
-    )
+    logs = MergedLogs([log_file(tmp_path, [error(zxid) for zxid in (1, 90, 91, 2, 3, 4)])])
+    assert zxids(logs) == [1, 90, 91]
+    [told] = logs.misplaced
+    assert "3 transactions stand behind a later one" in str(told)
 
 
 def test_file_of_each_transaction_is_known(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def line(text: str, controller: int = 9) -> StateChangeLogged:
 def sent(*texts: str, unfit: int = 0) -> list[Told]:
     reader = SentRequests()
     told = [one for seq, text in enumerate(texts) for one in reader.take(line(text), seq)]
-    assert reader.unfit == unfit
+    assert reader.unfit.total() == unfit
     return told
 
 

@@ -1,0 +1,36 @@
+"""What the last record of an import says: how much of the source could not be used."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from replay.broker_logs.reading import BrokerLogs
+from replay.imports.asked import Asked
+from replay.world_log.events import DamagedFile, ImportEnded
+from replay.zookeeper_log.merging import MergedLogs
+
+
+def import_ended(
+    logs: MergedLogs, broker_logs: BrokerLogs, asked: Asked, notes: Sequence[str]
+) -> ImportEnded:
+    """Of logs that were read to their end. What a server that is killed leaves unfinished is no
+    damage."""
+    damaged = Counter(broker_logs.damaged)
+    damaged.update(
+        {f"request log of broker {one}": count for one, count in asked.unreadable.items()}
+    )
+    damaged.update(one.file for one in logs.damages if not one.is_torn)
+    repeated: set[int] = set()
+    passed_over = 0
+    for one in logs.misplaced:
+        damaged[one.file] += len(one.records)
+        if one.where == "again":
+            repeated.update(record.zxid for record in one.records)
+        else:
+            passed_over += len(one.records)
+    return ImportEnded(
+        logs.damages,
+        list(notes),
+        [DamagedFile(*one) for one in sorted(damaged.items())],
+        passed_over,
+        sorted(repeated),
+    )

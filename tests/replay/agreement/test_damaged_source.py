@@ -1,0 +1,247 @@
+"""What of a source could not be used is part of what an agreement comes to."""
+
+import gzip
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from replay.agreement.comparison import agree, imported
+from replay.agreement.results import AgreementResult
+from replay.imports.importing import Selection, import_source
+from replay.world_log.events import Observed
+from replay.zookeeper_log.source import open_source
+from replay.zookeeper_log.transactions import Transaction
+from tools.zookeeper_log.incidents import (
+    Incident,
+    copy_all_but_logs,
+    transactions_of,
+    write_again,
+)
+
+Get = Callable[[str], Path]
+Change = Callable[[list[Transaction], int], list[Transaction]]
+
+RECORDING = "broker-crash-2"
+LOG = "zookeeper/version-2/log.1"
+
+
+@pytest.fixture(scope="module")
+def zxids(folder_of: Get) -> dict[str, list[int]]:
+    """Of the recording, by what they are; "input" for all that is no decision."""
+    found: dict[str, list[int]] = {}
+    with open_source(folder_of(RECORDING)) as source:
+        incident = Incident(source)
+        for one in incident:
+            what = incident.decisions.classify(one)
+            kind = what.what if isinstance(what, Observed) else "input"
+            found.setdefault(kind, []).append(one.zxid)
+    return found
+
+
+def rewritten(folder: Path, copy: Path, zxid: int, change: Change) -> Path:
+    """A copy in which the log's transactions are others; `change` is told where the zxid is."""
+    copy_all_but_logs(folder, copy)
+    with open_source(folder) as source:
+        [log] = source.server.logs
+        whole = [*transactions_of(log.path)]
+        place = next(place for place, one in enumerate(whole) if one.zxid == zxid)
+        write_again(log, copy, change(whole, place))
+    return copy
+
+
+def doubled(whole: list[Transaction], place: int) -> list[Transaction]:
+    return [*whole[: place + 1], *whole[place:]]
+
+
+def come_again_later(whole: list[Transaction], place: int) -> list[Transaction]:
+    return [*whole[: place + 20], whole[place], *whole[place + 20 :]]
+
+
+def jumping(count: int) -> Change:
+    """So many have zxids of a later epoch."""
+
+    def change(whole: list[Transaction], place: int) -> list[Transaction]:
+        jumped = [
+            structs.replace(one, zxid=(1 << 32) + 5 + number)
+            for number, one in enumerate(whole[place : place + count])
+        ]
+        return [*whole[:place], *jumped, *whole[place + count :]]
+
+    return change
+
+
+def agree_with(source: Path) -> AgreementResult:
+    with imported(source, Selection(), lambda *_: None) as log:
+        return agree(log)
+
+
+# Transactions that come again -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [doubled, come_again_later])
+def test_decision_that_comes_again_is_missing(
+    change: Change, folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
+) -> None:
+    """As it was decided once. What is decided behind it is judged as ever."""
+    zxid = zxids["partition_state"][40]
+    result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, change))
+    [found] = result.divergences
+    assert (found.subject, found.verdict, found.kind) == ("decision", "missing", "partition_state")
+    assert (found.zxid, found.explained) == (zxid, "")
+    [path] = found.paths
+    assert path.endswith("/state")
+    assert any(f"zxid {zxid:#x}" in line and path in line for line in found.between)
+    assert (result.missing, result.agreed, result.agrees) == (1, 132, False)
+    assert (result.damaged, result.passed_over) == ({LOG: 1}, 0)
+
+
+def test_election_that_comes_again_is_missing(
+    folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
+) -> None:
+    zxid = zxids["election"][1]
+    result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, doubled))
+    assert [(one.verdict, one.kind, one.paths) for one in result.divergences] == [
+        ("missing", "election", ("/controller", "/controller_epoch"))
+    ]
+
+
+def test_input_that_comes_again_is_damage(
+    folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
+) -> None:
+    """It is told, but no decision."""
+    zxid = zxids["input"][100]
+    result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, doubled))
+    assert (result.divergences, result.agrees, result.damaged) == ([], True, {LOG: 1})
+
+
+# Transactions that are out of order -----------------------------------------------------------
+
+
+def test_what_follows_one_that_jumps_ahead_is_judged(
+    folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
+) -> None:
+    zxid = zxids["partition_state"][40]
+    result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, jumping(1)))
+    assert result.decisions > 120
+    assert (result.damaged, result.passed_over, result.agrees) == ({LOG: 1}, 1, False)
+
+
+def test_what_is_passed_over_does_not_agree(
+    folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
+) -> None:
+    """Nobody has judged it, though all that was judged agrees."""
+    zxid = zxids["election"][1] - 1
+    copy = rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, jumping(2))
+    result = agree_with(copy)
+    assert result.is_explained
+    assert not result.agrees
+    behind = max(map(max, zxids.values())) - zxid - 1
+    assert (result.damaged, result.passed_over) == ({LOG: behind}, behind)
+
+
+def test_log_tells_as_much_as_its_source(folder_of: Get, tmp_path: Path) -> None:
+    copy = rewritten(folder_of(RECORDING), tmp_path / "copy", 0x50, jumping(1))
+    import_source(copy, tmp_path / "log", Selection())
+    result = agree(tmp_path / "log")
+    assert (result.damaged, result.passed_over) == ({LOG: 1}, 1)
+
+
+# What does not count --------------------------------------------------------------------------
+
+
+def test_what_a_killed_server_leaves_is_no_damage(folder_of: Get, tmp_path: Path) -> None:
+    copy = rewritten(folder_of(RECORDING), tmp_path / "copy", 0x50, lambda whole, _: whole)
+    log = copy / LOG
+    log.write_bytes(log.read_bytes().rstrip(b"\0")[:-9])
+    result = agree_with(copy)
+    assert any("ends at offset" in one for one in result.notes)
+    assert (result.damaged, result.passed_over) == ({}, 0)
+
+
+def test_checksum_that_does_not_fit_is_damage(folder_of: Get, tmp_path: Path) -> None:
+    copy = rewritten(folder_of(RECORDING), tmp_path / "copy", 0x50, lambda whole, _: whole)
+    log = copy / LOG
+    content = bytearray(log.read_bytes())
+    content[20_000] ^= 1
+    log.write_bytes(content)
+    assert agree_with(copy).damaged == {LOG: 1}
+
+
+# Brokers' logs --------------------------------------------------------------------------------
+
+
+def test_damaged_lines_are_counted_by_file(folder_of: Get, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder_of(RECORDING), copy)
+    damaged = {
+        "logs/broker-1/controller.log": 2,
+        "logs/broker-2/state-change.log": 3,
+        "logs/broker-3/control-requests.log": 1,
+    }
+    for name, count in damaged.items():
+        with (copy / name).open("a") as log:
+            log.write("not a line of Kafka's\n" * count)
+    result = agree_with(copy)
+    assert result.damaged == damaged
+    assert result.agrees
+
+
+def test_rotated_log_that_cannot_be_read_on_is_damage(folder_of: Get, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder_of(RECORDING), copy)
+    log = copy / "logs/broker-1/controller.log"
+    packed = gzip.compress(log.read_bytes())
+    log.with_name("controller.log.1.gz").write_bytes(packed[: len(packed) // 2])
+    assert agree_with(copy).damaged == {"logs/broker-1/controller.log.1.gz": 1}
+
+
+def test_lines_that_are_damaged_inside_are_counted_by_broker(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    """Their layout is whole, and what they tell is not."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder_of(RECORDING), copy)
+    requests, lines = (
+        next(
+            log
+            for log in sorted(copy.glob(f"logs/broker-*/{name}"))
+            if words in log.read_text(encoding="utf-8")
+        )
+        for name, words in (
+            ("control-requests.log", '"controllerEpoch":'),
+            ("state-change.log", " become-leader and "),
+        )
+    )
+    replace_first(requests, '"controllerEpoch":', '"controllerEpoch":"x","was":')
+    replace_first(lines, " become-leader and ", " become-leader und ")
+    damaged = agree_with(copy).damaged
+    assert damaged == {
+        f"request log of broker {requests.parent.name[-1]}": 1,
+        f"state-change.log of broker {lines.parent.name[-1]}": 1,
+    }
+
+
+def test_requests_to_the_controller_that_are_damaged_inside_are_counted(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder_of("reassign-cancel-6"), copy)
+    log = next(
+        log
+        for log in sorted(copy.glob("logs/broker-*/control-requests.log"))
+        if '"ALTER_PARTITION"' in log.read_text(encoding="utf-8")
+    )
+    replace_first(log, '"brokerEpoch":', '"brokerEpoch":"x","was":', of='"ALTER_PARTITION"')
+    damaged = agree_with(copy).damaged
+    assert damaged == {f"request log of broker {log.parent.name[-1]}": 1}
+
+
+def replace_first(log: Path, old: str, new: str, of: str = "") -> None:
+    """In the first line that has it."""
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    place = next(place for place, line in enumerate(lines) if old in line and of in line)
+    lines[place] = lines[place].replace(old, new, 1)
+    log.write_text("".join(lines), encoding="utf-8")
