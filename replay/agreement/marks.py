@@ -25,6 +25,7 @@ from controller.core.triggers import (
     BrokerModifications,
     ControllerChange,
     IsrChangeNotification,
+    LogDirEventNotification,
     PartitionModifications,
     PartitionReassignmentIsrChange,
     Reelect,
@@ -215,6 +216,7 @@ LOGGED: Final = (
     PartitionModifications,
     BrokerModifications,
     ReplicaLeaderElection,
+    LogDirEventNotification,
 )
 """The same at level INFO."""
 
@@ -229,6 +231,8 @@ def fits(one: Opening, trigger: Trigger) -> bool:
         case "TopicDeletion", TopicDeletion():
             return True
         case "IsrChangeNotification", IsrChangeNotification():
+            return True
+        case "LogDirEventNotification", LogDirEventNotification():
             return True
         case "AutoPreferredReplicaLeaderElection", AutoPreferredReplicaLeaderElection():
             return True
@@ -281,6 +285,8 @@ def trigger_for(one: Opening) -> Trigger | None:
             return TopicDeletion()
         case "IsrChangeNotification":
             return IsrChangeNotification()
+        case "LogDirEventNotification":
+            return LogDirEventNotification()
         case "AutoPreferredReplicaLeaderElection":
             return AutoPreferredReplicaLeaderElection()
         case "UncleanLeaderElectionEnable":

@@ -60,6 +60,7 @@ _READ_BEFORE: Final = (
     "PartitionModifications",
     "BrokerModifications",
     "IsrChangeNotification",
+    "LogDirEventNotification",
 )
 """Events whose opening comes after what they read first."""
 _LOOKAHEAD: Final = 200
@@ -145,8 +146,7 @@ class StockController:
         while not queues.has(broker, api) and self.fold.read is not None:
             # What is answered was sent before.
             self.fold.answer()
-        answer = queues.answer(broker, api, error, failed)
-        if answer is not None:
+        if (answer := queues.answer(broker, api, error, failed)) is not None:
             self.fold.hear(answer)
             self._collect()
 
@@ -156,7 +156,7 @@ class StockController:
         self.fold.catch_up(told)
         if self.fold.is_behind(told) and not self.fold.is_running:
             for one in self._arrivals:
-                if isinstance(one, LogDirEventNotification) or self._is_told(one):
+                if self._is_told(one, LogDirEventNotification):
                     self._begin(one)
                     self.fold.read_up(told)
 
@@ -221,9 +221,9 @@ class StockController:
                 return
             self.fold.answer()
 
-    def _is_told(self, trigger: Trigger) -> bool:
+    def _is_told(self, trigger: Trigger, *more: type[Trigger]) -> bool:
         """Whether a log of what the controller sends shows when an event is taken."""
-        if not isinstance(trigger, BrokerChange) or self._arrivals.is_logged(trigger):
+        if not isinstance(trigger, (BrokerChange, *more)) or self._arrivals.is_logged(trigger):
             return False
         return (self.broker, self.epoch) in self._index.state_changes_of
 

@@ -40,6 +40,7 @@ _EVENTS: Final = (
     (r"Updating ISRs for partitions: ", "AlterPartitionReceived"),
     (r"Ignoring AlterPartition due to ", "AlterPartitionReceived"),
     (r"Sending MetadataRequest to Brokers: ", "IsrChangeNotification"),
+    (r"Handling log directory failure for brokers ", "LogDirEventNotification"),
     (r"Unclean leader election has been enabled by default$", "UncleanLeaderElectionEnable"),
     (r"Unclean leader election has been enabled for topic ", "TopicUncleanLeaderElectionEnable"),
 )

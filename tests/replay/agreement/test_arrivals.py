@@ -8,6 +8,7 @@ from controller.core.triggers import (
     BrokerChange,
     ControllerChange,
     LeaderAndIsrResponseReceived,
+    LogDirEventNotification,
     ReplicaLeaderElection,
     Trigger,
     ZkPartitionReassignment,
@@ -62,6 +63,11 @@ def test_who_is_not_deposed_hears_of_what_came_behind_its_election() -> None:
 def test_an_election_by_znode_has_a_line_of_its_own() -> None:
     """A broker that was paused may have lost the watch with its connection."""
     assert before(LINE, ReplicaLeaderElection(), ANSWER, is_deposed=False) == [ANSWER]
+
+
+def test_failed_log_directories_have_a_line_of_their_own() -> None:
+    """An answer that came later may be taken before it."""
+    assert before(LINE, LogDirEventNotification(), ANSWER, is_deposed=False) == [ANSWER]
 
 
 def test_what_waits_for_its_write_is_not_taken_for_that_there_is_nothing_else() -> None:

@@ -19,6 +19,7 @@ from controller.core.triggers import (
     BrokerModifications,
     ControllerChange,
     IsrChangeNotification,
+    LogDirEventNotification,
     PartitionModifications,
     PartitionReassignmentIsrChange,
     Reelect,
@@ -37,6 +38,7 @@ from replay.broker_logs.controller_log import controller_logged
 from replay.broker_logs.lines import Line
 from replay.world_log.events import ControllerLogged
 
+FAILED = "[Controller id=2] Handling log directory failure for brokers 1"
 NEW_TOPIC = (
     "[Controller id=2] New topics: [Set(one-01)], deleted topics: [HashSet()], new partition"
     " replica assignment [Set(TopicIdReplicaAssignment(one-01,Some(jBRZcQg7SzyTvHEp4-GziA),"
@@ -282,6 +284,7 @@ def test_other_lines_come_within_an_event(text: str) -> None:
             [IsrChangeNotification()],
             [TopicChange()],
         ),
+        (FAILED, [LogDirEventNotification()], [IsrChangeNotification()]),
         (
             "[Controller id=2] Processing automatic preferred replica leader election",
             [AutoPreferredReplicaLeaderElection()],
@@ -303,6 +306,7 @@ def test_line_is_that_of_an_event(text: str, fitting: list[Trigger], others: lis
         (NEW_TOPIC, TopicChange()),
         (ADDED, PartitionModifications("t.04")),
         (CAUGHT_UP, PartitionReassignmentIsrChange("t-07", 8)),
+        (FAILED, LogDirEventNotification()),
         (
             "[Controller id=4] Unclean leader election has been enabled for topic t-05",
             TopicUncleanLeaderElectionEnable("t-05"),
@@ -336,7 +340,7 @@ def test_event_of_a_line_for_which_no_reason_is_in_the_log(
 @pytest.mark.parametrize("kind", LOGGED)
 def test_what_is_looked_for_in_lines_has_one(kind: type) -> None:
     """Each kind of event that is said to leave a line fits one of those above."""
-    texts = (CHANGED, METADATA, NEW_TOPIC, ADDED, CAUGHT_UP)
+    texts = (CHANGED, METADATA, NEW_TOPIC, ADDED, CAUGHT_UP, FAILED)
     texts += (
         "[Controller id=4] Unclean leader election has been enabled for topic t",
         "[Controller id=3] Unclean leader election has been enabled by default",

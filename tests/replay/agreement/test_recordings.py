@@ -88,6 +88,8 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         ("controller-91008", "all"),
         # A deletion that is over at its first line: no replica is there to be deleted.
         ("log-dirs-91010", "all"),
+        # Answers in the request log name failed log directories; a line shows when it was asked.
+        ("log-dirs-91010", "no state-change.log"),
         # A request for the replicas that a partition has only raises its leader epoch.
         ("chaos-424242", "no request log"),
         # /admin/reassign_partitions is deleted between being read and being written.

@@ -77,6 +77,7 @@ def read(folder: Path, *files: tuple[str, Sequence[str]]) -> tuple[list[LoggedEv
         ("Updating ISRs for partitions: Set(t-0).", "AlterPartitionReceived"),
         ("Sending MetadataRequest to Brokers: List(1) for ...", "IsrChangeNotification"),
         ("Starting replica leader election (PREFERRED) for ...", "ReplicaLeaderElection"),
+        ("Handling log directory failure for brokers 1", "LogDirEventNotification"),
         ("Updated leader epoch for partition t-0 to 3, zkVersion=5", ""),
     ],
 )
