@@ -10,6 +10,7 @@ from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.agreement.index import path_of
 from replay.agreement.results import AgreementResult, Divergence
+from replay.world.paths import below
 from replay.world_log.encoding import event_of
 from replay.world_log.events import ControllerLogged, WorldEvent
 from replay.world_log.reading import World
@@ -57,7 +58,7 @@ def _text(record: EventRecord, event: WorldEvent, one: Divergence, chroot: str) 
     written = [
         operation
         for operation in operations_of(event)
-        if _subject(path_of(operation).removeprefix(chroot)) in subjects
+        if _subject(below(path_of(operation), chroot) or "") in subjects
     ]
     if not written:
         return ""

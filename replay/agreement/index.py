@@ -26,6 +26,7 @@ from replay.agreement.states_read import StatesRead
 from replay.agreement.topics_read import TopicsRead
 from replay.agreement.znode_view import ZnodeView
 from replay.imports.coverage import Coverage
+from replay.world.paths import below
 from replay.world_log.asked_requests import UnreadableRequestError, asked_request
 from replay.world_log.events import (
     ControllerLogged,
@@ -263,7 +264,7 @@ class Index:
         for one in _operations(transaction):
             if not isinstance(one, (Create, SetData)):
                 continue
-            path = one.path.removeprefix(self._chroot)
+            path = self._path(one)
             if path.startswith(f"{znodes.TOPICS}/"):
                 name = path[len(znodes.TOPICS) + 1 :]
                 if "/" not in name:
@@ -278,7 +279,7 @@ class Index:
     def _take_deletions(self, transaction: Transaction) -> None:
         """Only a broker with delete.topic.enable=false takes a marker from a topic that stays."""
         for one in _operations(transaction):
-            path = path_of(one).removeprefix(self._chroot)
+            path = self._path(one)
             parent, _, name = path.rpartition("/")
             if parent == znodes.TOPICS and isinstance(one, Create):
                 self._existing.add(name)
@@ -318,8 +319,9 @@ class Index:
     def _registered(self, transaction: Transaction) -> int | None:
         """The broker that a transaction registers."""
         for one in _operations(transaction):
-            name = path_of(one).removeprefix(f"{self._chroot}{znodes.BROKER_IDS}/")
-            if isinstance(one, Create) and znodes.is_broker_id(name):
+            parent, _, name = self._path(one).rpartition("/")
+            is_broker = parent == znodes.BROKER_IDS and znodes.is_broker_id(name)
+            if isinstance(one, Create) and is_broker:
                 return int(name)
         return None
 
@@ -345,7 +347,7 @@ class Index:
         turns = self._turns[transaction.session]
         turns += [(record.seq, name) for name in self._changed]
         for one in _operations(transaction):
-            path = path_of(one).removeprefix(self._chroot)
+            path = self._path(one)
             partition = znodes.state_of(path)
             if partition is not None:
                 turns.append((record.seq, partition))
@@ -355,10 +357,11 @@ class Index:
                 topic = path[len(znodes.TOPICS) + 1 :].partition("/")[0]
                 turns.append((record.seq, (topic, -1)))
         written = self.writes[transaction.session]
-        written += [
-            (record.seq, path_of(one).removeprefix(self._chroot))
-            for one in _operations(transaction)
-        ]
+        written += [(record.seq, self._path(one)) for one in _operations(transaction)]
+
+    def _path(self, operation: Operation) -> str:
+        """What an operation is about, as Kafka knows it; "" for what lies elsewhere."""
+        return below(path_of(operation), self._chroot) or ""
 
     def _take(self, record: EventRecord, event: WorldEvent) -> None:
         match event:

@@ -12,7 +12,7 @@ from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
 from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS, state_of
 from replay.imports.terms import find
-from replay.world.paths import name_of, parent_of
+from replay.world.paths import below, name_of, parent_of
 from replay.world.tree import Tree, Znode
 from replay.zookeeper_log.transactions import (
     CloseSession,
@@ -73,9 +73,7 @@ class ZnodeView:
 
     def in_kafka(self, path: str) -> str | None:
         """A path of the log as Kafka knows it; None for one that is not the cluster's."""
-        if not path.startswith(f"{self._chroot}/"):
-            return None
-        return path[len(self._chroot) :]
+        return below(path, self._chroot)
 
     def answer(
         self,

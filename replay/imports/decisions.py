@@ -17,6 +17,7 @@ from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
 from replay.imports.asked import Asked
 from replay.imports.terms import NOBODY, Term, Terms, find
+from replay.world.paths import below
 from replay.world.tree import Tree
 from replay.world_log.events import Observed, RequestInferred
 from replay.zookeeper_log.transactions import (
@@ -97,7 +98,6 @@ class Decisions:
 
     def __init__(self, chroot: str, tree: Tree, terms: Terms, asked: Asked) -> None:
         self._chroot = chroot
-        self._below = f"{chroot}/"
         self._tree = tree
         self._terms = terms
         self._asked = asked
@@ -292,8 +292,8 @@ class Decisions:
         return Observed(transaction.zxid, what, broker, epoch, error, is_warm)
 
     def _in_kafka(self, path: str) -> str:
-        """A path below the chroot, as Kafka knows it; "" for one that lies elsewhere."""
-        return path.removeprefix(self._chroot) if path.startswith(self._below) else ""
+        """A path as Kafka knows it; "" for one that lies elsewhere."""
+        return below(path, self._chroot) or ""
 
 
 def kind_of(path: str, *, is_delete: bool) -> str:

@@ -23,6 +23,7 @@ from replay.listing.subjects import paths_of_command, paths_of_transaction, subj
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
 from replay.times import iso_time
 from replay.wording.world_in_words import in_words, transaction_in_words
+from replay.world.paths import below
 from replay.world_log.encoding import event_of
 from replay.world_log.events import Observed, RequestInferred, WorldEvent
 from replay.world_log.reading import World
@@ -61,8 +62,14 @@ def _listed(
 
 
 def _subjects(transaction: Transaction, chroot: str) -> tuple[str, ...]:
-    paths = (path.removeprefix(chroot) for path in paths_of_transaction(transaction))
+    paths = _paths(transaction, chroot)
     return tuple(dict.fromkeys(chain.from_iterable(map(subjects_of_path, paths))))
+
+
+def _paths(transaction: Transaction, chroot: str) -> list[str]:
+    """What it is about, as Kafka knows it."""
+    known = (below(path, chroot) for path in paths_of_transaction(transaction))
+    return [path for path in known if path is not None]
 
 
 def decisions(log: World, first: int, last: int, advance: Advance) -> Iterator[Decision]:
@@ -136,7 +143,7 @@ class _Explained:
     ) -> Decision:
         """One decision of the log."""
         found = self._judged.get(record.seq)
-        paths = [path.removeprefix(chroot) for path in paths_of_transaction(transaction)]
+        paths = _paths(transaction, chroot)
         if observed.what == _ELECTION and not paths:
             # Refused at its first write: the transaction names none.
             paths = [znodes.CONTROLLER]

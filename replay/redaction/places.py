@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from replay.redaction.names import Kind, Names
+from replay.world.paths import below
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?')
 _ADDRESS: Final = re.compile(
@@ -49,9 +50,10 @@ REQUEST: Final[Mapping[str, str]] = {
 def path(names: Names, whole: str) -> str:
     """A path of ZooKeeper."""
     chroot = names.chroot
-    if not whole.startswith(f"{chroot}/"):
+    known = below(whole, chroot)
+    if known is None:
         return whole
-    segments = whole[len(chroot) :].split("/")
+    segments = known.split("/")
     match segments[1:]:
         case ["brokers", "topics", _, *_] | ["admin", "delete_topics", _, *_]:
             segments[3] = names.say("topic", segments[3])

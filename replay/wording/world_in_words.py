@@ -2,6 +2,7 @@
 
 from replay.wording.commands_in_words import content, some
 from replay.wording.error_names import zookeeper_error_name
+from replay.world.paths import below
 from replay.world_log import events
 from replay.zookeeper_log.transactions import (
     Check,
@@ -94,6 +95,5 @@ def _operation(one: Operation, chroot: str) -> str:
 
 def _in_kafka(path: str, chroot: str) -> str:
     """A path as Kafka knows it; one that lies elsewhere as it is."""
-    if path == chroot:
-        return "/"
-    return path.removeprefix(chroot) if path.startswith(f"{chroot}/") else path
+    known = below(path, chroot)
+    return path if known is None else known

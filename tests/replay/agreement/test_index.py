@@ -69,6 +69,17 @@ def test_paths_have_the_chroot() -> None:
     assert index.first_writes(7, 0)["t", 0] == 1
 
 
+@pytest.mark.parametrize("elsewhere", ["", "/prod2"])
+def test_another_cluster_is_not_looked_at(elsewhere: str) -> None:
+    log = Log("/prod")
+    log.decide(SetData(f"{elsewhere}{TOPIC}", with_id(FIRST), 1))
+    log.write(create(f"{elsewhere}/brokers/ids/5"), session=8)
+    index = log.index()
+    assert index.next_topic_id("t", 0) is None
+    assert index.paths_after(7, 0, 9) == {""}
+    assert index.first_writes(7, 0) == {}
+
+
 # Protocol versions ----------------------------------------------------------------------------
 
 
