@@ -28,6 +28,7 @@ from controller.core.triggers import (
     Trigger,
 )
 from replay.agreement.batches import Decision
+from replay.agreement.handled_order import HandledOrder
 from replay.agreement.index import LINE_MS, Asked, Index
 from replay.agreement.marks import LOGGED, LOGGED_AT_DEBUG, Opening, fits
 from replay.agreement.order import Order, Turn
@@ -245,14 +246,13 @@ class Arrivals:
         named = set(opening.partitions)
         fitting = list(self._fitting(opening))
         exact = [one for one in fitting if self._writes(one) == named]
-        # They are answered in the order in which they are handled.
-        found = min(exact, key=self._answer_order, default=None)
+        found = min(exact, key=self._handled_order, default=None)
         if found is None:
             found = self._come_soon(
                 now_ms,
                 lambda one: fits(opening, ApiCall(one)) and self._writes(ApiCall(one)) == named,
             )
-        return found or min(fitting, key=self._answer_order, default=None)
+        return found or min(fitting, key=self._handled_order, default=None)
 
     def causing(self, decision: Decision, now_ms: int) -> Trigger | None:
         """A request that leaves no line, is answered later, and is about the same znodes."""
@@ -296,18 +296,17 @@ class Arrivals:
         )
 
     def _first_answered(self, first: Trigger, until_ms: int | None) -> Trigger:
-        """They are answered in the order in which they are handled, which may not be that in which
-        they came."""
+        """Requests may be handled in another order than they seem to have come in."""
         if not _is_alter_partition(first):
             return first
         calls = [one for one in self._pending if _is_alter_partition(one)]
         if until_ms is not None:
             calls = [one for one in calls if self.arrived_ms(one) <= until_ms]
-        return min((first, *calls), key=self._answer_order)
+        return min((first, *calls), key=self._handled_order)
 
-    def _answer_order(self, trigger: Trigger) -> tuple[int, int]:
+    def _handled_order(self, trigger: Trigger) -> HandledOrder:
         number = trigger.request.request if isinstance(trigger, ApiCall) else 0
-        return self._index.answer_order(number)
+        return self._index.handled_order(number)
 
     def _fitting(self, opening: Opening) -> Iterator[Trigger]:
         return (one for one in self._pending if fits(opening, one))

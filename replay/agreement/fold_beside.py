@@ -103,11 +103,6 @@ class FoldBeside:
         return self.is_running and self.cause in ("Startup", "Reelect")
 
     @property
-    def is_read_by_choice(self) -> bool:
-        """Whether no line says when something is read."""
-        return self.is_failing_over or self._broker not in self._index.has_debug
-
-    @property
     def is_active(self) -> bool:
         """Whether it holds the role."""
         return self.controller.is_active
@@ -155,8 +150,7 @@ class FoldBeside:
         assert self.read is not None, "nothing is read"
         issued, command = self.read
         self.read = None
-        if self.is_read_by_choice:
-            self._order.choose(self._chosen(command))
+        self._order.choose(self._chosen(command))
         listed = self._listed(command.path) if isinstance(command, ReadChildren) else None
         if isinstance(command, ReadZnodes):
             self._note_lacking(command)

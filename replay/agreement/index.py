@@ -19,6 +19,7 @@ from controller.core.errors import ZnodeError
 from controller.core.events import ApiRequest
 from controller.core.values import Assignment
 from eventstore.records import EventRecord
+from replay.agreement.handled_order import NEVER, HandledOrder
 from replay.agreement.inferred_requests import InferredRequests
 from replay.agreement.marks import IS_DEBUG, Opening, opening
 from replay.agreement.protocol_evidence import ProtocolEvidence
@@ -101,7 +102,7 @@ class Index:
         """By session: record and path of each write that is a decision, or was asked for."""
         self.inferred = InferredRequests(self.writes)
         """What was asked for and is in no log."""
-        self._answered: dict[int, tuple[int, int]] = {}
+        self._answered: dict[int, HandledOrder] = {}
         self._sessions: dict[int, int] = {}
         self._silent: set[int] = set()
         self.starts: set[int] = set()
@@ -204,10 +205,9 @@ class Index:
             first.setdefault(name, at)
         return first
 
-    def answer_order(self, number: int) -> tuple[int, int]:
-        """What requests are sorted by in the order in which they were handled: when they were
-        answered, within one ms when they came."""
-        return self._answered.get(number, (0, 0))
+    def handled_order(self, number: int) -> HandledOrder:
+        """What requests are sorted by in the order in which they were handled."""
+        return self._answered.get(number, NEVER)
 
     def closing(self, seq: int, until_ms: int) -> Iterator[int]:
         """Brokers that end their sessions themselves behind a record, up to a time."""
@@ -396,7 +396,8 @@ class Index:
         if request is not None:
             asked = Asked(served.received_ms, record.seq, request)
             self.asked[served.broker].append(asked)
-            self._answered[record.seq] = (record.wall_ns // _NS, served.received_ms)
+            answered_ms = record.wall_ns // _NS
+            self._answered[record.seq] = HandledOrder(answered_ms, served.received_ms)
 
 
 def _operations(transaction: Transaction) -> Iterator[Operation]:

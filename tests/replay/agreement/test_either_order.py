@@ -17,7 +17,7 @@ from replay.agreement.index import Index
 from replay.agreement.order import Chosen, Order, Turn
 from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.znode_view import ZnodeView
-from replay.world_log.events import Observed, WorldEvent
+from replay.world_log.events import ControllerLogged, Observed, WorldEvent
 from replay.zookeeper_log.restoring import State
 from replay.zookeeper_log.transactions import (
     OPEN_ACL,
@@ -34,6 +34,7 @@ from tests.replay.agreement.view import STATE, TOPIC, Written, create, state_jso
 GUARD = Check(znodes.CONTROLLER_EPOCH, 1)
 CONTROLLER, LEAVING, STAYING = 1, 2, 3
 """Brokers; their sessions have the same numbers."""
+AUTOMATIC = "AutoPreferredReplicaLeaderElection"
 
 
 class Incident:
@@ -79,6 +80,10 @@ class Incident:
     def ask_for_election(self) -> None:
         content = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
         self.write(create(znodes.PREFERRED_ELECTION, content))
+
+    def log(self, text: str, event: str = "") -> None:
+        """A line of broker 1's controller.log."""
+        self._add(ControllerLogged(CONTROLLER, event, f"[Controller id=1] {text}"))
 
     def lose_broker(self) -> None:
         self.write(CloseSession((f"{znodes.BROKER_IDS}/{LEAVING}",)), session=LEAVING)
@@ -213,6 +218,21 @@ def test_other_moment_of_a_read_explains_what_kafka_did() -> None:
     assert (requests.decisions, requests.agreed, requests.missing) == (10, 8, 2)
     assert [one.kafka_method for one in requests.explained] == ["ControllerEventManager.put"]
     assert result.agrees
+
+
+def test_so_it_does_where_lines_tell_which_event_was_taken() -> None:
+    """They do not tell when it read: before the leader of t-0 wrote broker 2 into the ISR."""
+    incident = Incident()
+    incident.log("Register BrokerModifications handler for Set(1, 2, 3)")
+    incident.write(SetData(STATE, state_json(STAYING, 0, STAYING), 1), session=STAYING)
+    incident.log("Shutting down broker 2", "ControlledShutdown")
+    incident.wait(5)
+    incident.write(SetData(STATE, state_json(STAYING, 0, STAYING, LEAVING), 2), session=STAYING)
+    incident.wait(5)
+    incident.log("Processing automatic preferred replica leader election", AUTOMATIC)
+    incident.write(create("/config/topics"))
+    assert diverging(incident.compare(Order())) == [("extra", "")]
+    assert diverging(incident.compared()) == [("extra", "either-order")]
 
 
 def test_failover_has_not_read_later() -> None:
