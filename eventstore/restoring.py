@@ -18,8 +18,11 @@ class RestoredSegment:
     """A segment while its rows come; `tip` is how far the records have come that were chained
     here. A context manager: it lets go of the file at the end."""
 
-    def __init__(self, folder: Path, header_body: bytes, source: str) -> None:
-        """Begin it in `folder`; `source` is named in errors.
+    def __init__(
+        self, folder: Path, header_body: bytes, source: str, *, is_durable: bool = True
+    ) -> None:
+        """Begin it in `folder`; `source` is named in errors. One that is only to be read soon need
+        not be durable.
 
         Raises LogTooNew, LogCorrupt, LogFull, LogReadOnly.
         """
@@ -31,8 +34,8 @@ class RestoredSegment:
             text = "has a segment twice"
             raise LogCorrupt(source, text, f"event {self.header.first_seq}")
         try:
-            schema.create(self.path, header_body)
-            self._database = schema.connect(self.path, busy_ms=0)
+            schema.create(self.path, header_body, is_durable=is_durable)
+            self._database = schema.connect(self.path, busy_ms=0, is_durable=is_durable)
         except sqlite3.Error as error:
             raise from_sqlite(error, self.path) from error
         except OSError as error:

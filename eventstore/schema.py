@@ -59,19 +59,20 @@ INSERT_EVENT: Final = f"insert into events values ({', '.join('?' * 11)})"
 INSERT_COMMAND: Final = f"insert into commands values ({', '.join('?' * 9)})"
 
 
-def connect(path: Path, busy_ms: int) -> Database:
-    """Open a segment for writing. Any thread may use it, one at a time."""
+def connect(path: Path, busy_ms: int, *, is_durable: bool = True) -> Database:
+    """Open a segment for writing. Any thread may use it, one at a time. If it `is_durable`, what is
+    written is on disk when a call returns."""
     connection = sqlite3.connect(
         path, timeout=busy_ms / 1000, isolation_level=None, check_same_thread=False
     )
     database = Database(connection, execute_plugins=False)
-    database.execute("pragma synchronous = full")
+    database.execute(f"pragma synchronous = {'full' if is_durable else 'off'}")
     return database
 
 
-def create(path: Path, header_body: bytes) -> None:
-    """Make a segment with its header and no other record, durable when this returns."""
-    database = connect(path, busy_ms=0)
+def create(path: Path, header_body: bytes, *, is_durable: bool = True) -> None:
+    """Make a segment with its header and no other record."""
+    database = connect(path, busy_ms=0, is_durable=is_durable)
     try:
         database.execute(f"pragma page_size = {_PAGE_BYTES}")
         database.execute(f"pragma application_id = {APPLICATION_ID}")

@@ -83,7 +83,7 @@ def rebuild(
         if core is not None:
             known = structs.replace(msgspec.json.decode(header, type=Header), core_fingerprint=core)
             header = schema.document(known)
-        with RestoredSegment(folder, header, stored.log) as made:
+        with RestoredSegment(folder, header, stored.log, is_durable=False) as made:
             _append_events(made, records, segment)
             commands = (CommandRecord(*row) for row in islice(of_commands, segment.commands))
             while some := list(islice(commands, _APPENDED)):

@@ -247,7 +247,9 @@ class _Replay:
         tasks = max(self._cores * _TASKS_A_CORE, count // _LOGS_A_TASK)
         tasks = max(1, min(tasks, _TASKS_MAX, count))
         events = "if(piece is null, last_seq, segments[piece].last_seq - segments[piece].first_seq)"
-        by_size = Window.orderBy(sql.expr(events).desc(), *_LOG, "piece")
+        # What is alike may come at regular intervals, and would be one task's.
+        mixed = sql.xxhash64(*_LOG, "piece")
+        by_size = Window.orderBy(sql.expr(events).desc(), mixed, *_LOG, "piece")
         place = ((sql.row_number().over(by_size) - 1) % tasks).alias("place")
         placed = units.select(place, *UNITS.names)
         rows = (
