@@ -107,6 +107,7 @@ def _otherwise(order: Order, divergence: Divergence) -> Iterator[tuple[Turn, int
         and one.since <= divergence.seq
         and divergence.since <= one.at + _RECORDS_BEHIND
     ]
+    chosen = [_within(divergence, one) if one.is_logged else one for one in chosen]
     chosen.sort(
         key=lambda one: (one.at >= divergence.since, _is_about(one, divergence), one.at),
         reverse=True,
@@ -118,7 +119,13 @@ def _otherwise(order: Order, divergence: Divergence) -> Iterator[tuple[Turn, int
 
 
 def _is_about(chosen: Chosen, divergence: Divergence) -> bool:
-    return any(one.startswith(path) for one in divergence.paths for path in chosen.paths)
+    return bool(_within(divergence, chosen).paths)
+
+
+def _within(divergence: Divergence, chosen: Chosen) -> Chosen:
+    """The reading of those znodes that a divergence is about."""
+    about = [one for one in chosen.paths if any(each.startswith(one) for each in divergence.paths)]
+    return chosen._replace(paths=about)
 
 
 def _moments(order: Order, chosen: Chosen, until: int) -> list[int]:

@@ -161,8 +161,15 @@ class FoldBeside:
 
     def _chosen(self, command: Read) -> Chosen:
         """When what is read now was read: a failover's as late as allowed."""
-        since, paths = self._reads_since, paths_of(command)
-        return Chosen(self.turn, self._broker, since, self.seq, paths, self.is_failing_over)
+        return Chosen(
+            self.turn,
+            self._broker,
+            self._reads_since,
+            self.seq,
+            paths_of(command),
+            is_latest=self.is_failing_over,
+            is_logged=self._broker in self._index.has_debug and not self.is_failing_over,
+        )
 
     def answer_all(self) -> None:
         """Read on, up to the next write or the end."""

@@ -25,7 +25,7 @@ class Turn(NamedTuple):
 
 class Chosen(NamedTuple):
     """A turn, from when on it could have been, when it was, and the znodes that were read;
-    `is_latest`: it could not have been later."""
+    `is_latest`: it could not have been later; `is_logged`: a line tells what it was read for."""
 
     turn: Turn
     broker: int
@@ -33,6 +33,7 @@ class Chosen(NamedTuple):
     at: int
     paths: Sequence[str] = ()
     is_latest: bool = False
+    is_logged: bool = False
 
 
 NOT_OTHERWISE: Final[Mapping[Turn, int]] = MappingProxyType({})

@@ -184,6 +184,7 @@ def searched(
     records: int = 100,
     *,
     is_failover: bool = False,
+    is_logged: bool = False,
 ) -> tuple[AgreementResult, list[Mapping[Turn, int]]]:
     """A comparison that comes to what is `left` in an order; the orders that were tried. Broker 3
     registered by record 8, after the ids of brokers were read at 7."""
@@ -193,7 +194,7 @@ def searched(
         tried.append(order.instead)
         order.choose(Chosen(TAKEN, CONTROLLER, 5, 6))
         read_at = order.instead.get(READ, 7)
-        order.choose(Chosen(READ, CONTROLLER, 6, read_at, IDS, is_latest=is_failover))
+        order.choose(Chosen(READ, CONTROLLER, 6, read_at, IDS, is_failover, is_logged))
         order.change(8, [(znodes.BROKER_IDS, "children")])
         result = AgreementResult()
         result.requests.count("UpdateMetadata", "agreed", 10)
@@ -233,6 +234,14 @@ def test_so_it_does_where_lines_tell_which_event_was_taken() -> None:
     incident.write(create("/config/topics"))
     assert diverging(incident.compare(Order())) == [("extra", "")]
     assert diverging(incident.compared()) == [("extra", "either-order")]
+
+
+def test_of_what_lines_tell_only_readings_of_what_diverges_are_tried() -> None:
+    other = structs.replace(divergence(9), paths=(STATE,))
+    _, tried = searched(lambda order: [other], is_logged=True)
+    assert not any(READ in one for one in tried)
+    _, tried = searched(lambda order: [divergence(9)], is_logged=True)
+    assert any(READ in one for one in tried)
 
 
 def test_failover_has_not_read_later() -> None:
