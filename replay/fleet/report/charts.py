@@ -3,12 +3,14 @@
 Plotly takes a few tags in labels for markup: what comes of a log is escaped for it, too.
 """
 
+from collections.abc import Callable
 from html import escape
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from replay.fleet.report.findings import Findings, Rows
+from replay.fleet.report.tables import words
 
 UNAVAILABLE: Final = "#b3372f"
 UNDER_REPLICATED: Final = "#e0a040"
@@ -26,8 +28,12 @@ def charts_of(findings: Findings) -> dict[str, go.Figure]:
         "over_time": _over_time(answers["over_time"]),
         "causes": _causes(answers["causes"]),
         "clusters": _clusters(answers["clusters"]),
-        "failovers_by_cluster": _durations(answers["failovers_by_cluster"], "value"),
-        "failover_steps": _durations(answers["failover_steps"], "step"),
+        "failovers_by_cluster": _durations(
+            answers["failovers_by_cluster"], lambda row: str(row["value"])
+        ),
+        "failover_steps": _durations(
+            answers["failover_steps"], lambda row: words(row["step"]) or "not known"
+        ),
     }
     return {name: figure for name, figure in drawn.items() if answers[name]}
 
@@ -60,7 +66,7 @@ def _causes(rows: Rows) -> go.Figure:
     figure = go.Figure()
     for what, color in (("unavailable", UNAVAILABLE), ("under_replicated", UNDER_REPLICATED)):
         found = [one for one in rows if one["what"] == what]
-        labels = [_label(one["cause"]) for one in found]
+        labels = [_label(words(one["cause"]) or "not known") for one in found]
         _add_bars(figure, labels, [one["seconds"] / 60 for one in found], what, color)
     figure.update_layout(barmode="group", xaxis_title="partition-minutes")
     return _laid_out(figure, _height(len({one["cause"] for one in rows}) * 1.4))
@@ -77,10 +83,10 @@ def _clusters(rows: Rows) -> go.Figure:
     return _laid_out(figure, _height(len(rows)))
 
 
-def _durations(rows: Rows, column: str) -> go.Figure:
+def _durations(rows: Rows, name_of: Callable[[dict[str, Any]], str]) -> go.Figure:
     """The median, and how far beyond it the 99th percentile is."""
     figure = go.Figure()
-    labels = [_label(one[column]) for one in rows]
+    labels = [_label(name_of(one)) for one in rows]
     _add_bars(figure, labels, [one["p50"] for one in rows], "median", DURATION)
     beyond = [max(one["p99"] - one["p50"], 0) for one in rows]
     _add_bars(figure, labels, beyond, "to the 99th percentile", LIGHT_DURATION)
@@ -123,8 +129,8 @@ def _height(rows: float) -> int:
     return int(_HEAD_PX + _ROW_PX * max(rows, 2))
 
 
-def _label(text: object) -> str:
-    text = str(text).replace("_", " ") if text is not None else "not known"
+def _label(text: str) -> str:
+    """As it is, but for its end where it is long: only refold's own names are made `words` of."""
     cut = text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1] + "…"
     # Quotes are no markup there, and would be shown as they are escaped.
     return escape(cut, quote=False)

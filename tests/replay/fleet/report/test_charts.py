@@ -1,0 +1,38 @@
+"""What the charts say, without a browser."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from replay.fleet.report.charts import charts_of
+from tests.replay.fleet.report.samples import duration_row, findings
+
+IDS = ["RQi8oyKXSzCy_pp3UpAR3g", "RQi8oyKXSzCy pp3UpAR3g"]
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, Any]:
+    told = findings()
+    of_clusters = [
+        {"cluster": one, "unavailable_s": 60.0, "under_replicated_s": 120.0, "outages": 1}
+        for one in IDS
+    ]
+    slow = [duration_row(one, 1.0) for one in IDS]
+    answers = {**told.answers, "clusters": of_clusters, "failovers_by_cluster": slow}
+    return charts_of(replace(told, answers=answers))
+
+
+def test_names_of_clusters_are_shown_as_they_are(drawn: dict[str, Any]) -> None:
+    """Axis and hover have the same label."""
+    for chart in ("clusters", "failovers_by_cluster"):
+        for bars in drawn[chart].data:
+            assert list(bars.y) == IDS
+            assert bars.hovertemplate.startswith("%{y}: ")
+    assert all(list(bars.customdata) == IDS for bars in drawn["clusters"].data)
+
+
+def test_own_names_are_words(drawn: dict[str, Any]) -> None:
+    causes = {label for bars in drawn["causes"].data for label in bars.y}
+    assert causes == {"broker failure", "no eligible replica", "follower lag", "reassignment"}
+    assert list(drawn["failover_steps"].data[0].y) == ["read partition states", "elect leaders"]
