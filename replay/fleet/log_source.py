@@ -23,7 +23,7 @@ from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import RECORDS, Batches
 from replay.fleet.errors import FleetError
 from replay.fleet.inputs import segments_below
-from replay.fleet.pushdown import Conditions, Pushed, push
+from replay.fleet.pushdown import Conditions, Pushed, brings_filters, push
 from replay.fleet.reading import command_batches, event_batches, log_name
 from replay.fleet.schemas import part_of, spark_schema, wanted
 
@@ -55,11 +55,12 @@ class LogSource(DataSource):
 
     def reader(self, schema: StructType) -> "LogSourceReader":
         """Reads a schema that is a part of that of all records."""
-        return LogSourceReader(self.options, schema)
+        kind = PushedLogSourceReader if brings_filters() else LogSourceReader
+        return kind(self.options, schema)
 
 
 class LogSourceReader(DataSourceReader):
-    """Plans partitions on the driver, reads them on executors."""
+    """Plans partitions on the driver, reads them on executors; all of them is wanted."""
 
     def __init__(self, options: MutableMapping[str, str], schema: StructType) -> None:
         self._paths = [one for one in options.get("path", "").split(",") if one]
@@ -69,11 +70,6 @@ class LogSourceReader(DataSourceReader):
         self._skips_damaged = _skips_damaged(options.get("damaged", "fail"))
         self._schema: pa.Schema = wanted(RECORDS, schema)
         self._pushed = Pushed(Conditions([], [], {}))
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Spark looks again at those that are given back."""
-        self._pushed, left = push(filters)
-        return left
 
     def partitions(self) -> list[LogPartition]:
         """One a segment, several of a large one. Raises FleetError, LogError."""
@@ -123,6 +119,15 @@ class LogSourceReader(DataSourceReader):
         yield from event_batches(segment, batches, conditions, parameters)
         conditions = (*wanted_rows.commands, *of_commands)
         yield from command_batches(segment, batches, conditions, parameters)
+
+
+class PushedLogSourceReader(LogSourceReader):
+    """Reads what Spark's filters want."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Spark looks again at those that are given back."""
+        self._pushed, left = push(filters)
+        return left
 
 
 def _ranges(segment: Segment, partition: LogPartition) -> tuple[list[str], list[str]]:

@@ -4,6 +4,7 @@ A column that a table lacks is null there, as it is in the rows: SQL's three-val
 Spark's, so a filter that becomes a condition needs no second look.
 """
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -67,6 +68,10 @@ _COMPARED: Final[Mapping[type[Filter], str]] = {
 _TIMES: Final = (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 _NS_IN_US: Final = 1000
 
+_PLANNING: Final = "pyspark.sql.worker.plan_data_source_read"
+_PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""Spark's processes that ask for a reader; the second one has filters for it."""
+
 
 class Conditions(Struct):
     """SQL for `Segment.event_rows` and `Segment.command_rows`, with its parameters."""
@@ -87,6 +92,19 @@ class Pushed(Struct):
         """Whether anything of a log can be wanted."""
         by_cluster = self.clusters is None or cluster in self.clusters
         return by_cluster and (self.logs is None or log in self.logs)
+
+
+def brings_filters() -> bool:
+    """Whether the process that asks for a reader has filters to push.
+
+    Where spark.sql.python.filterPushdown.enabled is false, as it is by default, Spark refuses a
+    reader that would take filters, and tells it nothing of the setting. Only a process that is
+    known to plan without filters counts as one.
+    """
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    running = {getattr(main, "name", None), *sys.modules}
+    # Forked by Spark's daemon it is a module among others; the second one imports the first.
+    return _PUSHING in running or _PLANNING not in running
 
 
 def push(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:

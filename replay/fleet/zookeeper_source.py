@@ -36,6 +36,7 @@ from controller.core.znodes import read_state
 from replay.fleet.errors import FleetError
 from replay.fleet.facts import znode_name
 from replay.fleet.inputs import named
+from replay.fleet.pushdown import brings_filters
 from replay.fleet.schemas import part_of, spark_schema, wanted
 from replay.zookeeper_log.data_folder import SourceFile
 from replay.zookeeper_log.merging import MergedLogs
@@ -107,7 +108,8 @@ class ZooKeeperSource(DataSource):
 
     def reader(self, schema: StructType) -> "ZooKeeperSourceReader":
         """Reads a schema that is a part of that of all transactions."""
-        return ZooKeeperSourceReader(self.options, schema)
+        kind = PushedZooKeeperSourceReader if brings_filters() else ZooKeeperSourceReader
+        return kind(self.options, schema)
 
 
 class ZooKeeperSourceReader(DataSourceReader):
@@ -121,12 +123,6 @@ class ZooKeeperSourceReader(DataSourceReader):
         self._server = options.get("server")
         self._schema: pa.Schema = wanted(TRANSACTIONS, schema)
         self._range = Range()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Ranges of zxids and times are not read; Spark looks again at all filters."""
-        for one in filters:
-            _narrow(self._range, one)
-        return filters
 
     def partitions(self) -> list[TransactionPartition]:
         """Those that may hold what is wanted. Raises FleetError, ReplayError."""
@@ -160,6 +156,16 @@ class ZooKeeperSourceReader(DataSourceReader):
         for start, following in zip(starts, [*starts[1:], _ZXID_END], strict=True):
             if max(first, start) < min(end, following):
                 yield TransactionPartition(str(path), server, start, following)
+
+
+class PushedZooKeeperSourceReader(ZooKeeperSourceReader):
+    """Reads what Spark's filters may want."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Ranges of zxids and times are not read; Spark looks again at all filters."""
+        for one in filters:
+            _narrow(self._range, one)
+        return filters
 
 
 def _between(logs: tuple[SourceFile, ...], first: int, end: int) -> Iterator[Transaction]:

@@ -1,5 +1,6 @@
 """Spark's data sources give what refold's own readers give."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,6 +98,32 @@ def test_stock_clusters_transactions(spark: SparkSession) -> None:
     assert early == sum(one.time_ms < middle.time_ms for one in transactions)
     states = frame.where("leader is not null and topic is not null and partition is not null")
     assert states.where("array_contains(isr, leader)").count() > 0
+
+
+@pytest.fixture
+def setting(spark: SparkSession) -> Iterator[str]:
+    """Which a user's own session does not have, unless the user gives it."""
+    name = "spark.sql.python.filterPushdown.enabled"
+    yield name
+    spark.conf.set(name, "true")
+
+
+def test_session_that_pushes_no_filters(spark: SparkSession, setting: str, logs: Path) -> None:
+    """What is found is the same; only with the setting the sources are told what is wanted."""
+    wanted = {
+        ("refold", str(logs)): "seq > 100 and kind = 'watch_fired' and cluster = 'a'",
+        ("zookeeper-txnlog", str(RECORDING)): "type = 'create' and zxid > 50",
+    }
+    for (source, path), where in wanted.items():
+        found = []
+        for is_pushed in (False, True):
+            spark.conf.set(setting, str(is_pushed).lower())
+            frame = spark.read.format(source).load(path).where(where)
+            plan = frame._jdf.queryExecution().executedPlan().toString()
+            is_wholly_pushed = is_pushed and source == "refold"
+            assert ("Filter (" in plan) is not is_wholly_pushed, "Spark looks (again)"
+            found.append(frame.count())
+        assert found[0] == found[1] > 0
 
 
 @pytest.mark.parametrize(
