@@ -4,6 +4,7 @@ Plotly takes a few tags in labels for markup: what comes of a log is escaped for
 """
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from html import escape
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ UNDER_REPLICATED: Final = "#e0a040"
 DURATION: Final = "#3b6ea5"
 LIGHT_DURATION: Final = "#b8cce0"
 _LABEL_CHARACTERS: Final = 24
+_MS: Final = timedelta(milliseconds=1)
+_MONTH_AT_MOST: Final = timedelta(days=31)
 _ROW_PX: Final = 30
 _HEAD_PX: Final = 110
 
@@ -25,7 +28,7 @@ def charts_of(findings: Findings) -> dict[str, go.Figure]:
     """By the name of the query that they show; those without rows are left out."""
     answers = findings.answers
     drawn = {
-        "over_time": _over_time(answers["over_time"]),
+        "over_time": _over_time(answers["over_time"], findings.period),
         "causes": _causes(answers["causes"]),
         "clusters": _clusters(answers["clusters"]),
         "failovers_by_cluster": _durations(
@@ -43,11 +46,15 @@ def json_of(figure: go.Figure) -> str:
     return str(figure.to_json())
 
 
-def _over_time(rows: Rows) -> go.Figure:
+def _over_time(rows: Rows, unit: str) -> go.Figure:
+    """A bar spans its period, however far away the next one is."""
     figure = go.Figure()
+    spans = [_end_of(one["period"], unit) - one["period"] for one in rows]
     for column, name, color in _STATES:
         figure.add_bar(
             x=[one["period"].isoformat() for one in rows],
+            width=[one / _MS for one in spans],
+            offset=0,
             y=[one[column] / 60 for one in rows],
             name=name,
             marker_color=color,
@@ -60,6 +67,12 @@ _STATES: Final = (
     ("unavailable_s", "unavailable", UNAVAILABLE),
     ("under_replicated_s", "under-replicated", UNDER_REPLICATED),
 )
+
+
+def _end_of(period: datetime, unit: str) -> datetime:
+    if unit == "month":
+        return (period + _MONTH_AT_MOST).replace(day=1)
+    return period + timedelta(**{f"{unit}s": 1})
 
 
 def _causes(rows: Rows) -> go.Figure:

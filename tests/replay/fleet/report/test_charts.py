@@ -1,5 +1,6 @@
 """What the charts say, without a browser."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -36,3 +37,20 @@ def test_own_names_are_words(drawn: dict[str, Any]) -> None:
     causes = {label for bars in drawn["causes"].data for label in bars.y}
     assert causes == {"broker failure", "no eligible replica", "follower lag", "reassignment"}
     assert list(drawn["failover_steps"].data[0].y) == ["read partition states", "elect leaders"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "month", "days"),
+    [("hour", 2, 1 / 24), ("day", 2, 1), ("week", 2, 7), ("month", 1, 31), ("month", 2, 28)],
+)
+def test_bar_of_a_period_has_its_width(unit: str, month: int, days: float) -> None:
+    """Also where the next one is far away."""
+    far = [
+        {"period": datetime(year, month, 1), "unavailable_s": 1.0, "under_replicated_s": 1.0}
+        for year in (2026, 2027)
+    ]
+    told = findings()
+    sparse = replace(told, period=unit, answers={**told.answers, "over_time": far})
+    for bars in charts_of(sparse)["over_time"].data:
+        assert list(bars.width) == [days * 24 * 3_600_000] * 2
+        assert bars.offset == 0
