@@ -37,6 +37,7 @@ _OF_PYTHON: Final = {
 """To compile Java's part thoroughly takes longer than that part."""
 
 _MASTER: Final = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|yarn|(spark|k8s)://.+")
+_HADOOP_SETTINGS: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _JAVA_MIN: Final = 17
 _CONNECT_S: Final = 5.0
 _STOP_S: Final = 20.0
@@ -144,10 +145,15 @@ def check_java() -> None:
 
 
 def check_master(master: str) -> None:
-    """Raises FleetError for what is no master, or one that nobody answers at."""
+    """Raises FleetError for what is no master, one that nobody answers at, or that is not told."""
     if not _MASTER.fullmatch(master):
         raise FleetError(
             f"--master {master} is none of local[N], spark://HOST:PORT, yarn, k8s://URL"
+        )
+    if master == "yarn" and not any(os.environ.get(one) for one in _HADOOP_SETTINGS):
+        raise FleetError(
+            "--master yarn: set HADOOP_CONF_DIR (or YARN_CONF_DIR) to the folder of the cluster's"
+            " settings (core-site.xml, yarn-site.xml)"
         )
     for address in re.findall(r"spark://(.+)", master):
         if not any(map(_answers, address.split(","))):

@@ -50,8 +50,18 @@ def test_master_that_does_not_answer() -> None:
 @pytest.mark.parametrize(
     "master", ["local", "local[2]", "local[*]", "local[*, 3]", "yarn", "k8s://https://h:6443"]
 )
-def test_masters_that_can_be(master: str) -> None:
+def test_masters_that_can_be(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
     check_master(master)
+
+
+def test_yarn_that_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.setenv("YARN_CONF_DIR", "")
+    with pytest.raises(FleetError, match="--master yarn: set HADOOP_CONF_DIR"):
+        check_master("yarn")
+    monkeypatch.setenv("YARN_CONF_DIR", "/etc/hadoop/conf")
+    check_master("yarn")
 
 
 def test_package_has_the_code_and_what_lies_beside_it(tmp_path: Path) -> None:
