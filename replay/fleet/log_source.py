@@ -6,7 +6,8 @@
 Options: `path` (a log's folder, a folder with logs below it, one segment; globs; several,
 separated by commas), `columns` (only these are read: the Python API has no pruning of its own),
 `rowsPerPartition` (how many events of a large segment one task reads), `damaged` ("fail", or
-"skip": what follows damage in a segment is left out).
+"skip": what follows damage in a segment is left out). Damage is what cannot be read: the checksum
+chain is not followed.
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
