@@ -56,7 +56,15 @@ def live(
             spark_session(master, settings) as spark,
         ):
             tell = partial(_tell, as_json=as_json)
-            follow(spark, source, folder, tell, options=_of_spark(config), once=once)
+            follow(
+                spark,
+                source,
+                folder,
+                tell,
+                tell_start=partial(_tell_start, source.place),
+                options=_of_spark(config),
+                once=once,
+            )
 
 
 def _topic(servers: str, name: str, config: Path | None) -> Any:
@@ -69,6 +77,11 @@ def _topic(servers: str, name: str, config: Path | None) -> Any:
 def _of_spark(config: Path | None) -> dict[str, str]:
     """The settings of a Kafka client as Spark's Kafka source takes them."""
     return {f"kafka.{one.key}": one.text for one in from_file(config)} if config else {}
+
+
+def _tell_start(place: str) -> None:
+    with suppress(OutputFault):
+        typer.echo(f"{datetime.now():%H:%M:%S} started, reads {place}", err=True)
 
 
 def _tell(batch: "Batch", *, as_json: bool) -> None:

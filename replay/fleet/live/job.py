@@ -68,17 +68,19 @@ def follow(
     folder: LiveFolder,
     tell: Callable[[Batch], None],
     *,
+    tell_start: Callable[[], None],
     options: Mapping[str, str],
     once: bool,
 ) -> None:
     """Take what the topic has, and with `once` end there, else go on without an end.
-    `options` are those of Spark's Kafka source, beside what says where the topic is; `folder` is
-    owned.
+    `tell_start` is called once Spark runs the job, `tell` after each batch. `options` are those of
+    Spark's Kafka source, beside what says where the topic is; `folder` is owned.
 
     Raises FleetError where the topic, the folder or Spark cannot be used.
     """
     try:
         query = _start(spark, topic, folder, tell, options, once=once)
+        tell_start()
         _await(query)
     except (PySparkException, Py4JError) as error:
         raise FleetError(f"{topic.place}: {_reason(error)}") from error

@@ -123,6 +123,7 @@ def test_ctrl_c_ends_it_well(told: History, bootstrap: str, jars: str, tmp_path:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
         assert process.returncode == 0
+        assert said.count(" started, reads topic ended at ") == 1, said
         assert "Traceback" not in said
 
 
