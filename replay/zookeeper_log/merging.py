@@ -216,6 +216,11 @@ def is_epochs_start(zxid: int) -> bool:
     return zxid & 0xFFFFFFFF == 0
 
 
+def is_first(zxid: int) -> bool:
+    """Whether it is the first that a ZooKeeper gives: of a server alone, or of the first leader."""
+    return zxid in (1, 1 << 32 | 1)
+
+
 def logs_behind(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:
     """The logs that can hold transactions behind zxid `after`; sorted, as they are given.
 

@@ -35,7 +35,7 @@ from replay.zookeeper_log.data_folder import (
     log_zxid,
 )
 from replay.zookeeper_log.log_file import MAGIC
-from replay.zookeeper_log.merging import Gap, MergedLogs, follows, is_epochs_start
+from replay.zookeeper_log.merging import Gap, MergedLogs, follows, is_epochs_start, is_first
 from replay.zookeeper_log.restoring import State
 
 ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
@@ -45,7 +45,7 @@ MEMBER_BYTES_MAX: Final = 16 * 1024**3
 _CHUNK_BYTES: Final = 1024 * 1024
 _GZIP: Final = b"\x1f\x8b"
 _XZ: Final = b"\xfd7"
-_EMPTY: Final = "starts from an empty ZooKeeper: there is no snapshot to use"
+_EMPTY: Final = "starts from an empty ZooKeeper: no snapshot before the logs can be used"
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done ("unpacking", "comparing servers", "reading"), and how many bytes are
@@ -98,10 +98,11 @@ class Source:
         is behind it, if the logs are whole.
 
         First that of the snapshot before the logs, from which a few transactions may be missing: a
-        server takes one while it writes the last ones of a log. If it is damaged, an empty
-        ZooKeeper where they begin with its first transaction. Then those of snapshots among the
-        logs, whose beginning is then left out; then those of earlier ones, the latest first, which
-        leaves a gap; then the empty one. Raises ReplayError where there is none of these.
+        server takes one while it writes the last ones of a log. If it is damaged or there is none
+        (servers before 3.5 take none of nothing), an empty ZooKeeper where they begin with the
+        first transaction that one has. Then those of snapshots among the logs, whose beginning is
+        then left out; then those of earlier ones, the latest first, which leaves a gap; then the
+        empty one. Raises ReplayError where there is none of these.
         """
         begin = self.server.logs[0].zxid
         snapshots = self.server.snapshots
@@ -114,7 +115,8 @@ class Source:
         for state, snapshot in self.usable(before):
             found = True
             yield state, f"starts from {snapshot.name}"
-        if before and not found and follows(begin, 0):
+        nothing_before = all(is_epochs_start(one.zxid) for one in earlier)
+        if not found and nothing_before and is_first(begin):
             found = True
             yield State(), _EMPTY
         for state, snapshot in self.usable(among):

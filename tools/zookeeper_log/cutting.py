@@ -132,7 +132,8 @@ _Cutter = Callable[[Source, Path, _Places, Random], _Left]
 def _snapshot(source: Source, folder: Path, places: _Places, random: Random) -> _Left:
     zxid = random.choice(places.zxids[:-1])
     _put_exact_snapshot(source, folder, zxid)
-    _put_logs(source, folder, _Left())
+    # With the first of all there would be no need of the snapshot.
+    _put_logs(source, folder, _Left(after=places.zxids[0]))
     return _Left(after=zxid)
 
 
@@ -191,9 +192,9 @@ _CUTTERS: Final[Mapping[str, _Cutter]] = {
 }
 
 HOWS: Final = tuple(_CUTTERS)
-"""A snapshot somewhere, with all transactions; one in mid-term, with those behind it; one there
-that holds some of those already, and logs that begin before it. A log that ends within a record,
-with what was before; behind a record."""
+"""A snapshot somewhere, with all transactions but the first; one in mid-term, with those behind it;
+one there that holds some of those already, and logs that begin before it. A log that ends within a
+record, with what was before; behind a record."""
 
 
 def _put_logs(source: Source, folder: Path, left: _Left) -> Path:

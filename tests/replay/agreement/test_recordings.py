@@ -185,6 +185,21 @@ def test_one_request_log_that_is_missing_is_told(
     ]
 
 
+def test_whole_history_is_judged_without_the_snapshot_of_nothing(
+    folder_of: Get, log_of: Get, tmp_path: Path
+) -> None:
+    """As a server of 3.4 leaves it: its first snapshot is of what came later."""
+    source = tmp_path / "source"
+    shutil.copytree(folder_of("chaos-4"), source)
+    (source / "zookeeper" / "version-2" / "snapshot.0").unlink()
+    import_source(source, tmp_path / "log", Selection())
+    result = agree(tmp_path / "log")
+    whole = agree(log_of("chaos-4"))
+    assert (result.decisions, result.warm) == (whole.decisions, whole.warm)
+    assert result.decisions > 900
+    assert result.agrees
+
+
 def test_comparing_leaves_the_log_as_it_is_and_gives_the_same_again(log_of: Get) -> None:
     log = log_of("broker-crash-2")
     before = {path.name: path.read_bytes() for path in log.iterdir()}

@@ -184,6 +184,26 @@ def test_what_is_before_the_wanted_time_goes_into_the_first_state(
         assert all(record.wall_ns <= to_ms * 1_000_000 for record in reader.events())
 
 
+def test_wanted_time_may_begin_behind_a_snapshot_where_none_is_before_the_logs(
+    tmp_path: Path, unpacked: Callable[[Path], Path]
+) -> None:
+    source = zookeeper_only(unpacked(RECORDING), tmp_path / "zookeeper")
+    selection = Selection(from_ms=SECOND_HALF_MS)
+    whole = import_source(source, tmp_path / "whole", selection)
+    (source / "version-2" / "snapshot.0").unlink()
+    result = import_source(source, tmp_path / "log", selection)
+    assert result.by_kind == whole.by_kind
+    assert (result.skipped, result.transactions) == (whole.skipped, whole.transactions)
+    with (
+        LogReader(tmp_path / "log", UPCASTERS) as reader,
+        LogReader(tmp_path / "whole", UPCASTERS) as other,
+    ):
+        state, expected = open_world(reader).state.tree.dump(), open_world(other).state.tree.dump()
+    # Which ACL it begins with differs between servers.
+    assert state.pop("/zookeeper/config").data == expected.pop("/zookeeper/config").data
+    assert state == expected
+
+
 def lost(log: Path) -> int:
     found = [one for one in events(log) if isinstance(one, Observed)]
     return sum(one.what == "election" and one.error != 0 and not one.warm for one in found)
@@ -320,18 +340,18 @@ def test_final_tree_is_the_recordings(
 
 
 def test_first_state_of_a_fuzzy_snapshot_is_exact(tmp_path: Path) -> None:
-    """The snapshot of zxid 3 has the znode of transaction 4 already, and not that of 5."""
+    """The snapshot of zxid 13 has the znode of transaction 14 already, and not that of 15."""
     paths = ["/brokers", "/brokers/ids", "/a", "/b", "/c"]
-    made = [at(zxid, OpCode.CREATE, create(path, zxid)) for zxid, path in enumerate(paths, 1)]
+    made = [at(zxid, OpCode.CREATE, create(path, zxid)) for zxid, path in enumerate(paths, 11)]
     log_file(tmp_path / "version-2", made)
     state = State()
     for one in made[:4]:
         state.apply(one)
-    with (tmp_path / "version-2" / "snapshot.3").open("wb") as stream:
+    with (tmp_path / "version-2" / "snapshot.d").open("wb") as stream:
         znodes = [(path, 1, znode) for path, znode in state.tree.dump().items()]
         write_snapshot(stream, {}, {1: OPEN_ACL}, znodes)
     result = import_source(tmp_path, tmp_path / "log", Selection())
-    assert (result.from_zxid, result.skipped, result.transactions) == (4, 1, 1)
+    assert (result.from_zxid, result.skipped, result.transactions) == (14, 1, 1)
     with LogReader(tmp_path / "log", UPCASTERS) as reader:
         world = open_world(reader)
     assert world.state.tree.dump() == state.tree.dump()

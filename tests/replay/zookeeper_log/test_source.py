@@ -189,6 +189,40 @@ def test_damaged_snapshot_is_not_needed_where_the_logs_have_all(tmp_path: Path) 
         assert source.notes[-2].startswith("version-2/snapshot.0 ends at offset")
 
 
+@pytest.mark.parametrize("begin", [1, (1 << 32) + 1])
+def test_logs_that_have_all_begin_before_later_snapshots(tmp_path: Path, begin: int) -> None:
+    """As servers before 3.5 leave them: they take no snapshot of nothing."""
+    files = {
+        f"version-2/snapshot.{begin + 6:x}": EMPTY_SNAPSHOT,
+        f"version-2/log.{begin:x}": log(begin, begin + 7),
+    }
+    with open_source(fill(tmp_path, files)) as source:
+        assert source.first_state().zxid == 0
+        assert source.notes == [
+            "starts from an empty ZooKeeper: no snapshot before the logs can be used"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("begin", "before"),
+    [
+        pytest.param((2 << 32) + 1, None, id="an epoch was before"),
+        pytest.param((1 << 32) + 1, 0x50, id="a snapshot that is damaged was before"),
+    ],
+)
+def test_logs_of_a_later_epoch_do_not_begin_with_nothing(
+    tmp_path: Path, begin: int, before: int | None
+) -> None:
+    files = {
+        f"version-2/snapshot.{begin + 6:x}": EMPTY_SNAPSHOT,
+        f"version-2/log.{begin:x}": log(begin, begin + 7),
+    }
+    if before is not None:
+        files[f"version-2/snapshot.{before:x}"] = EMPTY_SNAPSHOT[:-3]
+    with open_source(fill(tmp_path, files)) as source:
+        assert source.first_state().zxid == begin + 6
+
+
 def test_earlier_snapshot_is_better_than_none(tmp_path: Path) -> None:
     fill(tmp_path, {"version-2/snapshot.3": EMPTY_SNAPSHOT, "version-2/log.8": log(8, 12)})
     with open_source(tmp_path) as source:
