@@ -19,6 +19,7 @@ from replay.inspect.changes import Change, changes
 from replay.inspect.cluster import NOBODY, Cluster, PartitionView
 from replay.inspect.selecting import selected
 from replay.opened import open_log, seq_at
+from replay.world_log.reading import World, unfinished_notes
 
 _UNUSABLE: Final = 2
 
@@ -63,6 +64,7 @@ def inspect(
         with open_log(log) as opened, progress() as advance:
             first = cluster_at(opened, seq_at(opened.reader, *start), advance)
             last = cluster_at(opened, seq_at(opened.reader, *end), advance) if to else None
+            notes = unfinished_notes(opened) if isinstance(opened, World) else []
         if last is not None and last.seq < first.seq:
             raise typer.BadParameter(f"{to} is before --at", param_hint="--to")
         if last is None:
@@ -73,6 +75,8 @@ def inspect(
     except (LogError, ReplayError) as error:
         typer.echo(f"refold inspect: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
+    for note in notes:
+        typer.echo(f"refold inspect: {note}", err=True)
     with suppress(OutputFault):
         if last is None:
             _show(first, as_json)

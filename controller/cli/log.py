@@ -251,7 +251,10 @@ def _summary(report: VerifyReport) -> str:
         return f"damaged; {counted} read"
     if report.closed:
         return f"sound and closed; {counted}"
-    made = "it was copied from a log that was being written, or its daemon did not stop cleanly"
+    made = (
+        "it was copied from a log that was being written, or its daemon or import did not stop"
+        " cleanly"
+    )
     why = "a daemon writes it" if report.living else made
     return f"sound, not closed ({why}); {counted}"
 

@@ -14,7 +14,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.world_log.encoding import event_of
 from replay.world_log.events import ImportEnded, TransactionsMissing, WorldEvent, WorldResumed
-from replay.world_log.reading import World, open_world
+from replay.world_log.reading import World, open_world, unfinished_notes
 from replay.world_log.restored import apply
 from replay.zookeeper_log.merging import Gap
 
@@ -46,7 +46,8 @@ def notes_of(reader: LogReader) -> list[str]:
     """What the import told of the source, and what of the log is not judged."""
     told = _told(reader)
     notes: list[str] = []
-    bounds = _bounds(open_world(reader).first_seq, told)
+    world = open_world(reader)
+    bounds = _bounds(world.first_seq, told)
     ends = {end + 1 for _, end in bounds if end is not None}
     for (seq, event), (_, following) in pairwise([*told, (0, None)]):
         match event:
@@ -59,7 +60,7 @@ def notes_of(reader: LogReader) -> list[str]:
                 notes += [*map(str, damages), *others]
             case _:
                 pass
-    return notes
+    return notes + unfinished_notes(world)
 
 
 def _up_to(following: WorldEvent | None) -> str:

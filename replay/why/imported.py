@@ -36,7 +36,7 @@ from replay.why.znode_history import ZnodeHistory
 from replay.wording.world_in_words import in_words
 from replay.world_log.encoding import event_of
 from replay.world_log.events import WorldEvent
-from replay.world_log.reading import World, open_world
+from replay.world_log.reading import World, open_world, unfinished_notes
 
 Advance = Callable[[str, int, int], None]
 _OF_FOLD: Final = (NoLeader, LeftAsItIs, Told, TopicChanged, IsrAsked, ReassignmentAsked)
@@ -49,7 +49,7 @@ def history_of(world: World, subject: Subject, seq: int, advance: Advance) -> Hi
     # A state is taken on in place: each walk begins with one of its own.
     facts, history, time = _done(open_world(world.reader), subject, seq, advance)
     followers = _decided(world.reader, subject, seq, advance)
-    notes: list[str] = []
+    notes = unfinished_notes(world)
     explained = _Explained(followers)
     facts = [explained.fact(one) for one in facts]
     facts += [one for each in followers for one in each.follower.facts if _is_of_fold(one)]

@@ -14,7 +14,13 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.world_log.encoding import event_of
-from replay.world_log.events import SessionsRestored, WorldBegun, WorldEvent, ZnodesRestored
+from replay.world_log.events import (
+    ImportEnded,
+    SessionsRestored,
+    WorldBegun,
+    WorldEvent,
+    ZnodesRestored,
+)
 from replay.world_log.restored import restore
 from replay.zookeeper_log.restoring import State
 
@@ -55,3 +61,18 @@ def open_world(reader: LogReader) -> World:
         last = record.seq
     state.zxid = state.exact_from = begun.zxid
     return World(begun, state, last + 1, reader)
+
+
+def unfinished_notes(world: World) -> list[str]:
+    """What to tell of a log that does not come to the end of its import: of any other, nothing.
+
+    Raises ReplayError, LogError.
+    """
+    reader = world.reader
+    last = reader.events(EventFilter(first_seq=reader.last_seq))
+    if any(isinstance(event_of(record), ImportEnded) for record in last):
+        return []
+    return [
+        "the import of this log was ended before its end, so the log lacks what comes later: import"
+        f" {world.begun.source} again"
+    ]
