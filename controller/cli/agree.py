@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from controller.cli.ending import unwound_by_sigterm
 from controller.cli.import_source import UTC, Chroot, Zone, selection_of
 from controller.cli.moments import From, To
 from controller.cli.output import print_result
@@ -74,7 +75,7 @@ def agree_command(
             param_hint=", ".join(of_source),
         )
     try:
-        with progress() as advance:
+        with unwound_by_sigterm(), progress() as advance:
             opened = nullcontext(source) if is_log else imported(source, selection, advance)
             with opened as log:
                 result = agree(log, rules, settings, advance)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn
 
+from controller.cli.ending import unwound_by_sigterm
 from controller.cli.moments import From, To, period
 from controller.cli.output import print_result
 from controller.cli.progress import bar
@@ -54,7 +55,10 @@ def import_command(
     """
     selection = selection_of(chroot, first, last, zone)
     try:
-        with bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as tell:
+        with (
+            unwound_by_sigterm(),
+            bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as tell,
+        ):
             result = import_source(source, out, selection, tell)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold import: {error}", err=True)
