@@ -10,12 +10,13 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn
 
 from controller.cli.ending import unwound_by_sigterm
 from controller.cli.moments import From, To, period
-from controller.cli.output import print_result
+from controller.cli.output import is_lost, print_result
 from controller.cli.progress import bar
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.imports.counting import ImportResult
 from replay.imports.importing import Selection, import_source
+from replay.imports.records import remove_log
 from replay.times import iso_time
 
 _UNUSABLE: Final = 2
@@ -54,6 +55,7 @@ def import_command(
     Exit status: 0 done, 2 the source cannot be used or the log cannot be written.
     """
     selection = selection_of(chroot, first, last, zone)
+    is_new = not out.exists()
     try:
         with (
             unwound_by_sigterm(),
@@ -64,6 +66,9 @@ def import_command(
         typer.echo(f"refold import: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
     print_result(result, lambda: _print(result, source), as_json=as_json)
+    if is_lost():
+        # Nobody was told what it lacks: it has to be imported again.
+        remove_log(out, is_new=is_new)
 
 
 def _print(result: ImportResult, source: Path) -> None:

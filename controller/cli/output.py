@@ -49,6 +49,11 @@ class StandardOutput(io.BufferedWriter):
         """Whether its reader has gone, which is no error."""
         return self.fault is not None and self.fault.errno == errno.EPIPE
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether what somebody would read cannot be written."""
+        return self.fault is not None and not self.is_unread
+
     @contextmanager
     def _noting_a_fault(self) -> Iterator[None]:
         try:
@@ -80,6 +85,14 @@ def print_result(result: object, show: Callable[[], None], *, as_json: bool) -> 
             typer.echo(msgspec.json.encode(result).decode())
         else:
             show()
+
+
+def is_lost() -> bool:
+    """Whether what was printed so far cannot be written, though somebody would read it."""
+    with suppress(OutputFault):
+        sys.stdout.flush()
+    output = getattr(sys.stdout, "buffer", None)
+    return isinstance(output, StandardOutput) and output.is_lost
 
 
 def print_table(table: "Table") -> None:

@@ -77,9 +77,14 @@ def new_log(folder: Path, header: Header) -> Iterator[Records]:
             yield records
             records.flush()
     except BaseException:
-        if is_new:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            for segment in segments_in(folder):
-                discard(segment)
+        remove_log(folder, is_new=is_new)
         raise
+
+
+def remove_log(folder: Path, *, is_new: bool) -> None:
+    """Remove a log that was made, with its folder if that `is_new`, too."""
+    if is_new:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        for segment in segments_in(folder):
+            discard(segment)

@@ -9,6 +9,7 @@
 What is wanted of an archive is unpacked to a temporary folder that goes when the source is closed.
 """
 
+import errno
 import gzip
 import lzma
 import os
@@ -43,6 +44,8 @@ MEMBER_BYTES_MAX: Final = 16 * 1024**3
 """Of a file in an archive: a sparse one may claim any size."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Told where a file is written, never where one is read."""
 _GZIP: Final = b"\x1f\x8b"
 _XZ: Final = b"\xfd7"
 _EMPTY: Final = "starts from an empty ZooKeeper: no snapshot before the logs can be used"
@@ -181,6 +184,11 @@ def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[So
                 raise ReplayError(f"{path} is not there")
             source = _source(path, files, notes, progress)
         except OSError as error:
+            if error.errno in _FULL:
+                raise ReplayError(
+                    f"{tempfile.gettempdir()} cannot be written: {error.strerror}; what is wanted"
+                    f" of {path} is unpacked there: free space, or set TMPDIR to another folder"
+                ) from None
             where = error.filename or path
             raise ReplayError(f"{where} cannot be read: {error.strerror or error}") from None
         except ReplayError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_log import REFOLD, refold
+from tests.cli.test_output import CANNOT_WRITE, on_a_full_disk, unread
 from tests.replay.zookeeper_log.samples import RECORDING
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
@@ -146,3 +147,33 @@ def test_replay_says_what_to_use(imported: Path) -> None:
         assert done.returncode == 2
         assert "no recorded log but a world-backed one" in done.stderr
         assert "refold log show" in done.stderr
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_result_that_cannot_be_told_leaves_no_log(tmp_path: Path, is_there: bool) -> None:
+    log = tmp_path / "log"
+    if is_there:
+        log.mkdir()
+    assert on_a_full_disk("import", CRASH, "--out", log) == (2, CANNOT_WRITE)
+    assert log.exists() is is_there
+    assert [*tmp_path.rglob("*.refold*")] == []
+    assert unread("import", CRASH, "--out", log) == (0, "")
+    assert refold("log", "verify", log).returncode == 0
+
+
+def test_temporary_folder_that_is_full_is_named(tmp_path: Path) -> None:
+    arguments = ["import", CRASH, "--out", tmp_path / "log"]
+    # What is written comes to a limit as it would on a full disk.
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *REFOLD, *arguments],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"refold import: {tmp_path} cannot be written: File too large; what is wanted of {CRASH} is"
+        " unpacked there: free space, or set TMPDIR to another folder\n",
+    )
