@@ -1,8 +1,10 @@
 """Lines in the layout of Kafka's log4j.properties: `[%d] %p %m (%c)%n`."""
 
+import bz2
 import gzip
+import lzma
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import lru_cache
@@ -10,6 +12,19 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 from zlib import error as ZlibError
 
+_PACKED: Final[Mapping[bytes, Callable[[BinaryIO], object]]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\0": lzma.open,
+    b"BZh": bz2.open,
+}
+"""How compressed files begin, and what reads them."""
+_NOT_READ: Final[Mapping[bytes, str]] = {
+    b"PK\3\4": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+}
+_MAGIC_BYTES_MAX: Final = 6
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of one line: what is longer is cut into several, which fit no layout."""
 
@@ -72,7 +87,7 @@ def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
                     yield line
                 elif not _STACK_TRACE.match(text):
                     counts.unfit.add(counts.read)
-    except (OSError, EOFError, ZlibError) as error:
+    except (OSError, EOFError, ZlibError, lzma.LZMAError) as error:
         counts.fault = getattr(error, "strerror", None) or str(error)
 
 
@@ -85,9 +100,14 @@ def first_time_ms(path: Path, zone: tzinfo) -> int | None:
 def _opened(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as stream:
         # Rotated files are often compressed; in an archive they have lost their name's end.
-        is_packed = stream.read(2) == b"\x1f\x8b"
+        begin = stream.read(_MAGIC_BYTES_MAX)
         stream.seek(0)
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if is_packed else stream
+        for magic, kind in _NOT_READ.items():
+            if begin.startswith(magic):
+                raise EOFError(f"{kind} is not read; unpack it, or pack it as gz, xz or bz2")
+        opens = (opened for magic, opened in _PACKED.items() if begin.startswith(magic))
+        opened = next(opens, None)
+        yield stream if opened is None else cast(BinaryIO, opened(stream))
 
 
 def _line(text: str, zone: tzinfo) -> Line | None:

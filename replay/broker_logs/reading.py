@@ -82,7 +82,9 @@ class BrokerLogs:
 def _left_out(name: str, counts: LineCounts) -> Iterator[str]:
     """What to tell of the lines of a file that cannot be used."""
     older, unfit = counts.of_text_form, counts.unfit
-    if counts.fault:
+    if counts.fault and not counts.read:
+        yield f"{name} is left out: {counts.fault}"
+    elif counts.fault:
         yield f"{name} is read up to line {counts.read}: {counts.fault}"
     if older.count and not counts.requests:
         yield f"{name} is left out: it is {TEXT_FORM}; JSON is read"

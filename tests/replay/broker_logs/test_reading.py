@@ -1,8 +1,11 @@
 """Brokers' logs: lines in log4j's layout to typed events, and what of them is told."""
 
+import bz2
 import gzip
 import json
-from collections.abc import Sequence
+import lzma
+import zipfile
+from collections.abc import Callable, Sequence
 from datetime import UTC
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -266,18 +269,37 @@ def test_times_are_of_the_zone_that_brokers_log_in(tmp_path: Path) -> None:
     assert found.time_ms == AT_MS - 3_600_000
 
 
-def test_compressed_log_is_read_as_far_as_it_is_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "compress", [gzip.compress, lzma.compress, bz2.compress], ids=["gz", "xz", "bz2"]
+)
+def test_compressed_log_is_read_as_far_as_it_is_whole(
+    compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     files = logs(tmp_path, ("controller.log.1", []))
     lines = "".join(
-        line(f"[Controller id=1] Shutting down broker {one}{CONTROLLER}\n") for one in range(9999)
+        line(f"[Controller id=1] Shutting down broker {one}{CONTROLLER}\n") for one in range(30_000)
     )
-    packed = gzip.compress(lines.encode())
+    packed = compress(lines.encode())
     files[0].path.write_bytes(packed)
     reader = BrokerLogs(files, UTC)
-    assert len(list(reader.events())) == 9999
+    assert len(list(reader.events())) == 30_000
     assert reader.notes == []
     files[0].path.write_bytes(packed[: len(packed) // 2])
     reader = BrokerLogs(files, UTC)
-    assert 0 < len(list(reader.events())) < 9999
+    assert 0 < len(list(reader.events())) < 30_000
     [note] = reader.notes
     assert note.startswith("controller.log.1 is read up to line")
+    assert reader.damaged == {"controller.log.1": 1}
+
+
+def test_log_that_is_compressed_otherwise_is_named(tmp_path: Path) -> None:
+    files = logs(tmp_path, ("controller.log.zip", []))
+    with zipfile.ZipFile(files[0].path, "w") as packed:
+        packed.writestr("controller.log", line(f"[Controller id=1] Resigning{CONTROLLER}\n" * 9))
+    reader = BrokerLogs(files, UTC)
+    assert list(reader.events()) == []
+    assert (
+        "controller.log.zip is left out: zip is not read; unpack it, or pack it as gz, xz or bz2"
+        in reader.notes
+    )
+    assert reader.damaged == {"controller.log.zip": 1}
