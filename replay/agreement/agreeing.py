@@ -114,7 +114,8 @@ class Agreeing:
         logs = self.index.request_logs_of
         unlogged = sorted(self._elected - logs) if logs else []
         text = "was controller and has no request log, as others have: what it was asked for"
-        return [f"broker {one} {text} is inferred" for one in unlogged]
+        inferred = [f"broker {one} {text} is inferred" for one in unlogged]
+        return [*inferred, *self.index.lines.notes]
 
     def run(self, records: Iterator[tuple[EventRecord, WorldEvent]]) -> Agreement:
         """Walk through the log's records, up to its last transaction: what brokers logged later
@@ -247,7 +248,7 @@ class Agreeing:
             return
         found = opening(logged)
         for one in self._controllers.values():
-            if one.broker == logged.broker:
+            if one.broker == logged.broker and self.index.lines.has_lines(one.session):
                 if found is not None:
                     one.see(found)
                 else:
@@ -312,7 +313,10 @@ class Agreeing:
         """A broker that ends does not answer all that it was asked for: no log has that."""
         if controller in self.index.request_logs_of:
             return UnknownCalls(self._unknown_calls.get(epoch, NEVER))
-        return UnknownCalls(0, NEVER if controller in self.index.openings else 0)
+        has_log = controller in self.index.openings and self.index.lines.has_lines_of(
+            (controller, epoch)
+        )
+        return UnknownCalls(0, NEVER if has_log else 0)
 
     def _compare_requests(self) -> None:
         """Term by term, of those that began in the log."""
@@ -334,6 +338,7 @@ class Agreeing:
                     logged,
                     of_logs,
                     is_cut=epoch in self._cut,
+                    reach=self.index.lines.state_changes((controller, epoch)),
                     unknown_calls=self._unknown_calls_of(controller, epoch),
                 )
 

@@ -65,6 +65,7 @@ class Arrivals:
         self, session: int, broker: int, controller: Controller, index: Index, order: Order
     ) -> None:
         self._session = session
+        self._broker = broker
         self._controller = controller
         self._index = index
         self._order = order
@@ -75,9 +76,15 @@ class Arrivals:
         self._done: deque[tuple[int, Trigger]] = deque()
         self._held: list[tuple[Trigger, Sequence[str]]] = []
         """What waits though it came before others, and the znodes that it writes later."""
-        self._has_log = bool(index.openings.get(broker))
-        self.has_debug = broker in index.has_debug
+        self.has_log = bool(index.openings.get(broker)) and index.lines.has_lines(session)
+        """Whether the controller's log tells of its terms."""
+        self.has_debug = self.has_log and broker in index.has_debug
         """Whether each event leaves a line in the controller's log."""
+
+    @property
+    def is_log_over(self) -> bool:
+        """Whether no line is to come in the controller's log, of those that there are."""
+        return self.has_log and not self._index.has_openings(self._broker, self._session, self._seq)
 
     def __iter__(self) -> Iterator[Trigger]:
         return iter(list(self._pending))
@@ -150,7 +157,7 @@ class Arrivals:
 
     def is_logged(self, trigger: Trigger) -> bool:
         """Whether a line shows when an event is taken, if it does anything."""
-        if not self._has_log:
+        if not self.has_log:
             return False
         if isinstance(trigger, ApiCall):
             if isinstance(trigger.request, _LEAVE_NO_LINE):

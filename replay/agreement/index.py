@@ -7,7 +7,7 @@ id behind the moment when it was drawn. Both are looked up here by their time.
 import sys
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import takewhile
 from typing import Final
@@ -19,8 +19,10 @@ from controller.core.errors import ZnodeError
 from controller.core.events import ApiRequest
 from controller.core.values import Assignment
 from eventstore.records import EventRecord
+from replay.agreement.batches import Decision
 from replay.agreement.handled_order import NEVER, HandledOrder
 from replay.agreement.inferred_requests import InferredRequests
+from replay.agreement.line_coverage import LineCoverage
 from replay.agreement.marks import IS_DEBUG, Opening, opening
 from replay.agreement.protocol_evidence import ProtocolEvidence
 from replay.agreement.states_read import StatesRead
@@ -98,6 +100,8 @@ class Index:
         """Brokers with a request log."""
         self.coverage = Coverage()
         """Until when it tells of all that was asked."""
+        self.lines = LineCoverage()
+        """Over which terms the other logs reach."""
         self.writes: dict[int, list[tuple[int, str]]] = defaultdict(list)
         """By session: record and path of each write that is a decision, or was asked for."""
         self.inferred = InferredRequests(self.writes)
@@ -144,8 +148,8 @@ class Index:
                     self.inferred.take(record.seq, previous[1], event)
                 elif previous is not None:
                     self.inferred.pass_by(previous[1].session)
-                if isinstance(event, Observed) and event.what == "election" and previous:
-                    self._epochs[previous[1].session].append(event.epoch)
+                if isinstance(event, Observed) and previous is not None:
+                    self._take_observed(previous[1], event)
             else:
                 self._take(record, event)
         for asked in self.asked.values():
@@ -155,9 +159,10 @@ class Index:
         """The inter.broker.protocol.version of a broker's process."""
         return self._evidence.version(session, self._epochs.get(session, ()))
 
-    def next_opening(self, broker: int, seq: int) -> LoggedOpening | None:
-        """The first opening of a broker that stands behind a record and was not consumed."""
-        openings = self.openings.get(broker, [])
+    def next_opening(self, broker: int, session: int, seq: int) -> LoggedOpening | None:
+        """The first opening of a broker that stands behind a record and was not consumed, if its
+        log tells of a session's terms."""
+        openings = self.openings.get(broker, []) if self.lines.has_lines(session) else []
         place = bisect_right(openings, seq, key=lambda one: one.seq)
         while place < len(openings) and openings[place].seq in self._consumed:
             place += 1
@@ -165,7 +170,7 @@ class Index:
 
     def has_openings(self, broker: int, session: int, seq: int) -> bool:
         """Whether a broker's log has openings behind a record, before a session of it ends."""
-        following = self.next_opening(broker, seq)
+        following = self.next_opening(broker, session, seq)
         end = self._ends.get(session)
         return following is not None and (end is None or following.seq < end)
 
@@ -173,14 +178,14 @@ class Index:
         """An opening was taken before its record was come to."""
         self._consumed.add(one.seq)
 
-    def consume_behind_write(
-        self, broker: int, seq: int, time_ms: int, names: Set[tuple[str, int]]
-    ) -> None:
+    def consume_behind_write(self, broker: int, session: int, decision: Decision) -> None:
         """The line of an AlterPartition may stand behind its first write, of the same ms."""
-        following = self.next_opening(broker, seq)
+        following = self.next_opening(broker, session, decision.seq)
         if following is None or following.opening.event != "AlterPartitionReceived":
             return
-        if following.time_ms <= time_ms and names <= {*following.opening.partitions}:
+        written = {name for path, _ in decision.operations if (name := znodes.state_of(path))}
+        is_by_then = following.time_ms <= decision.time_ms
+        if is_by_then and written <= {*following.opening.partitions}:
             self.consume(following)
 
     def is_consumed(self, seq: int) -> bool:
@@ -343,6 +348,13 @@ class Index:
         if topic_id is not None and (not ids or ids[-1][1] != topic_id):
             ids.append((seq, topic_id))
 
+    def _take_observed(self, transaction: Transaction, event: Observed) -> None:
+        session, term = transaction.session, (event.broker, event.epoch)
+        if event.what == "election":
+            self._epochs[session].append(event.epoch)
+        if not event.error:
+            self.lines.take_decision(session, term, event.what, transaction.time_ms)
+
     def _take_decision(self, record: EventRecord, transaction: Transaction) -> None:
         turns = self._turns[transaction.session]
         turns += [(record.seq, name) for name in self._changed]
@@ -369,12 +381,15 @@ class Index:
                 found = opening(event)
                 self.coverage.take(record.wall_ns // _NS, event)
                 self.topics_read.take(record.seq, event)
-                if IS_DEBUG.search(event.text):
+                is_debug = IS_DEBUG.search(event.text) is not None
+                time_ms = record.wall_ns // _NS
+                self.lines.take_line(broker, event.text, time_ms, is_debug=is_debug)
+                if is_debug:
                     self.has_debug.add(broker)
                 if found is not None:
-                    time_ms = record.wall_ns // _NS
                     self.openings[broker].append(LoggedOpening(record.seq, time_ms, found))
             case StateChangeLogged(broker=broker, epoch=epoch, what=what):
+                self.lines.take_state_change(broker, record.seq, record.wall_ns // _NS)
                 self.state_changes_of.add((broker, epoch))
                 self.states_read.take(record.seq, event)
                 if what == "response":

@@ -152,11 +152,11 @@ class StockController:
 
     def kafka_sent(self, told: Told) -> None:
         """The controller has sent a request: so has the fold, as far as no write has to come first.
-        Failed log directories it tells brokers of before it writes anything."""
+        Failed log directories it tells of before it writes; what it took last may have no line."""
         self.fold.catch_up(told)
         if self.fold.is_behind(told) and not self.fold.is_running:
             for one in self._arrivals:
-                if self._is_told(one, LogDirEventNotification):
+                if self._arrivals.is_log_over or self._is_told(one, LogDirEventNotification):
                     self._begin(one)
                     self.fold.read_up(told)
 
@@ -369,8 +369,7 @@ class StockController:
         self._collect()
         if self._inferred:
             self._begin(self._inferred.pop(0))
-            names = {name for path, _ in decision.operations if (name := znodes.state_of(path))}
-            self._index.consume_behind_write(self.broker, decision.seq, decision.time_ms, names)
+            self._index.consume_behind_write(self.broker, self.session, decision)
             return True
         held = self._arrivals.let_go([path for path, _ in decision.operations], self._coming)
         if held is not None:
@@ -412,7 +411,7 @@ class StockController:
         self, decision: Decision, is_due: Callable[[LoggedOpening, Decision], bool]
     ) -> bool:
         """Open what the next line opens, if that stands behind the write and came before it."""
-        following = self._index.next_opening(self.broker, self.fold.seq)
+        following = self._index.next_opening(self.broker, self.session, self.fold.seq)
         if following is None or not is_due(following, decision):
             return False
         self._index.consume(following)

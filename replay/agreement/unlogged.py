@@ -88,7 +88,9 @@ class Suppositions:
 
     @property
     def _are_answers_told(self) -> bool:
-        is_told = (self._broker, self._fold.epoch) in self._index.answers_of
+        term = (self._broker, self._fold.epoch)
+        is_reached = self._index.lines.tells_of(term, self._fold.seq)
+        is_told = is_reached and term in self._index.answers_of
         return is_told or self._arrivals.has_debug
 
     def _is_done(self, broker: int, sent_ms: int) -> bool:
@@ -105,7 +107,7 @@ class Suppositions:
         if not self._index.coverage.covers(self._broker, self._fold.now_ms):
             yield from self._block_asked_for(decision)
             yield from reassignments_asked_for(decision, self._session, self._fold, self._index)
-        if self._index.openings.get(self._broker):
+        if self._arrivals.has_log:
             return
         for path, operation in decision.operations:
             name = znodes.state_of(path)

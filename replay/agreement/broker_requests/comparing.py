@@ -6,10 +6,11 @@ epoch) the beginning of the queue, for what was still queued when the broker wen
 and a request that was sent again over a new connection may be there twice (KB 12.1.3, 12.1.4).
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -31,6 +32,22 @@ _LOOKED_AT: Final = 100
 
 OTHER_PLACE: Final = "sent in another place of the broker's queue"
 NOT_SERVED: Final = "not served by the broker, though later ones were"
+
+
+class Reach(NamedTuple):
+    """How far a state-change.log tells of what a term has sent, which may have been copied by
+    itself: from its first record to its last one.
+
+    `begins`: it lacks the first requests. Then the fold is where the log is from `settled` on.
+    """
+
+    first: int = 0
+    last: int = sys.maxsize
+    begins: bool = False
+    settled: int = 0
+
+
+WHOLE: Final = Reach()
 
 
 class Difference(Struct, frozen=True):
@@ -128,9 +145,11 @@ def compare_term(
     served: Mapping[int, Sequence[Told]] | None,
     *,
     is_cut: bool = False,
+    reach: Reach = WHOLE,
     unknown_calls: UnknownCalls = NO_UNKNOWN_CALLS,
 ) -> TermRequests:
-    """Compare one term of one controller; `is_cut`: it may have died before it sent the last ones.
+    """Compare one term of one controller; `is_cut`: it may have died before it sent the last ones;
+    `reach` is that of `logged` over the term.
 
     `fold` and `logged` are in the order of sending, `logged` None without state-change.log;
     `served` has those brokers that have a request log, each in the order of that log.
@@ -140,7 +159,7 @@ def compare_term(
     sent = _grouped(logged or (), _broker)
     logs = served or {}
     for broker in sorted({*ours, *sent, *logs}):
-        queue = _Queue(ours.get(broker, []), logged is not None, is_cut, unknown_calls)
+        queue = _Queue(ours.get(broker, []), logged is not None, is_cut, reach, unknown_calls)
         if logged is not None:
             queue.find_logged(sent.get(broker, []))
         if broker in logs:
@@ -153,9 +172,15 @@ class _Queue:
     """What the fold sends to one broker."""
 
     def __init__(
-        self, ours: Iterable[Told], is_log_there: bool, is_cut: bool, unknown_calls: UnknownCalls
+        self,
+        ours: Iterable[Told],
+        is_log_there: bool,
+        is_cut: bool,
+        reach: Reach,
+        unknown_calls: UnknownCalls,
     ) -> None:
         self._found = [_Found(one) for one in ours]
+        self._reach = reach
         self._is_cut = is_cut
         self._unknown_calls = unknown_calls
         self._is_log_there = is_log_there
@@ -164,18 +189,20 @@ class _Queue:
 
     def find_logged(self, logged: Sequence[Told]) -> None:
         """Every request is in the log, and no other."""
-        for i, j in self._align(self._found, logged, is_beginning=False):
+        reach = self._reach
+        found = [one for one in self._found if not reach.begins or one.ours.seq >= reach.first]
+        for i, j in self._align(found, logged, is_beginning=False):
             if i is None and j is not None:
                 self._missing.append(logged[j])
             elif i is not None and j is not None:
-                self._found[i].logged = logged[j]
-        left = [(one.ours, one) for one in self._found if one.logged is None]
+                found[i].logged = logged[j]
+        left = [(one.ours, one) for one in found if one.logged is None]
         for theirs in self._take_missing():
-            found = _take(left, theirs)
-            if found is None:
+            other = _take(left, theirs)
+            if other is None:
                 self._missing.append(theirs)
             else:
-                found.logged, found.is_moved = theirs, True
+                other.logged, other.is_moved = theirs, True
         self._found = _in_log_order(self._found)
 
     def find_served(self, served: Sequence[Told]) -> None:
@@ -259,9 +286,12 @@ class _Queue:
             if place > end or self._unknown_calls.may_add(found.ours, found.kafka):
                 result.by_kind[found.ours.kind].unjudged += 1
             else:
-                self._judge(found, result)
+                self._judge(found, result, is_logged=self._is_logged(found))
         for told in self._missing:
-            if self._unknown_calls.may_cause(told, (one.ours for one in self._found)):
+            is_known = told.seq >= self._reach.settled
+            if not is_known or self._unknown_calls.may_cause(
+                told, (one.ours for one in self._found)
+            ):
                 result.by_kind[told.kind].unjudged += 1
                 continue
             result.by_kind[told.kind].missing += 1
@@ -269,10 +299,16 @@ class _Queue:
         for told in self._repeated:
             result.by_kind[told.kind].repeated += 1
 
-    def _judge(self, found: _Found, result: TermRequests) -> None:
+    def _is_logged(self, found: _Found) -> bool:
+        """Whether state-change.log has it, if it was sent."""
+        first, last, _, settled = self._reach
+        is_within = max(first, settled) <= found.ours.seq <= last
+        return self._is_log_there and (found.logged is not None or is_within)
+
+    def _judge(self, found: _Found, result: TermRequests, *, is_logged: bool) -> None:
         ours = found.ours
         tally = result.by_kind[ours.kind]
-        theirs = found.logged if self._is_log_there else found.served
+        theirs = found.logged if is_logged else found.served
         if theirs is not None:
             details = found.details()
             if details:
@@ -280,7 +316,7 @@ class _Queue:
                 result.differences.append(Difference(DIFFERS, ours, theirs, details))
             else:
                 tally.agreed += 1
-        elif self._is_log_there or found.is_passed_over:
+        elif is_logged or found.is_passed_over:
             tally.extra += 1
             result.differences.append(Difference(EXTRA, ours, None))
         else:

@@ -224,6 +224,7 @@ def test_other_moment_of_a_read_explains_what_kafka_did() -> None:
 def test_so_it_does_where_lines_tell_which_event_was_taken() -> None:
     """They do not tell when it read: before the leader of t-0 wrote broker 2 into the ISR."""
     incident = Incident()
+    incident.log("1 successfully elected as the controller. Epoch incremented to 1 and", "Elected")
     incident.log("Register BrokerModifications handler for Set(1, 2, 3)")
     incident.write(SetData(STATE, state_json(STAYING, 0, STAYING), 1), session=STAYING)
     incident.log("Shutting down broker 2", "ControlledShutdown")

@@ -355,15 +355,15 @@ def test_openings_are_given_once_they_are_consumed_no_more() -> None:
         for event, text in zip(events, texts, strict=True)
     )
     index = log.index()
-    one = index.next_opening(2, 0)
+    one = index.next_opening(2, 7, 0)
     assert one is not None
     assert (one.seq, one.time_ms, one.opening.event) == (first, 1000 * first, events[0])
     index.consume(one)
     assert index.is_consumed(first)
     assert not index.is_consumed(second)
-    following = index.next_opening(2, 0)
+    following = index.next_opening(2, 7, 0)
     assert following is not None
     assert following.seq == second
-    assert index.next_opening(2, second) is None
-    assert index.next_opening(3, 0) is None
+    assert index.next_opening(2, 7, second) is None
+    assert index.next_opening(3, 7, 0) is None
     assert index.last_transaction == 1

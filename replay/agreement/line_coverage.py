@@ -1,0 +1,151 @@
+"""Over which of a controller's terms its broker's logs reach: they are rotated, and copied file by
+file, at another time than ZooKeeper's.
+
+That a log which has not begun yet, or has ended, says nothing does not mean that nothing was done.
+A session that a controller.log does not reach over is compared as if that were not there; of what
+state-change.log does not reach over nothing is judged by it.
+"""
+
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+from msgspec import Struct, field
+
+from replay.agreement.broker_requests.comparing import WHOLE, Reach
+
+_APART_MS: Final = 2_000
+"""By how much a controller.log may end before the last decision, and a state-change.log begin
+behind an election: the failover reads first."""
+_SETTLED_MS: Final = 1_000
+"""How long behind the first line of a state-change.log, or before the last one, the fold may be
+elsewhere than Kafka was."""
+_ELECTED: Final = re.compile(r"successfully elected as the controller\. Epoch incremented to (\d+)")
+_SETTLED_ELSEWHERE: Final = frozenset(("fenced", "refused", "producer_ids", "feature"))
+"""Decisions that leave no line: the log may end long before them."""
+
+Key = TypeVar("Key")
+
+Term = tuple[int, int]
+"""A broker, and its controller epoch."""
+
+
+class _Span(Struct):
+    """From when to when, in ms."""
+
+    first: int
+    last: int
+
+
+class _Sent(Struct):
+    """A state-change.log: when it begins, in ms, and its first record; the first one well behind
+    that, and the last ones with their times."""
+
+    first_ms: int
+    first: int
+    settled: int = sys.maxsize
+    last: deque[tuple[int, int]] = field(default_factory=deque)
+
+    def take(self, seq: int, time_ms: int) -> None:
+        """A line."""
+        if time_ms >= self.first_ms + _SETTLED_MS:
+            self.settled = min(self.settled, seq)
+        self.last.append((seq, time_ms))
+        while self.last[0][1] < time_ms - _SETTLED_MS:
+            self.last.popleft()
+
+
+class LineCoverage:
+    """Filled in a first reading of a log, in the order of its records."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, _Span] = {}
+        self._elected: set[Term] = set()
+        self._sent: dict[int, _Sent] = {}
+        self._debug: set[int] = set()
+        self._sessions: dict[int, _Span] = {}
+        self._terms: dict[Term, _Span] = {}
+        self._first_of: dict[int, Term] = {}
+        self._elected_ms: dict[Term, int] = {}
+        self._session_of: dict[Term, int] = {}
+
+    def take_line(self, broker: int, text: str, time_ms: int, *, is_debug: bool) -> None:
+        """A line of a broker's controller.log."""
+        elected = _ELECTED.search(text)
+        if elected is not None:
+            self._elected.add((broker, int(elected[1])))
+        _extend(self._lines, broker, time_ms)
+        if is_debug:
+            self._debug.add(broker)
+
+    def take_state_change(self, broker: int, seq: int, time_ms: int) -> None:
+        """A line of a broker's state-change.log, and its record."""
+        self._sent.setdefault(broker, _Sent(time_ms, seq)).take(seq, time_ms)
+
+    def take_decision(self, session: int, term: Term, what: str, time_ms: int) -> None:
+        """A decision of a term that began in the log."""
+        if what == "election":
+            self._session_of[term] = session
+            self._first_of.setdefault(session, term)
+            self._elected_ms[term] = time_ms
+        if what in _SETTLED_ELSEWHERE or term not in self._session_of:
+            return
+        _extend(self._sessions, session, time_ms)
+        if what == "partition_state":
+            _extend(self._terms, term, time_ms)
+
+    def has_lines(self, session: int) -> bool:
+        """Whether a controller.log, if there is one, reaches over a session's terms: from its first
+        election on. At level INFO many decisions leave no line: its end does not show then."""
+        span = self._sessions.get(session)
+        if span is None:
+            return True
+        first = self._first_of[session]
+        lines = self._lines.get(first[0])
+        if lines is None:
+            return True
+        is_ended = first[0] in self._debug and lines.last < span.last - _APART_MS
+        return first in self._elected and not is_ended
+
+    def has_lines_of(self, term: Term) -> bool:
+        """The same of a term."""
+        return self.has_lines(self._session_of.get(term, 0))
+
+    def state_changes(self, term: Term) -> Reach:
+        """How far a state-change.log, if there is one, reaches over a term: behind each state that
+        is written brokers are told of it."""
+        span, sent = self._terms.get(term), self._sent.get(term[0])
+        if span is None or sent is None:
+            return WHOLE
+        begins = sent.first_ms > min(span.first, self._elected_ms[term] + _APART_MS)
+        last, last_ms = sent.last[-1]
+        ends = last_ms < span.last
+        return Reach(
+            sent.first,
+            sent.last[0][0] if ends else last,
+            begins,
+            sent.settled if begins else 0,
+        )
+
+    def tells_of(self, term: Term, seq: int) -> bool:
+        """Whether a state-change.log goes on at a record."""
+        sent = self._sent.get(term[0])
+        return sent is not None and sent.first <= seq <= sent.last[-1][0]
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What is compared as without a log that is there."""
+        for broker in sorted(
+            {self._first_of[one][0] for one in self._sessions if not self.has_lines(one)}
+        ):
+            yield (
+                f"controller.log of broker {broker} does not reach over all that it decided: the"
+                " sessions that it does not reach over are compared as without it"
+            )
+
+
+def _extend(spans: dict[Key, _Span], key: Key, time_ms: int) -> None:
+    span = spans.setdefault(key, _Span(time_ms, time_ms))
+    span.first, span.last = min(span.first, time_ms), max(span.last, time_ms)

@@ -1,0 +1,119 @@
+"""Brokers' logs that begin later than ZooKeeper's, or end before."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replay.agreement.broker_requests.comparing import WHOLE, Reach
+from replay.agreement.comparison import agree, imported
+from replay.agreement.line_coverage import LineCoverage
+from replay.agreement.results import AgreementResult
+from replay.imports.importing import Selection
+
+Get = Callable[[str], Path]
+
+TERM = (1, 4)
+SESSION = 77
+ELECTED = "[Controller id=1] 1 successfully elected as the controller. Epoch incremented to 4 and"
+
+
+def coverage() -> LineCoverage:
+    """Of a term from 10,000 to 50,000 ms; its broker has no log yet."""
+    found = LineCoverage()
+    found.take_decision(SESSION, TERM, "election", 10_000)
+    for time_ms in (11_000, 50_000):
+        found.take_decision(SESSION, TERM, "partition_state", time_ms)
+    found.take_decision(SESSION, TERM, "producer_ids", 90_000)
+    found.take_decision(SESSION, (1, 3), "partition_state", 5_000)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("begin", "last_ms", "is_debug", "reaches"),
+    [
+        pytest.param(ELECTED, 50_010, True, True, id="whole"),
+        pytest.param(ELECTED, 48_100, True, True, id="last lines just before"),
+        pytest.param("[Controller id=1] later", 50_010, True, False, id="begins later"),
+        pytest.param(ELECTED, 40_000, True, False, id="ends before"),
+        pytest.param(ELECTED, 40_000, False, True, id="few lines at level INFO"),
+    ],
+)
+def test_controller_log_reaches_over_a_session(
+    begin: str, last_ms: int, is_debug: bool, reaches: bool
+) -> None:
+    found = coverage()
+    found.take_line(1, begin, 10_010, is_debug=is_debug)
+    found.take_line(1, "[Controller id=1] last", last_ms, is_debug=False)
+    assert found.has_lines(SESSION) is reaches
+    assert found.has_lines_of(TERM) is reaches
+    assert len(list(found.notes)) == (not reaches)
+
+
+def test_broker_without_a_log_and_a_term_from_before_are_as_they_are() -> None:
+    found = coverage()
+    assert found.has_lines(SESSION)
+    assert found.state_changes(TERM) == found.state_changes((1, 3)) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("times_ms", "reach"),
+    [
+        pytest.param((10_500, 49_000, 50_100), Reach(0, 2), id="whole"),
+        pytest.param((20_000, 20_900, 21_000, 50_100), Reach(0, 3, True, 2), id="begins later"),
+        pytest.param((10_500, 38_000, 39_500, 40_000), Reach(0, 2), id="ends before"),
+    ],
+)
+def test_how_far_a_state_change_log_reaches(times_ms: tuple[int, ...], reach: Reach) -> None:
+    found = coverage()
+    for seq, time_ms in enumerate(times_ms):
+        found.take_state_change(1, seq, time_ms)
+    assert found.state_changes(TERM) == reach
+    assert found.tells_of(TERM, len(times_ms) - 1)
+    assert not found.tells_of(TERM, len(times_ms))
+    assert not found.tells_of((2, 5), 0)
+
+
+def of_lines(lines: list[bytes], part: str) -> list[bytes]:
+    """A log without a part of it."""
+    some = len(lines) * 3 // 10
+    match part:
+        case "first":
+            return lines[some:]
+        case "last":
+            return lines[:-some]
+    return [*lines[:-1], lines[-1][:-37]]
+
+
+def compared(folder: Path, copy: Path, log: str, part: str) -> AgreementResult:
+    """All brokers' logs of a kind lack a part."""
+    for file in (one for one in folder.rglob("*") if one.is_file()):
+        target = copy / file.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = file.read_bytes()
+        if file.name == log:
+            content = b"".join(of_lines(content.splitlines(keepends=True), part))
+        target.write_bytes(content)
+    with imported(copy, Selection(), lambda *_: None) as imported_log:
+        return agree(imported_log)
+
+
+@pytest.mark.parametrize(
+    ("recording", "log", "part"),
+    [
+        ("reassign-cancel-6", "controller.log", "first"),
+        ("reassign-cancel-6", "controller.log", "last"),
+        ("reassign-cancel-6", "state-change.log", "first"),
+        ("reassign-cancel-6", "state-change.log", "last"),
+        ("topics-1", "controller.log", "first"),
+        ("topics-1", "state-change.log", "last"),
+        ("unclean-3", "controller.log", "torn"),
+    ],
+)
+def test_logs_that_lack_a_part_agree(
+    recording: str, log: str, part: str, folder_of: Get, tmp_path: Path
+) -> None:
+    result = compared(folder_of(recording), tmp_path / "copy", log, part)
+    assert result.divergences == []
+    assert result.agreed > 0
+    assert result.requests.agreed > 0
