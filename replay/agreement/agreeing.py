@@ -327,7 +327,8 @@ class Agreeing:
             sent, served = self._sent.get(epoch, []), self._served.get(epoch, {})
             told = chain(sent, self._logged.get(epoch, ()), *served.values())
             controller = next(one.controller for one in told)
-            has_log = (controller, epoch) in logs
+            term = (controller, epoch)
+            has_log = term in logs
             of_logs = {one: served.get(one, []) for one in self.index.request_logs_of}
             end = self.index.last_transaction
             sent = [one for one in sent if one.seq < end]
@@ -338,7 +339,8 @@ class Agreeing:
                     logged,
                     of_logs,
                     is_cut=epoch in self._cut,
-                    reach=self.index.lines.state_changes((controller, epoch)),
+                    reach=self.index.lines.state_changes(term),
+                    served_reach={one: self.index.lines.served(term, one) for one in of_logs},
                     unknown_calls=self._unknown_calls_of(controller, epoch),
                 )
 

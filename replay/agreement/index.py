@@ -256,6 +256,7 @@ class Index:
             znode = view.find(f"{znodes.BROKER_IDS}/{child}")
             if znode is not None and znodes.is_broker_id(child):
                 self._sessions[znode.owner] = int(child)
+                self.lines.take_registration(int(child), 0)
                 self._evidence.take_registration(znode.owner, znode.data)
         for topic in view.children(znodes.TOPICS):
             znode = view.find(znodes.topic_path(topic))
@@ -314,6 +315,7 @@ class Index:
         broker = self._registered(transaction)
         if broker is not None:
             self._sessions[transaction.session] = broker
+            self.lines.take_registration(broker, transaction.time_ms)
         if transaction.session in self._silent:
             self._silent.discard(transaction.session)
             # A process makes sure of the persistent znodes first; with a later session of it, it
@@ -397,6 +399,7 @@ class Index:
             case RequestServed(broker=broker, api=api, version=version):
                 self.request_logs_of.add(broker)
                 self.coverage.take(record.wall_ns // _NS, event)
+                self.lines.take_served(broker, record.seq, record.wall_ns // _NS)
                 if api == "STOP_REPLICA":
                     self._stopped_ms[broker].append(record.wall_ns // _NS)
                 if api == "LEADER_AND_ISR":

@@ -64,6 +64,8 @@ class LineCoverage:
         self._lines: dict[int, _Span] = {}
         self._elected: set[Term] = set()
         self._sent: dict[int, _Sent] = {}
+        self._served: dict[int, _Sent] = {}
+        self._registered_ms: dict[int, int] = {}
         self._debug: set[int] = set()
         self._sessions: dict[int, _Span] = {}
         self._terms: dict[Term, _Span] = {}
@@ -83,6 +85,14 @@ class LineCoverage:
     def take_state_change(self, broker: int, seq: int, time_ms: int) -> None:
         """A line of a broker's state-change.log, and its record."""
         self._sent.setdefault(broker, _Sent(time_ms, seq)).take(seq, time_ms)
+
+    def take_served(self, broker: int, seq: int, time_ms: int) -> None:
+        """A line of a broker's request log, and its record."""
+        self._served.setdefault(broker, _Sent(time_ms, seq)).take(seq, time_ms)
+
+    def take_registration(self, broker: int, time_ms: int) -> None:
+        """A broker is there."""
+        self._registered_ms.setdefault(broker, time_ms)
 
     def take_decision(self, session: int, term: Term, what: str, time_ms: int) -> None:
         """A decision of a term that began in the log."""
@@ -128,6 +138,16 @@ class LineCoverage:
             begins,
             sent.settled if begins else 0,
         )
+
+    def served(self, term: Term, broker: int) -> Reach:
+        """How far a broker's request log, if there is one, reaches over a term: who registers, or
+        is there when a controller is elected, is told who is alive at once."""
+        served, elected_ms = self._served.get(broker), self._elected_ms.get(term)
+        if served is None or elected_ms is None:
+            return WHOLE
+        is_told_ms = max(elected_ms, self._registered_ms.get(broker, 0))
+        begins = served.first_ms > is_told_ms + _APART_MS
+        return Reach(served.first, begins=begins, settled=served.settled if begins else 0)
 
     def tells_of(self, term: Term, seq: int) -> bool:
         """Whether a state-change.log goes on at a record."""

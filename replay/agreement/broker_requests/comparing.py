@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct, field
@@ -35,8 +36,8 @@ NOT_SERVED: Final = "not served by the broker, though later ones were"
 
 
 class Reach(NamedTuple):
-    """How far a state-change.log tells of what a term has sent, which may have been copied by
-    itself: from its first record to its last one.
+    """How far a log tells of what a term has sent, which may have been copied by itself: from its
+    first record to its last one.
 
     `begins`: it lacks the first requests. Then the fold is where the log is from `settled` on.
     """
@@ -146,10 +147,11 @@ def compare_term(
     *,
     is_cut: bool = False,
     reach: Reach = WHOLE,
+    served_reach: Mapping[int, Reach] = MappingProxyType({}),
     unknown_calls: UnknownCalls = NO_UNKNOWN_CALLS,
 ) -> TermRequests:
     """Compare one term of one controller; `is_cut`: it may have died before it sent the last ones;
-    `reach` is that of `logged` over the term.
+    `reach` is that of `logged` over the term, `served_reach` that of `served`.
 
     `fold` and `logged` are in the order of sending, `logged` None without state-change.log;
     `served` has those brokers that have a request log, each in the order of that log.
@@ -163,7 +165,7 @@ def compare_term(
         if logged is not None:
             queue.find_logged(sent.get(broker, []))
         if broker in logs:
-            queue.find_served(logs[broker])
+            queue.find_served(logs[broker], served_reach.get(broker, WHOLE))
         queue.judge(result)
     return result
 
@@ -189,8 +191,7 @@ class _Queue:
 
     def find_logged(self, logged: Sequence[Told]) -> None:
         """Every request is in the log, and no other."""
-        reach = self._reach
-        found = [one for one in self._found if not reach.begins or one.ours.seq >= reach.first]
+        found = self._within(self._reach)
         for i, j in self._align(found, logged, is_beginning=False):
             if i is None and j is not None:
                 self._missing.append(logged[j])
@@ -205,18 +206,27 @@ class _Queue:
                 other.logged, other.is_moved = theirs, True
         self._found = _in_log_order(self._found)
 
-    def find_served(self, served: Sequence[Told]) -> None:
+    def _within(self, reach: Reach) -> list[_Found]:
+        """Those that may be in a log."""
+        return [one for one in self._found if not reach.begins or one.ours.seq >= reach.first]
+
+    def find_served(self, served: Sequence[Told], reach: Reach = WHOLE) -> None:
         """Of each registration the beginning of the queue is in the request log."""
         missing_of_log = self._take_missing()
-        ours_of = _grouped(self._found, lambda one: one.ours.broker_epoch)
+        within = self._within(reach)
+        ours_of = _grouped(within, lambda one: one.ours.broker_epoch)
         served_of = _grouped(served, lambda one: one.broker_epoch)
         if None in ours_of or None in served_of:
             # What a broker was sent before it registered anew may be served after what came then.
-            ours_of = {None: self._found}
+            ours_of = {None: within}
             served_of = {None: sorted(served, key=lambda one: one.broker_epoch or 0)}
         for epoch in {**ours_of, **served_of}:
             self._find_served(ours_of.get(epoch, ()), served_of.get(epoch, ()))
-        self._place_served()
+        self._place_served(within)
+        self._missing = [one for one in self._missing if one.seq >= reach.settled]
+        known_behind = max(reach.first, reach.settled)
+        for one in within:
+            one.is_passed_over = one.is_passed_over and one.ours.seq >= known_behind
         self._missing = self._united(missing_of_log)
         self._mend_extra()
 
@@ -231,9 +241,9 @@ class _Queue:
         for i in _passed_over(pairs, served):
             found[i].is_passed_over = True
 
-    def _place_served(self) -> None:
+    def _place_served(self, within: Iterable[_Found]) -> None:
         """What is left over on both sides may be the same, in another place or registration."""
-        left = [(one.ours, one) for one in self._found if one.served is None]
+        left = [(one.ours, one) for one in within if one.served is None]
         for theirs in self._take_missing():
             found = _take(left, replace(theirs, broker_epoch=None))
             if found is None:

@@ -74,6 +74,27 @@ def test_how_far_a_state_change_log_reaches(times_ms: tuple[int, ...], reach: Re
     assert not found.tells_of((2, 5), 0)
 
 
+@pytest.mark.parametrize(
+    ("registered_ms", "times_ms", "reach"),
+    [
+        pytest.param(0, (10_100, 12_000), Reach(0), id="there at the election"),
+        pytest.param(30_000, (30_100, 40_000), Reach(0), id="registers later"),
+        pytest.param(
+            0, (20_000, 20_900, 21_000), Reach(0, begins=True, settled=2), id="begins later"
+        ),
+    ],
+)
+def test_how_far_a_request_log_reaches(
+    registered_ms: int, times_ms: tuple[int, ...], reach: Reach
+) -> None:
+    found = coverage()
+    found.take_registration(3, registered_ms)
+    for seq, time_ms in enumerate(times_ms):
+        found.take_served(3, seq, time_ms)
+    assert found.served(TERM, 3) == reach
+    assert found.served(TERM, 2) == found.served((1, 3), 3) == WHOLE
+
+
 def of_lines(lines: list[bytes], part: str) -> list[bytes]:
     """A log without a part of it."""
     some = len(lines) * 3 // 10
@@ -105,6 +126,8 @@ def compared(folder: Path, copy: Path, log: str, part: str) -> AgreementResult:
         ("reassign-cancel-6", "controller.log", "last"),
         ("reassign-cancel-6", "state-change.log", "first"),
         ("reassign-cancel-6", "state-change.log", "last"),
+        ("chaos-5", "control-requests.log", "first"),
+        ("topics-1", "control-requests.log", "first"),
         ("topics-1", "controller.log", "first"),
         ("topics-1", "state-change.log", "last"),
         ("unclean-3", "controller.log", "torn"),
