@@ -123,7 +123,7 @@ def compared(folder: Path, copy: Path, log: str, part: str) -> AgreementResult:
     ("recording", "log", "part"),
     [
         ("reassign-cancel-6", "controller.log", "first"),
-        ("reassign-cancel-6", "controller.log", "last"),
+        ("reassign-5", "controller.log", "last"),
         ("reassign-cancel-6", "state-change.log", "first"),
         ("reassign-cancel-6", "state-change.log", "last"),
         ("chaos-5", "control-requests.log", "first"),
