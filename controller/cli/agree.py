@@ -121,6 +121,8 @@ def _verdict(result: AgreementResult) -> str:
         return "does not agree"
     if result.passed_over:
         return f"not all was judged, {result.passed_over} transactions are out of order"
+    if result.missing_transactions:
+        return f"not all was judged, {result.missing_transactions} transactions are missing"
     return "agrees"
 
 

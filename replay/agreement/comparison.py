@@ -20,7 +20,7 @@ from replay.agreement.index import Index
 from replay.agreement.order import Order
 from replay.agreement.repeated_writes import repeated_writes
 from replay.agreement.results import AgreementResult, result_of
-from replay.agreement.stretches import end_of, notes_of, stretches
+from replay.agreement.stretches import end_of, missing_between, notes_of, stretches
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.imports.importing import Selection, import_source
@@ -79,6 +79,7 @@ def agree(
         world = open_world(reader)
         ended = end_of(reader)
         result.passed_over = ended.passed_over
+        result.missing_transactions = missing_between(reader)
         result.add_damage({one.file: one.count for one in ended.damaged})
         for one in repeated_writes(reader, {*ended.repeated}, world.begun.chroot):
             result.add_decision(one)

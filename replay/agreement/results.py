@@ -117,7 +117,8 @@ class AgreementResult(Side):
     `damaged` has, by file of the source, how many of its lines or transactions could not be used,
     and by broker those lines that only a reading of all of them shows to be damaged;
     `passed_over` are those transactions that nobody has judged, as they stand where no server
-    writes them.
+    writes them, `missing_transactions` those that are not there, a few between others that were
+    judged: what a controller decided in them does not always show by the rest.
     """
 
     source: str = ""
@@ -127,6 +128,7 @@ class AgreementResult(Side):
     notes: list[str] = field(default_factory=list)
     damaged: dict[str, int] = field(default_factory=dict)
     passed_over: int = 0
+    missing_transactions: int = 0
 
     @property
     def is_explained(self) -> bool:
@@ -135,8 +137,8 @@ class AgreementResult(Side):
 
     @property
     def agrees(self) -> bool:
-        """Whether all agrees or is explained, and nothing that is there was passed over."""
-        return self.is_explained and not self.passed_over
+        """Whether all agrees or is explained, and nothing was passed over, or is missing."""
+        return self.is_explained and not self.passed_over and not self.missing_transactions
 
     def add_decision(self, one: Divergence) -> None:
         """Count in one more that does not agree."""

@@ -42,6 +42,16 @@ def end_of(reader: LogReader) -> ImportEnded:
     return ended[-1] if ended else ImportEnded([], [])
 
 
+def missing_between(reader: LogReader) -> int:
+    """How many transactions are missing within what is judged."""
+    gaps = [
+        Gap(event.after, event.before)
+        for _, event in _told(reader)
+        if isinstance(event, TransactionsMissing)
+    ]
+    return sum(gap.count for gap in gaps if not gap.is_wide)
+
+
 def notes_of(reader: LogReader) -> list[str]:
     """What the import told of the source, and what of the log is not judged."""
     told = _told(reader)

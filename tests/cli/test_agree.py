@@ -37,7 +37,7 @@ FIELDS = {
 }
 """Those that are promised; what is there besides."""
 MORE = {"unjudged"}
-OF_ALL = {"source", "settings", "notes", "damaged", "passed_over"}
+OF_ALL = {"source", "settings", "notes", "damaged", "passed_over", "missing_transactions"}
 TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 
 

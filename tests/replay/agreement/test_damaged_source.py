@@ -60,6 +60,10 @@ def come_again_later(whole: list[Transaction], place: int) -> list[Transaction]:
     return [*whole[: place + 20], whole[place], *whole[place + 20 :]]
 
 
+def left_out(whole: list[Transaction], place: int) -> list[Transaction]:
+    return [*whole[:place], *whole[place + 1 :]]
+
+
 def jumping(count: int) -> Change:
     """So many have zxids of a later epoch."""
 
@@ -115,6 +119,20 @@ def test_input_that_comes_again_is_damage(
     zxid = zxids["input"][100]
     result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, doubled))
     assert (result.divergences, result.agrees, result.damaged) == ([], True, {LOG: 1})
+
+
+# Transactions that are missing ----------------------------------------------------------------
+
+
+def test_write_that_is_missing_at_the_end_of_its_batch_is_told(
+    folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
+) -> None:
+    """Four leaders are moved at once, and the log ends with the fourth: the fold still waits."""
+    zxid = zxids["partition_state"][-2]
+    result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, left_out))
+    assert result.divergences == []
+    assert result.is_explained
+    assert (result.missing_transactions, result.agrees) == (1, False)
 
 
 # Transactions that are out of order -----------------------------------------------------------
