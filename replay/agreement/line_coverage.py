@@ -19,6 +19,8 @@ from replay.agreement.broker_requests.comparing import WHOLE, Reach
 _APART_MS: Final = 2_000
 """By how much a controller.log may end before the last decision, and a state-change.log begin
 behind an election: the failover reads first."""
+_STARTING_MS: Final = 10_000
+"""How long after it registers a broker may begin to serve."""
 _SETTLED_MS: Final = 1_000
 """How long behind the first line of a state-change.log, or before the last one, the fold may be
 elsewhere than Kafka was."""
@@ -146,7 +148,7 @@ class LineCoverage:
         if served is None or elected_ms is None:
             return WHOLE
         is_told_ms = max(elected_ms, self._registered_ms.get(broker, 0))
-        begins = served.first_ms > is_told_ms + _APART_MS
+        begins = served.first_ms > is_told_ms + _STARTING_MS
         return Reach(served.first, begins=begins, settled=served.settled if begins else 0)
 
     def tells_of(self, term: Term, seq: int) -> bool:
