@@ -109,7 +109,8 @@ def test_log_that_goes_on_has_every_request() -> None:
 
 
 def test_log_of_a_process_that_ended_may_lack_the_last_request() -> None:
-    logged = (started(25), served(3_000, "LEADER_AND_ISR", {}))
+    before, after = (served(time_ms, "LEADER_AND_ISR", {}) for time_ms in (10, 3_000))
+    logged = (before, started(25), after)
     assert asked(led(1, *logged).guarded(1, SHRUNK, time_ms=20))
 
 
