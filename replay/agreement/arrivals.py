@@ -83,8 +83,10 @@ class Arrivals:
 
     @property
     def is_log_over(self) -> bool:
-        """Whether no line is to come in the controller's log, of those that there are."""
-        return self.has_log and not self._index.has_openings(self._broker, self._session, self._seq)
+        """Whether no line is to come in a log in which each event leaves one."""
+        return self.has_debug and not self._index.has_openings(
+            self._broker, self._session, self._seq
+        )
 
     def __iter__(self) -> Iterator[Trigger]:
         return iter(list(self._pending))
