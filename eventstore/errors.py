@@ -64,13 +64,14 @@ class MirrorFenced(MirrorFailed):
     """Somebody else publishes the same log now."""
 
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""Told where a file is written, never where one is read."""
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def from_os(error: OSError, file: Path | str) -> LogError:
     """The member of the family for an operating system error at `file`."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return LogFull(file, "no space left: free some, or set a retention limit")
     if error.errno in _READ_ONLY:
         return LogReadOnly(file, f"not allowed ({error.strerror}): check owner, mode and mount")

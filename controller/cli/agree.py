@@ -57,7 +57,7 @@ def agree_command(
     kept, and compare them with what was decided.
 
     Exit status: 0 all decisions and requests agree or are explained, 1 some do not, or
-    transactions are out of order and were not judged, 2 SOURCE cannot be used.
+    transactions are out of order or missing, 2 SOURCE cannot be used.
     """
     selection = selection_of(chroot, first, last, zone)
     settings = dict(map(_setting, broker_config or ()))

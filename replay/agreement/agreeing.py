@@ -18,7 +18,7 @@ from replay.agreement.broker_requests.logged import SentRequests
 from replay.agreement.broker_requests.served import UnreadableError, told_by_broker
 from replay.agreement.broker_requests.told import Told
 from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
-from replay.agreement.index import Index
+from replay.agreement.index import Index, operations_of, path_of
 from replay.agreement.judging import At, judged
 from replay.agreement.marks import opening
 from replay.agreement.order import Order
@@ -37,11 +37,7 @@ from replay.world_log.events import (
 from replay.world_log.reading import World
 from replay.world_log.restored import apply
 from replay.zookeeper_log.transactions import (
-    Check,
     CloseSession,
-    Error,
-    Multi,
-    Operation,
     Transaction,
 )
 
@@ -185,7 +181,7 @@ class Agreeing:
             one.time_ms,
             what,
             error,
-            tuple((self._view.in_kafka(_path(each)) or "", each) for each in _operations(one)),
+            tuple((self._view.in_kafka(path_of(each)) or "", each) for each in operations_of(one)),
             is_input,
         )
         if controller is None and what not in _ELECTIONS:
@@ -377,14 +373,3 @@ def _of_nobody(decision: Decision, broker: int) -> Judgement:
     """What a session decided that was not elected."""
     nobody = At(broker, epoch=0, cause="", since=0)
     return judged(decision, nobody, ["no election of its session is in the log"], "missing")
-
-
-def _operations(one: Transaction) -> list[Operation]:
-    content = one.content
-    if isinstance(content, Multi):
-        return [each for each in content.operations if not isinstance(each, (Check, Error))]
-    return [content]  # type: ignore[list-item]
-
-
-def _path(operation: Operation) -> str:
-    return "" if isinstance(operation, Error) else operation.path

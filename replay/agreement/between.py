@@ -1,6 +1,5 @@
 """What stands in the log between what the fold was at and a decision that it does not share."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec import structs
@@ -8,20 +7,13 @@ from msgspec import structs
 from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
-from replay.agreement.index import path_of
+from replay.agreement.index import operations_of, path_of
 from replay.agreement.results import AgreementResult, Divergence
 from replay.world.paths import below
 from replay.world_log.encoding import event_of
 from replay.world_log.events import ControllerLogged, WorldEvent
 from replay.world_log.reading import World
 from replay.zookeeper_log.transactions import (
-    Check,
-    Create,
-    Delete,
-    Error,
-    Multi,
-    Operation,
-    SetData,
     Transaction,
 )
 
@@ -72,12 +64,3 @@ def _subject(path: str) -> str:
         return znodes.BROKER_IDS
     parts = path.split("/")
     return "/".join(parts[:4])
-
-
-def operations_of(event: Transaction) -> Iterator[Operation]:
-    """What a transaction writes, or was refused to write."""
-    content = event.content
-    if isinstance(content, Multi):
-        yield from (one for one in content.operations if not isinstance(one, (Check, Error)))
-    elif isinstance(content, (Create, Delete, SetData)):
-        yield content

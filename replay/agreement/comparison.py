@@ -20,7 +20,7 @@ from replay.agreement.index import Index
 from replay.agreement.order import Order
 from replay.agreement.repeated_writes import repeated_writes
 from replay.agreement.results import AgreementResult, result_of
-from replay.agreement.stretches import end_of, missing_between, notes_of, stretches
+from replay.agreement.stretches import import_told, stretches
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.imports.importing import Selection, import_source
@@ -75,12 +75,11 @@ def agree(
             result = compare(Order())
         if not result.decisions and not result.requests.decisions:
             result.notes.append("nothing was judged: the log has no decision behind an election")
-        result.notes += notes_of(reader)
-        world = open_world(reader)
-        ended = end_of(reader)
+        notes, result.missing_transactions, ended = import_told(reader)
+        result.notes += notes
         result.passed_over = ended.passed_over
-        result.missing_transactions = missing_between(reader)
         result.add_damage({one.file: one.count for one in ended.damaged})
+        world = open_world(reader)
         for one in repeated_writes(reader, {*ended.repeated}, world.begun.chroot):
             result.add_decision(one)
         return with_between(result, world) if result.divergences else result

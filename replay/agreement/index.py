@@ -94,14 +94,13 @@ class Index:
         """Broker and epoch of each term whose state-change.log tells of requests."""
         self.answers_of: set[tuple[int, int]] = set()
         """The same, of those that tells of brokers' answers."""
-        self.has_debug: set[int] = set()
-        """Brokers whose controller.log is at level DEBUG or below."""
         self.request_logs_of: set[int] = set()
         """Brokers with a request log."""
         self.coverage = Coverage()
         """Until when it tells of all that was asked."""
         self.lines = LineCoverage()
         """Over which terms the other logs reach."""
+        self.has_debug = self.lines.has_debug
         self.writes: dict[int, list[tuple[int, str]]] = defaultdict(list)
         """By session: record and path of each write that is a decision, or was asked for."""
         self.inferred = InferredRequests(self.writes)
@@ -383,11 +382,9 @@ class Index:
                 found = opening(event)
                 self.coverage.take(record.wall_ns // _NS, event)
                 self.topics_read.take(record.seq, event)
-                is_debug = IS_DEBUG.search(event.text) is not None
                 time_ms = record.wall_ns // _NS
+                is_debug = IS_DEBUG.search(event.text) is not None
                 self.lines.take_line(broker, event.text, time_ms, is_debug=is_debug)
-                if is_debug:
-                    self.has_debug.add(broker)
                 if found is not None:
                     self.openings[broker].append(LoggedOpening(record.seq, time_ms, found))
             case StateChangeLogged(broker=broker, epoch=epoch, what=what):
@@ -430,3 +427,12 @@ def _operations(transaction: Transaction) -> Iterator[Operation]:
 def path_of(operation: Operation) -> str:
     """The path that an operation is about; "" of one that was refused."""
     return "" if isinstance(operation, Error) else operation.path
+
+
+def operations_of(event: Transaction) -> Iterator[Operation]:
+    """What a transaction writes, or was refused to write."""
+    content = event.content
+    if isinstance(content, Multi):
+        yield from (one for one in content.operations if not isinstance(one, (Check, Error)))
+    elif isinstance(content, (Create, Delete, SetData)):
+        yield content

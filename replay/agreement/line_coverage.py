@@ -25,8 +25,8 @@ _SETTLED_MS: Final = 1_000
 """How long behind the first line of a state-change.log, or before the last one, the fold may be
 elsewhere than Kafka was."""
 _ELECTED: Final = re.compile(r"successfully elected as the controller\. Epoch incremented to (\d+)")
-_SETTLED_ELSEWHERE: Final = frozenset(("fenced", "refused", "producer_ids", "feature"))
-"""Decisions that leave no line: the log may end long before them."""
+_LEAVE_NO_LINE: Final = ("producer_ids", "feature")
+"""Decisions that a log may end long before."""
 
 Key = TypeVar("Key")
 
@@ -41,8 +41,8 @@ class _Span(Struct):
     last: int
 
 
-class _Sent(Struct):
-    """A state-change.log: when it begins, in ms, and its first record; the first one well behind
+class _Log(Struct):
+    """A log of requests: when it begins, in ms, and its first record; the first one well behind
     that, and the last ones with their times."""
 
     first_ms: int
@@ -63,12 +63,13 @@ class LineCoverage:
     """Filled in a first reading of a log, in the order of its records."""
 
     def __init__(self) -> None:
+        self.has_debug: set[int] = set()
+        """Brokers whose controller.log is at level DEBUG or below."""
         self._lines: dict[int, _Span] = {}
         self._elected: set[Term] = set()
-        self._sent: dict[int, _Sent] = {}
-        self._served: dict[int, _Sent] = {}
+        self._sent: dict[int, _Log] = {}
+        self._served: dict[int, _Log] = {}
         self._registered_ms: dict[int, int] = {}
-        self._debug: set[int] = set()
         self._sessions: dict[int, _Span] = {}
         self._terms: dict[Term, _Span] = {}
         self._first_of: dict[int, Term] = {}
@@ -82,15 +83,15 @@ class LineCoverage:
             self._elected.add((broker, int(elected[1])))
         _extend(self._lines, broker, time_ms)
         if is_debug:
-            self._debug.add(broker)
+            self.has_debug.add(broker)
 
     def take_state_change(self, broker: int, seq: int, time_ms: int) -> None:
         """A line of a broker's state-change.log, and its record."""
-        self._sent.setdefault(broker, _Sent(time_ms, seq)).take(seq, time_ms)
+        self._sent.setdefault(broker, _Log(time_ms, seq)).take(seq, time_ms)
 
     def take_served(self, broker: int, seq: int, time_ms: int) -> None:
         """A line of a broker's request log, and its record."""
-        self._served.setdefault(broker, _Sent(time_ms, seq)).take(seq, time_ms)
+        self._served.setdefault(broker, _Log(time_ms, seq)).take(seq, time_ms)
 
     def take_registration(self, broker: int, time_ms: int) -> None:
         """A broker is there."""
@@ -102,7 +103,7 @@ class LineCoverage:
             self._session_of[term] = session
             self._first_of.setdefault(session, term)
             self._elected_ms[term] = time_ms
-        if what in _SETTLED_ELSEWHERE or term not in self._session_of:
+        if what in _LEAVE_NO_LINE or term not in self._session_of:
             return
         _extend(self._sessions, session, time_ms)
         if what == "partition_state":
@@ -118,7 +119,7 @@ class LineCoverage:
         lines = self._lines.get(first[0])
         if lines is None:
             return True
-        is_ended = first[0] in self._debug and lines.last < span.last - _APART_MS
+        is_ended = first[0] in self.has_debug and lines.last < span.last - _APART_MS
         return first in self._elected and not is_ended
 
     def has_lines_of(self, term: Term) -> bool:

@@ -6,8 +6,7 @@ from typing import Final
 
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from replay.agreement.between import operations_of
-from replay.agreement.index import path_of
+from replay.agreement.index import operations_of, path_of
 from replay.agreement.results import Divergence
 from replay.world.paths import below
 from replay.world_log.encoding import event_of

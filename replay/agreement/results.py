@@ -1,7 +1,9 @@
 """What an agreement came to, for people and scripts."""
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 
 from msgspec import Struct, field
 
@@ -143,7 +145,7 @@ class AgreementResult(Side):
     def add_decision(self, one: Divergence) -> None:
         """Count in one more that does not agree."""
         self.count(one.kind, one.verdict)
-        self.divergences = sorted([*self.divergences, one], key=lambda each: each.seq)
+        insort(self.divergences, one, key=attrgetter("seq"))
 
     def go_on(self, other: "AgreementResult") -> None:
         """Count in the result of what comes behind in the log."""
@@ -170,7 +172,7 @@ class AgreementResult(Side):
             by_rule[rule.name] = Explained(rule.name, rule.kafka_method, [])
             side.explained.append(by_rule[rule.name])
         by_rule[one.explained].zxids.append(one.zxid)
-        self.divergences = sorted([*self.divergences, one], key=lambda each: each.seq)
+        insort(self.divergences, one, key=attrgetter("seq"))
 
 
 def result_of(agreement: Agreement, source: str) -> AgreementResult:

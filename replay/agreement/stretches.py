@@ -6,7 +6,7 @@ there, and the next one begins where all is known again, if that is so anywhere 
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -33,44 +33,37 @@ def stretches(reader: LogReader) -> Iterator[World]:
         yield _between(open_world(reader) if number else begun, first, last)
 
 
-def end_of(reader: LogReader) -> ImportEnded:
-    """What the import told at its end; nothing, if the log does not go as far."""
-    last = EventFilter(kinds=("import_ended",))
-    ended = [
-        event for one in reader.events(last) if isinstance(event := event_of(one), ImportEnded)
-    ]
-    return ended[-1] if ended else ImportEnded([], [])
+class ImportTold(NamedTuple):
+    """What an import told: `notes` of the source, and of what is not judged; how many transactions
+    are missing within what is judged; its end, nothing where the log does not go as far."""
+
+    notes: list[str]
+    missing_transactions: int
+    ended: ImportEnded
 
 
-def missing_between(reader: LogReader) -> int:
-    """How many transactions are missing within what is judged."""
-    gaps = [
-        Gap(event.after, event.before)
-        for _, event in _told(reader)
-        if isinstance(event, TransactionsMissing)
-    ]
-    return sum(gap.count for gap in gaps if not gap.is_wide)
-
-
-def notes_of(reader: LogReader) -> list[str]:
-    """What the import told of the source, and what of the log is not judged."""
+def import_told(reader: LogReader) -> ImportTold:
+    """What the import told of the source. Raises ReplayError, LogError."""
     told = _told(reader)
     notes: list[str] = []
+    missing, ended = 0, ImportEnded([], [])
     world = open_world(reader)
     bounds = _bounds(world.first_seq, told)
     ends = {end + 1 for _, end in bounds if end is not None}
     for (seq, event), (_, following) in pairwise([*told, (0, None)]):
         match event:
             case TransactionsMissing(after=after, before=before):
-                left_out = ""
+                gap, left_out = Gap(after, before), ""
+                missing += 0 if gap.is_wide else gap.count
                 if seq in ends:
                     left_out = f": what comes behind that is not judged{_up_to(following)}"
-                notes.append(f"{Gap(after, before)}{left_out}")
-            case ImportEnded(damages=damages, notes=others):
-                notes += [*map(str, damages), *others]
+                notes.append(f"{gap}{left_out}")
+            case ImportEnded():
+                ended = event
+                notes += [*map(str, event.damages), *event.notes]
             case _:
                 pass
-    return notes + unfinished_notes(world)
+    return ImportTold(notes + unfinished_notes(world), missing, ended)
 
 
 def _up_to(following: WorldEvent | None) -> str:

@@ -9,7 +9,6 @@
 What is wanted of an archive is unpacked to a temporary folder that goes when the source is closed.
 """
 
-import errno
 import gzip
 import lzma
 import os
@@ -21,6 +20,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, Final
 
+from eventstore.errors import FULL
 from replay.errors import ReplayError
 from replay.printable import printable
 from replay.zookeeper_log.compression import BROKEN
@@ -44,8 +44,6 @@ MEMBER_BYTES_MAX: Final = 16 * 1024**3
 """Of a file in an archive: a sparse one may claim any size."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Told where a file is written, never where one is read."""
 _GZIP: Final = b"\x1f\x8b"
 _XZ: Final = b"\xfd7"
 _EMPTY: Final = "starts from an empty ZooKeeper: no snapshot before the logs can be used"
@@ -184,7 +182,7 @@ def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[So
                 raise ReplayError(f"{path} is not there")
             source = _source(path, files, notes, progress)
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL:
                 raise ReplayError(
                     f"{tempfile.gettempdir()} cannot be written: {error.strerror}; what is wanted"
                     f" of {path} is unpacked there: free space, or set TMPDIR to another folder"
