@@ -76,9 +76,9 @@ class Arrivals:
         self._done: deque[tuple[int, Trigger]] = deque()
         self._held: list[tuple[Trigger, Sequence[str]]] = []
         """What waits though it came before others, and the znodes that it writes later."""
-        self.has_log = bool(index.openings.get(broker)) and index.lines.has_lines(session)
+        self.has_log = index.has_log(broker, session)
         """Whether the controller's log tells of its terms."""
-        self.has_debug = self.has_log and broker in index.has_debug
+        self.has_debug = index.has_debug(broker, session)
         """Whether each event leaves a line in the controller's log."""
 
     @property

@@ -161,6 +161,7 @@ class FoldBeside:
 
     def _chosen(self, command: Read) -> Chosen:
         """When what is read now was read: a failover's as late as allowed."""
+        has_debug = self._index.has_debug(self._broker, self._session)
         return Chosen(
             self.turn,
             self._broker,
@@ -168,7 +169,7 @@ class FoldBeside:
             self.seq,
             paths_of(command),
             is_latest=self.is_failing_over,
-            is_logged=self._broker in self._index.has_debug and not self.is_failing_over,
+            is_logged=has_debug and not self.is_failing_over,
         )
 
     def answer_all(self) -> None:

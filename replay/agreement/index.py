@@ -100,7 +100,6 @@ class Index:
         """Until when it tells of all that was asked."""
         self.lines = LineCoverage()
         """Over which terms the other logs reach."""
-        self.has_debug = self.lines.has_debug
         self.writes: dict[int, list[tuple[int, str]]] = defaultdict(list)
         """By session: record and path of each write that is a decision, or was asked for."""
         self.inferred = InferredRequests(self.writes)
@@ -158,10 +157,18 @@ class Index:
         """The inter.broker.protocol.version of a broker's process."""
         return self._evidence.version(session, self._epochs.get(session, ()))
 
+    def has_log(self, broker: int, session: int) -> bool:
+        """Whether a broker's controller.log tells of a session's terms."""
+        return bool(self.openings.get(broker)) and self.lines.has_lines(session)
+
+    def has_debug(self, broker: int, session: int) -> bool:
+        """Whether it does so at level DEBUG: each event leaves a line."""
+        return broker in self.lines.has_debug and self.has_log(broker, session)
+
     def next_opening(self, broker: int, session: int, seq: int) -> LoggedOpening | None:
         """The first opening of a broker that stands behind a record and was not consumed, if its
         log tells of a session's terms."""
-        openings = self.openings.get(broker, []) if self.lines.has_lines(session) else []
+        openings = self.openings[broker] if self.has_log(broker, session) else []
         place = bisect_right(openings, seq, key=lambda one: one.seq)
         while place < len(openings) and openings[place].seq in self._consumed:
             place += 1

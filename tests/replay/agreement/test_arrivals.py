@@ -40,7 +40,7 @@ def arrived(index: Index, *came: Trigger) -> Arrivals:
 def before(line: Trigger, *came: Trigger, is_deposed: bool) -> list[Trigger]:
     """What is taken before the event that a line is about, of what came before it."""
     index = Index(iter(()), "", Tree().view)
-    index.has_debug.add(1)
+    index.lines.has_debug.add(1)
     index.openings[1].append(LoggedOpening(1, 1000, Opening("BrokerChange", "")))
     return arrived(index, *came, line).unlogged_before(line, is_deposed=is_deposed)
 

@@ -237,6 +237,18 @@ def test_so_it_does_where_lines_tell_which_event_was_taken() -> None:
     assert diverging(incident.compared()) == [("extra", "either-order")]
 
 
+def test_session_that_no_line_tells_of_is_as_without_a_log() -> None:
+    """Its controller.log begins behind its election: lines tell of a later session only."""
+    incident = Incident()
+    incident.log("Register BrokerModifications handler for Set(1, 2, 3)")
+    incident.log("Processing automatic preferred replica leader election", AUTOMATIC)
+    incident.lose_broker()
+    incident.decide(SetData(STATE, state_json(STAYING, 1, STAYING), 1), "partition_state")
+    order = Order(is_noted=True)
+    incident.compare(order)
+    assert not any(one.is_logged for one in order.chosen.values())
+
+
 def test_of_what_lines_tell_only_readings_of_what_diverges_are_tried() -> None:
     other = structs.replace(divergence(9), paths=(STATE,))
     _, tried = searched(lambda order: [other], is_logged=True)

@@ -337,12 +337,13 @@ def test_logs_that_are_there() -> None:
     log.serve("CREATE_TOPICS", 5, {})
     log.add(StateChangeLogged(2, 4, "state", [], ""))
     log.add(ControllerLogged(2, "TopicChange", "[Controller id=2] New topics: [Set(t)], deleted"))
-    assert log.index().has_debug == set()
+    assert not log.index().has_debug(2, 7)
+    assert log.index().has_log(2, 7)
     log.add(ControllerLogged(3, "", "[Controller id=3] Register BrokerModifications handler for"))
     index = log.index()
     assert index.request_logs_of == {1}
     assert index.state_changes_of == {(2, 4)}
-    assert index.has_debug == {3}
+    assert not index.has_log(3, 7)
 
 
 def test_openings_are_given_once_they_are_consumed_no_more() -> None:
