@@ -68,5 +68,5 @@ def _copied(controller: StockController) -> StockController:
     copied = copy.deepcopy(controller, {id(one): one for one in shared})
     # Both go on from the same beginning, each for itself.
     copied.fold.sent = list(controller.fold.sent)
-    copied.judgements = list(controller.judgements)
+    copied.compared.judgements = list(controller.judgements)
     return copied

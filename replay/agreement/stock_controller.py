@@ -6,12 +6,12 @@ write of its session (`decide`), or to a line of its thread (`see`). A read is a
 next of these is come to, with what ZooKeeper holds then: as late as allowed.
 """
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.operations import NO_NODE, WriteOperation
+from controller.core.operations import NO_NODE
 from controller.core.triggers import (
     BrokerChange,
     ConfigChange,
@@ -23,26 +23,23 @@ from controller.core.triggers import (
     ZkPartitionReassignment,
 )
 from controller.core.watches import trigger_of
-from replay.agreement.adopting import adopt
 from replay.agreement.arrivals import Arrivals
 from replay.agreement.batches import Decision
 from replay.agreement.broker_queues import Failed
 from replay.agreement.broker_requests.told import Told
 from replay.agreement.children_read import read_by_event, read_by_failover
+from replay.agreement.compared_writes import ComparedWrites
 from replay.agreement.failover_lines import has_failed, read_behind
 from replay.agreement.fold_beside import FoldBeside
 from replay.agreement.index import Index, LoggedOpening
 from replay.agreement.inferring import calls_of
-from replay.agreement.judging import At, extra, judged
 from replay.agreement.last_taken import LastTaken
 from replay.agreement.marks import Opening, trigger_for
 from replay.agreement.order import Chosen, Order
 from replay.agreement.unlogged import Suppositions
-from replay.agreement.verdicts import Judgement, Verdict
-from replay.agreement.writes import is_same_write, write_differences
+from replay.agreement.verdicts import Judgement
 from replay.agreement.znode_view import Change, Overlay, ZnodeView
 from replay.world_log.events import RequestInferred
-from replay.zookeeper_log.transactions import Operation
 
 _LAG_MS: Final = 3
 """How long after it came an event is taken, where no line tells."""
@@ -63,8 +60,6 @@ _READ_BEFORE: Final = (
     "LogDirEventNotification",
 )
 """Events whose opening comes after what they read first."""
-_LOOKAHEAD: Final = 200
-"""Writes of the session that are looked at to see whether one is still to come."""
 
 
 class StockController:
@@ -82,7 +77,7 @@ class StockController:
         self.session = session
         self.broker = broker
         self.fold = FoldBeside(session, configuration, view, index, order)
-        self.judgements: list[Judgement] = []
+        self.compared = ComparedWrites(session, broker, self.fold, index)
         self.unknown_calls: dict[int, int] = {}
         """By epoch, the first record that tells of a request that no log has."""
         self._view = view
@@ -90,10 +85,8 @@ class StockController:
         self._order = order
         self._arrivals = Arrivals(session, broker, self.fold.controller, index, order)
         self._suppositions = Suppositions(session, broker, self.fold, self._arrivals, index)
-        self._ahead: dict[str, WriteOperation] = {}
-        self._adopted: list[tuple[str, Operation]] = []
         self._inferred: list[Trigger] = []
-        self._zxid = self._mark_zxid = 0
+        self._mark_zxid = 0
         self._stood_for = 0
         self._has_failed = False
         self._free_ms = 0
@@ -107,6 +100,11 @@ class StockController:
         return self.fold.world
 
     @property
+    def judgements(self) -> list[Judgement]:
+        """What each decision came to so far."""
+        return self.compared.judgements
+
+    @property
     def epoch(self) -> int:
         """The controller epoch that the fold holds, 0: none."""
         return self.fold.epoch
@@ -116,7 +114,7 @@ class StockController:
     def at(self, seq: int, time_ms: int, zxid: int) -> None:
         """The log has come to a record, behind a transaction."""
         self._last.note(lambda one: one.at(seq, time_ms, zxid))
-        self._zxid = zxid
+        self.compared.zxid = zxid
         self.fold.at(seq, time_ms)
         self._arrivals.at(seq)
         while self.fold.read is not None and self._order.is_due(self.fold.turn, seq):
@@ -125,7 +123,7 @@ class StockController:
         if self.fold.is_active:
             self._look_again()
             if not self._arrivals.has_debug:
-                self._arrivals.let_go((), self._coming)
+                self._arrivals.let_go((), self.compared.coming)
                 self._suppositions.answer()
                 self._keep_up(time_ms)
 
@@ -190,10 +188,7 @@ class StockController:
         self.fold.overlay = _NO_OVERLAY
         self._mark_zxid = decision.zxid
         self._free_ms = decision.time_ms
-        self.judgements.append(judgement)
-        if judgement.verdict in ("missing", "differs"):
-            self._adopted += decision.operations
-        self._adopt()
+        self.compared.add(judgement, decision)
 
     def see(self, opening: Opening) -> None:
         """A line shows that a controller event was taken."""
@@ -253,9 +248,6 @@ class StockController:
     def hold(self, trigger: Trigger, paths: Sequence[str]) -> None:
         """Let an event wait until the session writes one of these znodes, or its next decision."""
         self._arrivals.hold(trigger, paths)
-
-    def _coming(self) -> Set[str]:
-        return self._index.paths_after(self.session, self.fold.seq - 1, _LOOKAHEAD)
 
     def _take_back(self) -> bool:
         """The event that was begun was not taken yet: the session has written something else, and
@@ -342,25 +334,25 @@ class StockController:
         if decision.what == "fenced" and isinstance(self._begun, (ControllerChange, Reelect)):
             # It thought that it is controller.
             self._take_back()
-        ahead = self._claim_ahead(decision)
+        ahead = self.compared.claim_ahead(decision)
         if ahead is not None:
-            return self._judge(decision, ahead)
+            return self.compared.judge(decision, ahead)
         while True:
             if self.fold.batch is not None:
                 differences = self.fold.batch.claim(decision, self._mark_zxid)
                 if differences is not None:
-                    judgement = self._judge(decision, differences)
+                    judgement = self.compared.judge(decision, differences)
                     self.fold.deliver()
                     return judgement
-                if self._is_still_to_come(self.fold.batch.paths()):
+                if self.compared.is_still_to_come(self.fold.batch.paths()):
                     if self._take_back():
                         continue
-                    return self._judge(decision, (), "missing")
-                self._leave_batch()
+                    return self.compared.judge(decision, (), "missing")
+                self.compared.leave_batch()
             elif self.fold.read is not None:
                 self.fold.answer()
             elif not self._go_on(decision):
-                return self._judge(decision, (), "missing")
+                return self.compared.judge(decision, (), "missing")
 
     def _go_on(self, decision: Decision) -> bool:
         """Begin the controller event that is next; False: there is none."""
@@ -371,7 +363,9 @@ class StockController:
             self._begin(self._inferred.pop(0))
             self._index.consume_behind_write(self.broker, self.session, decision)
             return True
-        held = self._arrivals.let_go([path for path, _ in decision.operations], self._coming)
+        held = self._arrivals.let_go(
+            [path for path, _ in decision.operations], self.compared.coming
+        )
         if held is not None:
             self._begin(held)
             return True
@@ -434,57 +428,10 @@ class StockController:
         """Bring what is under way to its end: the controller has gone on to something else."""
         while self.fold.batch is not None or self.fold.read is not None:
             if self.fold.batch is not None:
-                self._leave_batch()
+                self.compared.leave_batch()
             else:
                 self.fold.answer()
-        self._adopt()
-
-    # Comparing
-
-    def _claim_ahead(self, decision: Decision) -> list[str] | None:
-        """The differences of a decision that the fold came to earlier than Kafka."""
-        if decision.error or len(decision.operations) != 1:
-            return None
-        [(path, kafkas)] = decision.operations
-        ours = self._ahead.get(path)
-        if ours is None or not is_same_write(ours, kafkas, path):
-            return None
-        del self._ahead[path]
-        return list(write_differences(ours, kafkas, path))
-
-    def _is_still_to_come(self, paths: Sequence[str]) -> bool:
-        """Whether Kafka wrote soon what the fold is waiting for."""
-        coming = self._index.paths_after(self.session, self.fold.seq, _LOOKAHEAD)
-        return all(path in coming for path in paths)
-
-    def _leave_batch(self) -> None:
-        """The controller has gone on without the writes that are not settled."""
-        assert self.fold.batch is not None, "no batch is open"
-        coming = self._coming()
-
-        def keeps(write: WriteOperation) -> bool:
-            if write.path in coming:
-                self._ahead[write.path] = write
-            return write.path in coming
-
-        left, place = self.fold.batch.leave(keeps), (self.fold.seq, self._zxid, self._at)
-        self.judgements += [extra(one, *place) for one in left]
-        self.fold.deliver()
-
-    def _judge(
-        self, decision: Decision, differences: Sequence[str], verdict: Verdict | None = None
-    ) -> Judgement:
-        self.fold.behind = decision.seq
-        return judged(decision, self._at, differences, verdict)
-
-    @property
-    def _at(self) -> At:
-        return At(self.broker, self.epoch, self.fold.doing, self.fold.since)
-
-    def _adopt(self) -> None:
-        if self._adopted and not self.fold.is_running:
-            adopt(self.fold.controller.context, self._adopted)
-            self._adopted.clear()
+        self.compared.adopt()
 
 
 def _is_at_same_ms(following: LoggedOpening, decision: Decision) -> bool:
