@@ -286,7 +286,9 @@ class Decisions:
         self, transaction: Transaction, what: str, error: int, term: Term | None = None
     ) -> Observed:
         term = term or self._terms.last_of(transaction.session)
-        broker = term.broker if term else self._terms.broker_of(transaction.session, self._tree)
+        broker = self._terms.broker_of(transaction.session, self._tree)
+        if broker == NOBODY and term is not None:
+            broker = term.broker
         epoch = 0 if term is None else term.epoch
         is_warm = self._terms.is_warm and (what != "election" or error != 0)
         return Observed(transaction.zxid, what, broker, epoch, error, is_warm)

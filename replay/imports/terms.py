@@ -75,11 +75,10 @@ class Terms:
         return self._of_session.get(session)
 
     def broker_of(self, session: int, tree: Tree) -> int:
-        """The broker of a session: by its term, else by its registration; NOBODY if it has none."""
-        term = self._of_session.get(session)
-        if term is not None and term.broker != NOBODY:
-            return term.broker
-        return self.registered(session, tree)
+        """The broker of a session: by its registration, which is none of what a controller decides,
+        else by what it wrote into /controller; NOBODY if it has neither."""
+        registered, term = self.registered(session, tree), self._of_session.get(session)
+        return term.broker if registered == NOBODY and term is not None else registered
 
     def registered(self, session: int, tree: Tree) -> int:
         """The broker that a session has registered, NOBODY if none."""

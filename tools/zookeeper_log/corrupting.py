@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from controller.core.values import NO_LEADER
-from controller.core.znodes import BROKER_IDS, CONTROLLER_EPOCH, state_of
+from controller.core.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, state_of
 from replay.errors import ReplayError
 from replay.world.tree import Refused
 from replay.world_log.events import Observed
@@ -167,13 +167,21 @@ class _Search:
                 self._keep(how, transaction, found, (changed,), data)
 
     def _election(self, transaction: Transaction, multi: Multi, found: Observed) -> None:
-        """Of the two writes the epoch's is changed."""
-        operations = list(multi.operations)
-        for place, one in enumerate(operations):
+        """Of the two writes one is changed."""
+        data: bytes | None
+        for place, one in enumerate(multi.operations):
             if isinstance(one, SetData) and one.path.endswith(CONTROLLER_EPOCH):
-                operations[place] = structs.replace(one, data=b"%d" % (found.epoch + 1))
-        content = structs.replace(multi, operations=tuple(operations))
-        self._keep("epoch", transaction, found, (structs.replace(transaction, content=content),))
+                how, data = "epoch", b"%d" % (found.epoch + 1)
+            elif isinstance(one, Create) and one.path.endswith(CONTROLLER):
+                how, data = "brokerid", self._edited(one.data, _other_controller)
+            else:
+                continue
+            if data is not None:
+                operations = list(multi.operations)
+                operations[place] = structs.replace(one, data=data)
+                content = structs.replace(multi, operations=tuple(operations))
+                changed = structs.replace(transaction, content=content)
+                self._keep(how, transaction, found, (changed,), data)
         self._keep("dropped", transaction, found, ())
 
     def _is_edited(self, written: Create | SetData, found: Observed) -> bool:
@@ -276,6 +284,13 @@ def _other_leader(state: _Json, brokers: Sequence[int], random: Random) -> bool:
     return True
 
 
+def _other_controller(controller: _Json, brokers: Sequence[int], random: Random) -> bool:
+    others = sorted({*brokers} - {controller["brokerid"]})
+    if others:
+        controller["brokerid"] = random.choice(others)
+    return bool(others)
+
+
 def _other_isr(state: _Json, brokers: Sequence[int], random: Random) -> bool:
     return _one_more_or_less(state["isr"], brokers, random)
 
@@ -340,6 +355,7 @@ _EDITS: Final[Mapping[str, Mapping[str, _Edit]]] = {
 HOWS: Final = (
     *(how for edits in _EDITS.values() for how in edits),
     "epoch",
+    "brokerid",
     "dropped",
     "blanked",
     "doubled",

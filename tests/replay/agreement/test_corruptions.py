@@ -18,8 +18,8 @@ from tools.zookeeper_log.corrupting import Corruption, corrupt
 
 Get = Callable[[str], Path]
 
-_FIRST_ELECTION = 194
-"""A seed that meets one in broker-crash-2; those before it were looked through."""
+_SECOND_ELECTION = 202
+"""A seed that meets that of the second term in broker-crash-2."""
 
 app = Typer()
 app.command()(corruptions.main)
@@ -71,12 +71,13 @@ def test_election_that_is_dropped_leaves_decisions_of_nobody(
     folder_of: Get, tmp_path: Path
 ) -> None:
     """They are not taken for those of a term that began before the log; nor are its requests."""
-    told, result = election(folder_of("broker-crash-2"), tmp_path / "copy", "dropped")
+    source, copy = folder_of("broker-crash-2"), tmp_path / "copy"
+    told, result = corrupted(source, copy, "dropped", _SECOND_ELECTION)
     assert not result.agrees
     assert result.warm == 0
     missing = [one for one in result.divergences if one.verdict == "missing"]
     assert {one.subject for one in missing} == {"decision", "request"}
-    # The third term is the one that was dropped.
+    # The second term is the one that was dropped.
     assert {one.epoch for one in missing if one.subject == "request"} == {2, 3}
     assert told.what == "election"
 
@@ -120,14 +121,14 @@ def test_log_without_decisions_is_no_agreement(folder_of: Get, tmp_path: Path) -
     assert any(one.startswith("nothing was judged") for one in result.notes)
 
 
-def election(folder: Path, copy: Path, how: str) -> tuple[Corruption, AgreementResult]:
-    """The change of an election: that of the seed that meets one."""
-    for seed in range(_FIRST_ELECTION, 1000):
-        told = corrupt(folder, copy, seed, [how])
-        if told.what == "election":
-            return told, agree_with(copy)
-        shutil.rmtree(copy)
-    raise AssertionError("no election was met")
+def test_broker_that_an_election_names_is_compared(folder_of: Get, tmp_path: Path) -> None:
+    """Whose session it is the registration says."""
+    told, result = corrupted(folder_of("rolling-restart-4"), tmp_path / "copy", "brokerid", 1)
+    [at] = [one for one in result.divergences if one.zxid == told.zxid]
+    assert (at.verdict, at.kind) == ("differs", "election")
+    before, after = (json.loads(one or "")["brokerid"] for one in (told.before, told.after))
+    assert at.differences == (f"/controller: brokerid {before}, Kafka {after}",)
+    assert at.broker == before
 
 
 def test_one_corruption_does_not_spoil_the_rest(

@@ -41,6 +41,18 @@ def test_election_begins_a_term(chroot: str) -> None:
     assert cluster.terms.current.broker == 2
 
 
+def test_whose_an_election_is_the_registration_says() -> None:
+    """What the controller wrote of itself is its decision. Without a registration that counts."""
+    cluster = Cluster()
+    cluster.start(2)
+    content = create("/controller", b'{"version":2,"brokerid":3}', ephemeral=True)
+    found = cluster.does(2, content, SetData(EPOCH, b"1", 1))
+    assert (found.what, found.broker) == ("election", 2)
+    assert cluster.guarded(2, Delete(STATE)).broker == 2
+    unregistered = Cluster()
+    assert unregistered.does(2, content, SetData(EPOCH, b"1", 1)).broker == 3
+
+
 def test_registration_is_no_election() -> None:
     cluster = Cluster()
     path = "/brokers/ids/1"
