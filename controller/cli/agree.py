@@ -57,7 +57,7 @@ def agree_command(
     kept, and compare them with what was decided.
 
     Exit status: 0 all decisions and requests agree or are explained, 1 some do not, or
-    transactions are out of order or missing, 2 SOURCE cannot be used.
+    transactions are out of order or missing, or SOURCE is cut, 2 SOURCE cannot be used.
     """
     selection = selection_of(chroot, first, last, zone)
     settings = dict(map(_setting, broker_config or ()))
@@ -123,6 +123,8 @@ def _verdict(result: AgreementResult) -> str:
         return f"not all was judged, {result.passed_over} transactions are out of order"
     if result.missing_transactions:
         return f"not all was judged, {result.missing_transactions} transactions are missing"
+    if result.is_cut:
+        return "not all was judged, the source is cut"
     return "agrees"
 
 

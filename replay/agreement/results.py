@@ -119,8 +119,9 @@ class AgreementResult(Side):
     `damaged` has, by file of the source, how many of its lines or transactions could not be used,
     and by broker those lines that only a reading of all of them shows to be damaged;
     `passed_over` are those transactions that nobody has judged, as they stand where no server
-    writes them, `missing_transactions` those that are not there, a few between others that were
-    judged: what a controller decided in them does not always show by the rest.
+    writes them, `missing_transactions` how many others are not there, at least: what a controller
+    decided in them does not always show by the rest. `is_cut`: behind the last transaction there
+    were more.
     """
 
     source: str = ""
@@ -131,6 +132,7 @@ class AgreementResult(Side):
     damaged: dict[str, int] = field(default_factory=dict)
     passed_over: int = 0
     missing_transactions: int = 0
+    is_cut: bool = False
 
     @property
     def is_explained(self) -> bool:
@@ -140,7 +142,8 @@ class AgreementResult(Side):
     @property
     def agrees(self) -> bool:
         """Whether all agrees or is explained, and nothing was passed over, or is missing."""
-        return self.is_explained and not self.passed_over and not self.missing_transactions
+        is_whole = not (self.passed_over or self.missing_transactions or self.is_cut)
+        return self.is_explained and is_whole
 
     def add_decision(self, one: Divergence) -> None:
         """Count in one more that does not agree."""

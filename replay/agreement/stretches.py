@@ -35,7 +35,7 @@ def stretches(reader: LogReader) -> Iterator[World]:
 
 class ImportTold(NamedTuple):
     """What an import told: `notes` of the source, and of what is not judged; how many transactions
-    are missing within what is judged; its end, nothing where the log does not go as far."""
+    are missing at least; its end, nothing where the log does not go as far."""
 
     notes: list[str]
     missing_transactions: int
@@ -54,7 +54,7 @@ def import_told(reader: LogReader) -> ImportTold:
         match event:
             case TransactionsMissing(after=after, before=before):
                 gap, left_out = Gap(after, before), ""
-                missing += 0 if gap.is_wide else gap.count
+                missing += gap.at_least
                 if seq in ends:
                     left_out = f": what comes behind that is not judged{_up_to(following)}"
                 notes.append(f"{gap}{left_out}")

@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from replay.broker_logs.reading import BrokerLogs
 from replay.imports.asked import Asked
 from replay.world_log.events import DamagedFile, ImportEnded
+from replay.zookeeper_log.damage import Damage
 from replay.zookeeper_log.merging import MergedLogs
 
 
 def import_ended(
-    logs: MergedLogs, broker_logs: BrokerLogs, asked: Asked, notes: Sequence[str]
+    logs: MergedLogs,
+    broker_logs: BrokerLogs,
+    asked: Asked,
+    notes: Sequence[str],
+    *,
+    is_cut: bool,
 ) -> ImportEnded:
-    """Of logs that were read to their end. What a server that is killed leaves unfinished is no
-    damage."""
+    """Of logs that were read to their end; `is_cut`: the source lacks what was behind. What a
+    server that is killed leaves unfinished is no damage."""
     damaged = Counter(broker_logs.damaged)
     damaged.update(
         {f"request log of broker {one}": count for one, count in asked.unreadable.items()}
@@ -33,4 +39,10 @@ def import_ended(
         [DamagedFile(*one) for one in sorted(damaged.items())],
         passed_over,
         sorted(repeated),
+        is_cut or any(_ends(one, logs) for one in logs.damages),
     )
+
+
+def _ends(damage: Damage, logs: MergedLogs) -> bool:
+    """Whether no other file goes on behind it."""
+    return not damage.is_torn and damage.zxid in (None, logs.zxid)

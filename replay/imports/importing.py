@@ -98,7 +98,7 @@ def import_source(
             misplaced = map(str, logs.misplaced)
             of_zookeeper = (*source.notes, *misplaced, *one.versions.notes)
             notes = [*of_zookeeper, *broker_logs.notes, *asked.notes, *clocks]
-            one.end(import_ended(logs, broker_logs, asked, notes))
+            one.end(import_ended(logs, broker_logs, asked, notes, is_cut=source.is_cut))
     return counts.result(printable(log), begun, root.cluster_id, logs, notes)
 
 

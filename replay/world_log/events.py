@@ -105,6 +105,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
 
     Of the transactions that no server writes where they stand `repeated` are the zxids of those
     that come again in their file, `passed_over` is how many others there are: no event has them.
+    `is_cut`: of what comes behind the last transaction something was there, and cannot be read.
     """
 
     damages: list[Damage]
@@ -112,6 +113,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     damaged: list[DamagedFile] = []
     passed_over: int = 0
     repeated: list[int] = []
+    is_cut: bool = False
 
 
 # What a stock controller did ------------------------------------------------------------------

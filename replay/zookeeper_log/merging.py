@@ -54,6 +54,12 @@ class Gap(Struct, frozen=True):
         """How many, within an epoch."""
         return self.before - self.after - 1
 
+    @property
+    def at_least(self) -> int:
+        """How many, of the last epoch at least: what the ones before it still had nobody knows."""
+        is_within = self.before >> 32 == self.after >> 32
+        return self.count if is_within else max((self.before & 0xFFFFFFFF) - 1, 1)
+
     def has(self, zxid: int) -> bool:
         """Whether it is one of them."""
         return self.after < zxid < self.before

@@ -60,7 +60,7 @@ class Source:
     """One server's data, and the brokers' logs.
 
     `notes` tells what was decided about the source, a sentence each: which server, which
-    snapshot, what could not be used.
+    snapshot, what could not be used. `is_cut`: there was more than there is to read.
     """
 
     def __init__(
@@ -69,7 +69,10 @@ class Source:
         broker_logs: Sequence[BrokerLog],
         notes: Sequence[str],
         progress: Progress,
+        *,
+        is_cut: bool,
     ) -> None:
+        self.is_cut = is_cut
         self.server = server
         self.broker_logs = tuple(broker_logs)
         self.notes = list(notes)
@@ -155,6 +158,7 @@ class Source:
             is_later = snapshot.zxid > logs.zxid and not is_epochs_start(snapshot.zxid)
             last = snapshot if is_later else last
         if last is not None:
+            self.is_cut = True
             self.notes.append(
                 f"the logs end at zxid {logs.zxid:#x}, and {last.name} is of a later one: what was"
                 " between is missing"
@@ -212,6 +216,8 @@ def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
 
 
 def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: Progress) -> Source:
+    """`notes` are those of the unpacking: of damage."""
+    is_cut = bool(notes)
     misnamed = [name for name, _, _ in sorted(files) if is_misnamed(PurePosixPath(name))]
     if misnamed:
         notes = [*notes, f"left out, as no server names its files so: {', '.join(misnamed)}"]
@@ -226,9 +232,9 @@ def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: P
         if (kind := broker_log_kind(PurePosixPath(name).name)) is not None
     ]
     if len(servers) == 1:
-        return Source(servers[0], broker_logs, notes, progress)
+        return Source(servers[0], broker_logs, notes, progress, is_cut=is_cut)
     server, told = _most_complete(servers, progress)
-    return Source(server, broker_logs, (*notes, *told), progress)
+    return Source(server, broker_logs, (*notes, *told), progress, is_cut=is_cut)
 
 
 def _servers(files: Iterable[File]) -> Sequence[DataFolder]:

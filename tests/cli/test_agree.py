@@ -1,6 +1,7 @@
 """`refold agree` as a user meets it: what is printed, and the exit code."""
 
 import json
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -37,7 +38,7 @@ FIELDS = {
 }
 """Those that are promised; what is there besides."""
 MORE = {"unjudged"}
-OF_ALL = {"source", "settings", "notes", "damaged", "passed_over", "missing_transactions"}
+OF_ALL = {"source", "settings", "notes", "damaged", "passed_over", "missing_transactions", "is_cut"}
 TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 
 
@@ -186,6 +187,35 @@ def test_verdict_tells_of_what_is_passed_over(folder: Path, tmp_path: Path) -> N
         f"{copy}: not all was judged, {behind} transactions are out of order; damaged lines or"
         f" transactions: {behind} in {log.name}"
     )
+
+
+def test_verdict_tells_of_a_file_that_is_missing_in_the_middle(tmp_path: Path) -> None:
+    """What is left agrees, and nobody knows what was decided in it."""
+    with tarfile.open(RECORDING.with_name("chaos-4.tar.xz")) as tar:
+        tar.extractall(tmp_path, filter="data")
+    source = tmp_path / "chaos-4"
+    _, middle, _ = sorted(source.rglob("log.*"), key=lambda one: int(one.suffix[1:], 16))
+    middle.unlink()
+    result = agree(source)
+    assert result.exit_code == 1
+    gaps = re.findall(r"^transactions between zxid 0x(\w+) and 0x(\w+) ", result.stdout, re.M)
+    count = sum(int(before, 16) - int(after, 16) - 1 for after, before in gaps)
+    end = f"{source}: not all was judged, {count} transactions are missing"
+    assert result.stdout.splitlines()[-1] == end
+    assert as_json(source)["missing_transactions"] == count > 0
+
+
+def test_verdict_tells_of_an_archive_that_is_cut(folder: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "cut.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder / "zookeeper", "zookeeper")
+        tar.add(folder / "logs", "logs")
+    archive.write_bytes(archive.read_bytes()[:-20_000])
+    result = agree(archive)
+    assert result.exit_code == 1
+    assert f"{archive}: not all was judged, the source is cut" in result.stdout.splitlines()[-1]
+    found = as_json(archive)
+    assert (found["is_cut"], found["differs"], found["missing"], found["extra"]) == (True, 0, 0, 0)
 
 
 def test_rules_of_refold_can_be_compared(log: Path) -> None:

@@ -156,6 +156,7 @@ def test_what_is_passed_over_does_not_agree(
     result = agree_with(copy)
     assert result.is_explained
     assert not result.agrees
+    assert not structs.replace(result, missing_transactions=0).agrees
     behind = max(map(max, zxids.values())) - zxid - 1
     assert (result.damaged, result.passed_over) == ({LOG: behind}, behind)
 
@@ -176,7 +177,7 @@ def test_what_a_killed_server_leaves_is_no_damage(folder_of: Get, tmp_path: Path
     log.write_bytes(log.read_bytes().rstrip(b"\0")[:-9])
     result = agree_with(copy)
     assert any("ends at offset" in one for one in result.notes)
-    assert (result.damaged, result.passed_over) == ({}, 0)
+    assert (result.damaged, result.passed_over, result.is_cut) == ({}, 0, False)
 
 
 def test_checksum_that_does_not_fit_is_damage(folder_of: Get, tmp_path: Path) -> None:
@@ -185,7 +186,9 @@ def test_checksum_that_does_not_fit_is_damage(folder_of: Get, tmp_path: Path) ->
     content = bytearray(log.read_bytes())
     content[20_000] ^= 1
     log.write_bytes(content)
-    assert agree_with(copy).damaged == {LOG: 1}
+    result = agree_with(copy)
+    assert result.damaged == {LOG: 1}
+    assert (result.is_explained, result.is_cut, result.agrees) == (True, True, False)
 
 
 # Brokers' logs --------------------------------------------------------------------------------

@@ -179,7 +179,9 @@ def test_damaged_snapshots_that_the_logs_do_not_lead_up_to_are_told(tmp_path: Pa
         state = source.first_state()
         read = source.transactions(state.zxid)
         list(read)
+        assert not source.is_cut
         source.note_uncovered(read)
+        assert source.is_cut
         told = [one.partition(" ends at")[0] for one in source.notes]
     assert told == [
         "starts from version-2/snapshot.4",
