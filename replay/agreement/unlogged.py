@@ -114,6 +114,7 @@ class Suppositions:
             if name is None or not isinstance(operation, SetData):
                 continue
             try:
+                before = znodes.read_state(path, self._fold.content(path), operation.version - 1)
                 written = znodes.read_state(path, operation.data, operation.version)
             except ZnodeError:
                 continue
@@ -123,6 +124,7 @@ class Suppositions:
                 self._index.written_with(self._session, decision.seq) or [name],
                 written,
                 self._index.closing(self._fold.seq, until_ms),
+                before.isr,
                 has_requests=self._broker in self._index.request_logs_of,
             )
 
@@ -153,25 +155,28 @@ def unlogged_causes(
     names: Sequence[tuple[str, int]],
     written: LeaderAndIsr,
     closing: Iterator[int],
+    isr: Sequence[int],
     *,
     has_requests: bool,
 ) -> Iterator[Trigger]:
     """The controller events that may change the states of these partitions together, the first of
     which to `written`; the likeliest first.
 
-    `closing` are the brokers that end by themselves soon, the first of them first. `has_requests`:
-    what the controller is asked for is in a log.
+    `closing` are the brokers that end by themselves soon, the first of them first, `isr` is what
+    stood in ZooKeeper: below 2.7 leaders write it, and the controller hears of it later.
+    `has_requests`: what the controller is asked for is in a log.
     """
     partition = context.find(*names[0])
     state = partition.leadership if partition is not None else None
     if partition is None or state is None:
         return
-    if written.isr != state.isr:
-        for broker in () if has_requests else closing:
-            if broker not in written.isr and broker in state.isr and broker in context.live_brokers:
-                yield ApiCall(
-                    ControlledShutdownReceived(0, _FIRST_VERSION, broker, UNKNOWN_BROKER_EPOCH)
-                )
+    left = {*state.isr, *isr} - {*written.isr}
+    for broker in closing if left and not has_requests else ():
+        # One that still leads something asks again.
+        if broker in left and broker in context.brokers:
+            yield ApiCall(
+                ControlledShutdownReceived(0, _FIRST_VERSION, broker, UNKNOWN_BROKER_EPOCH)
+            )
     is_preferred = _may_be_led_by_preferred(context, partition, written)
     if is_preferred and len(set(_preferred(context, names))) == 1:
         # Leaders are rebalanced broker by broker.

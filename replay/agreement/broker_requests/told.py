@@ -188,12 +188,21 @@ def _partition_differences(
         its = kafka.pop(mine.key, None)
         if its is None:
             yield f"{mine.name}: not in Kafka's"
-        elif mine != its:
-            for field in _PARTITION_FIELDS:
-                for one in _difference(field, getattr(mine, field), getattr(its, field)):
-                    yield f"{mine.name}: {one}"
+        else:
+            for one in _field_differences(mine, its):
+                yield f"{mine.name}: {one}"
     for its in kafka.values():
         yield f"{its.name}: only in Kafka's"
+
+
+def is_told_alike(one: ToldPartition, other: ToldPartition) -> bool:
+    """Whether nothing differs of what both tell of a partition."""
+    return next(_field_differences(one, other), None) is None
+
+
+def _field_differences(ours: ToldPartition, theirs: ToldPartition) -> Iterator[str]:
+    for field in _PARTITION_FIELDS if ours != theirs else ():
+        yield from _difference(field, getattr(ours, field), getattr(theirs, field))
 
 
 def _difference(field: str, ours: object, theirs: object) -> Iterator[str]:

@@ -7,7 +7,14 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from replay.agreement.broker_requests.told import STOP_REPLICA, UPDATE_METADATA, Told, agrees
+from replay.agreement.broker_requests.told import (
+    STOP_REPLICA,
+    UPDATE_METADATA,
+    Told,
+    ToldPartition,
+    agrees,
+    is_told_alike,
+)
 
 NEVER: Final = sys.maxsize
 
@@ -62,6 +69,21 @@ def _as_far_as(ours: Told, theirs: Told) -> Told:
 
 
 def _is_nothing_new(theirs: Told, told_before: Iterable[Told]) -> bool:
-    before = (one for one in told_before if one.kind == theirs.kind and one.seq <= theirs.seq)
-    known = {partition for one in before for partition in one.partitions or ()}
-    return known.issuperset(theirs.partitions or ())
+    asked = {one.key: one for one in theirs.partitions or ()}
+    new = set(asked)
+    for told in told_before:
+        if told.kind == theirs.kind and told.seq <= theirs.seq:
+            for one in told.partitions or ():
+                if one.key in new and _is_known_by(one, asked[one.key]):
+                    new.discard(one.key)
+    return not new
+
+
+def _is_known_by(before: ToldPartition, now: ToldPartition) -> bool:
+    """Whether what a broker is told was told before, or is by the leader: a controller raises the
+    leader epoch with all that it changes itself."""
+    if (before.partition_epoch or 0) < (now.partition_epoch or 0):
+        before = replace(
+            before, isr=None, partition_epoch=None, controller_epoch=None, recovery_state=None
+        )
+    return is_told_alike(before, now)

@@ -41,10 +41,11 @@ def causes(
     written: LeaderAndIsr,
     *live: int,
     closing: Iterable[int] = (),
+    isr: tuple[int, ...] = (),
     has_requests: bool = False,
 ) -> list[object]:
     found = unlogged_causes(
-        context(now, *live), [T0], written, iter(closing), has_requests=has_requests
+        context(now, *live), [T0], written, iter(closing), isr, has_requests=has_requests
     )
     return list(found)
 
@@ -52,6 +53,18 @@ def causes(
 def test_broker_that_ends_by_itself_soon_asked_to_shut_down() -> None:
     found = causes(state(1, 1, 2, 3), state(2, 2, 3), closing=(1, 3))
     assert found == [shutdown(1)]
+
+
+def test_broker_that_still_leads_something_asks_again_to_shut_down() -> None:
+    made = context(state(1, 1, 2))
+    made.shutting_down[1] = None
+    found = unlogged_causes(made, [T0], state(2, 2), iter([1]), (), has_requests=False)
+    assert next(found) == shutdown(1)
+
+
+def test_what_stands_in_zookeeper_counts_where_the_controller_has_not_heard_of_it() -> None:
+    assert causes(state(2, 2), state(2, 2), closing=(1,), isr=(2, 1)) == [shutdown(1)]
+    assert causes(state(2, 2), state(2, 2), closing=(1,), isr=(2, 3)) == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +108,7 @@ def test_what_was_written_together_was_asked_for_together() -> None:
 
     def found(*numbers: int) -> list[object]:
         names = [("t", number) for number in numbers]
-        return list(unlogged_causes(made, names, state(1, 1, 2), iter(()), has_requests=False))
+        return list(unlogged_causes(made, names, state(1, 1, 2), iter(()), (), has_requests=False))
 
     def asked(*numbers: int) -> ApiCall:
         names = [("t", number) for number in numbers]
@@ -128,6 +141,6 @@ def test_requests_are_not_supposed_where_a_log_has_them() -> None:
 def test_partition_that_is_not_known_or_has_no_state_has_no_cause() -> None:
     assert causes(None, state(1, 1)) == []
     found = unlogged_causes(
-        context(state(1, 1)), [("u", 0)], state(1, 1), iter(()), has_requests=False
+        context(state(1, 1)), [("u", 0)], state(1, 1), iter(()), (), has_requests=False
     )
     assert list(found) == []

@@ -311,6 +311,16 @@ def test_who_is_asked_again_to_shut_a_broker_down_tells_nothing_new() -> None:
     assert missing(unknown, again, stop) == []
     assert missing(UnknownCalls(since=0), again, stop) == [LEADER_AND_ISR, STOP_REPLICA]
     assert missing(unknown, in_request_log(led(9))) == [LEADER_AND_ISR]
+    assert again.partitions is not None
+    [told] = again.partitions
+    by_leader = replace(told, isr=(1,), partition_epoch=told.leader_epoch, controller_epoch=4)
+    assert missing(unknown, replace(again, partitions=(by_leader,))) == [LEADER_AND_ISR]
+    by_leader = replace(by_leader, partition_epoch=8)
+    assert missing(unknown, replace(again, partitions=(by_leader,))) == []
+    other_leader = replace(by_leader, leader=2)
+    assert missing(unknown, replace(again, partitions=(other_leader,))) == [LEADER_AND_ISR]
+    of_older_brokers = replace(again, partitions=(replace(told, recovery_state=None),))
+    assert missing(unknown, of_older_brokers) == []
     assert stop.partitions is not None
     deleted = replace(stop, partitions=(replace(stop.partitions[0], delete=True),))
     assert missing(unknown, deleted) == [STOP_REPLICA]
