@@ -9,8 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import takewhile
-from typing import Final
+from itertools import pairwise, takewhile
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -54,6 +54,8 @@ from replay.zookeeper_log.transactions import (
 
 LINE_MS: Final = 20
 """How much later than its answer a line about a request may stand, by the clock of one machine."""
+_TOGETHER_MS: Final = 50
+"""How much later ZooKeeper may do the next one of several writes that were sent at once."""
 _NS: Final = 1_000_000
 _TURNS_MAX: Final = 1000
 _NO_END: Final = sys.maxsize
@@ -65,6 +67,19 @@ class Asked(Struct, frozen=True):
     received_ms: int
     answered_seq: int
     request: ApiRequest
+
+
+class _Sent(NamedTuple):
+    """A write of a partition's state."""
+
+    seq: int
+    time_ms: int
+    cxid: int
+    partition: tuple[str, int]
+
+    def is_followed_by(self, other: "_Sent") -> bool:
+        """Whether another one was sent with it."""
+        return other.cxid == self.cxid + 1 and other.time_ms <= self.time_ms + _TOGETHER_MS
 
 
 class LoggedOpening(Struct, frozen=True):
@@ -111,7 +126,7 @@ class Index:
         """Sessions that begin with a broker's process."""
         self._closings: list[tuple[int, int, int]] = []
         self._ends: dict[int, int] = {}
-        self._sent: dict[int, list[tuple[int, int, tuple[str, int]]]] = defaultdict(list)
+        self._sent: dict[int, list[_Sent]] = defaultdict(list)
         self._stopped_ms: dict[int, list[int]] = defaultdict(list)
         self._timeouts: dict[int, int] = {}
         self._silences: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -238,13 +253,11 @@ class Index:
 
     def written_with(self, session: int, seq: int) -> list[tuple[str, int]]:
         """The partitions whose states a session wrote together with that in a record, and behind
-        it: their cxids follow one another."""
+        it: their cxids follow one another, at once."""
         sent = self._sent[session]
-        first = bisect_left(sent, seq, key=lambda one: one[0])
-        together = takewhile(
-            lambda pair: pair[1][1] - pair[0] == sent[first][1], enumerate(sent[first:])
-        )
-        return [partition for _, (_, _, partition) in together]
+        first = bisect_left(sent, seq, key=lambda one: one.seq)
+        together = takewhile(lambda pair: pair[0].is_followed_by(pair[1]), pairwise(sent[first:]))
+        return [one.partition for one in (*sent[first : first + 1], *(b for _, b in together))]
 
     def is_heard_of(self, broker: int, time_ms: int) -> bool:
         """Whether a broker was not silent at a time, after which its session expired."""
@@ -372,7 +385,8 @@ class Index:
             if partition is not None:
                 turns.append((record.seq, partition))
                 sent = self._sent[transaction.session]
-                sent.append((record.seq, transaction.cxid, partition))
+                time_ms, cxid = transaction.time_ms, transaction.cxid
+                sent.append(_Sent(record.seq, time_ms, cxid, partition))
             if path.startswith(f"{znodes.TOPICS}/"):
                 topic = path[len(znodes.TOPICS) + 1 :].partition("/")[0]
                 turns.append((record.seq, (topic, -1)))

@@ -5,7 +5,7 @@ there, and for whom, is taken from the decision; what else is decided then is th
 docs/agreement.md states the rules.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -178,8 +178,7 @@ def unlogged_causes(
                 ControlledShutdownReceived(0, _FIRST_VERSION, broker, UNKNOWN_BROKER_EPOCH)
             )
     is_preferred = _may_be_led_by_preferred(context, partition, written)
-    if is_preferred and len(set(_preferred(context, names))) == 1:
-        # Leaders are rebalanced broker by broker.
+    if is_preferred and (has_requests or _is_rebalance(context, names)):
         yield AutoPreferredReplicaLeaderElection()
     if has_requests:
         return
@@ -189,10 +188,24 @@ def unlogged_causes(
         yield ApiCall(ElectLeadersReceived(0, _ELECT_BY_TYPE, "preferred", list(names)))
 
 
-def _preferred(context: ControllerContext, names: Iterable[tuple[str, int]]) -> Iterator[int]:
-    for name in names:
-        partition = context.find(*name)
-        yield from () if partition is None else partition.replicas[:1]
+def _is_rebalance(context: ControllerContext, names: Sequence[tuple[str, int]]) -> bool:
+    """Leaders are rebalanced broker by broker, all of a broker: what leaves one out, or is of
+    several, was a request."""
+    found = [context.find(*name) for name in names]
+    [preferred, *others] = {one.replicas[0] for one in found if one is not None and one.replicas}
+    return not others and all(
+        one.key in names
+        for one in context.partitions()
+        if one.replicas[:1] == (preferred,) and _is_to_be_led(context, one, preferred)
+    )
+
+
+def _is_to_be_led(context: ControllerContext, partition: Partition, preferred: int) -> bool:
+    """Whether a preferred replica does not lead, and could."""
+    state = partition.leadership
+    if state is None or state.leader == preferred or context.is_queued(partition):
+        return False
+    return preferred in state.isr and context.is_online(preferred, partition)
 
 
 def _may_be_led_by_preferred(

@@ -206,6 +206,16 @@ def test_states_that_were_written_together_have_cxids_that_follow() -> None:
     assert index.written_with(8, first) == []
 
 
+def test_state_that_is_written_later_was_not_written_together_with_the_others() -> None:
+    log = Log()
+    names = [("t", number) for number in range(3)]
+    first, *_ = [
+        log.decide(SetData(znodes.state_path(*name), b"{}", 2), cxid=cxid, time_ms=time_ms)
+        for name, cxid, time_ms in zip(names, (5, 6, 7), (100, 102, 210), strict=True)
+    ]
+    assert log.index().written_with(7, first) == names[:2]
+
+
 # Deletions ------------------------------------------------------------------------------------
 
 

@@ -106,9 +106,10 @@ def test_what_was_written_together_was_asked_for_together() -> None:
         partition.assignment = Assignment((preferred, 2))
         partition.leadership = state(2, 2, preferred)
 
-    def found(*numbers: int) -> list[object]:
+    def found(*numbers: int, has_requests: bool = False) -> list[object]:
         names = [("t", number) for number in numbers]
-        return list(unlogged_causes(made, names, state(1, 1, 2), iter(()), (), has_requests=False))
+        written = state(1, 1, 2)
+        return [*unlogged_causes(made, names, written, iter(()), (), has_requests=has_requests)]
 
     def asked(*numbers: int) -> ApiCall:
         names = [("t", number) for number in numbers]
@@ -116,6 +117,10 @@ def test_what_was_written_together_was_asked_for_together() -> None:
 
     assert found(0, 1) == [REBALANCE, asked(0, 1)]
     assert found(0, 2) == [asked(0, 2)]
+    # One that would be rebalanced, too, was left out.
+    assert found(0) == [asked(0)]
+    # The log has no request.
+    assert found(0, 2, has_requests=True) == [REBALANCE]
 
 
 @pytest.mark.parametrize(
