@@ -143,13 +143,13 @@ class LineCoverage:
         )
 
     def served(self, term: Term, broker: int) -> Reach:
-        """How far a broker's request log, if there is one, reaches over a term: who registers, or
-        is there when a controller is elected, is told who is alive at once."""
+        """How far a broker's request log, if there is one, reaches over a term: who registers is
+        told who is alive soon, who is there when a controller is elected at once."""
         served, elected_ms = self._served.get(broker), self._elected_ms.get(term)
         if served is None or elected_ms is None:
             return WHOLE
-        is_told_ms = max(elected_ms, self._registered_ms.get(broker, 0))
-        begins = served.first_ms > is_told_ms + _STARTING_MS
+        is_serving_ms = self._registered_ms.get(broker, 0) + _STARTING_MS
+        begins = served.first_ms > max(elected_ms, is_serving_ms)
         return Reach(served.first, begins=begins, settled=served.settled if begins else 0)
 
     def tells_of(self, term: Term, seq: int) -> bool:

@@ -32,11 +32,10 @@ class Coverage:
         return broker in self._served_ms
 
     def covers(self, broker: int, time_ms: int) -> bool:
-        """Whether a request that the broker was at then must be in its log: that had begun by the
-        time when the request was done, and has one that was done well behind it, before the process
-        was started anew."""
+        """Whether a request that the broker was at then must be in its log: that had begun, and has
+        one that was done well behind it, before the process was started anew."""
         times_ms = self._served_ms.get(broker, [])
-        if times_ms and times_ms[0] > time_ms + _DONE_MS:
+        if times_ms and times_ms[0] > time_ms:
             return False
         served = _next(times_ms, time_ms + _DONE_MS)
         started = _next(self._started_ms.get(broker, []), time_ms)

@@ -206,14 +206,18 @@ class _Queue:
                 other.logged, other.is_moved = theirs, True
         self._found = _in_log_order(self._found)
 
-    def _within(self, reach: Reach) -> list[_Found]:
-        """Those that may be in a log."""
-        return [one for one in self._found if not reach.begins or one.ours.seq >= reach.first]
+    def _within(self, reach: Reach, earlier: int = 0) -> list[_Found]:
+        """Those that may be in a log: of those sent before it begins as many of the last ones as it
+        has lines before it is `settled`."""
+        if not reach.begins:
+            return self._found
+        first = sum(one.ours.seq < reach.first for one in self._found)
+        return self._found[max(first - earlier, 0) :]
 
     def find_served(self, served: Sequence[Told], reach: Reach = WHOLE) -> None:
         """Of each registration the beginning of the queue is in the request log."""
         missing_of_log = self._take_missing()
-        within = self._within(reach)
+        within = self._within(reach, sum(one.seq < reach.settled for one in served))
         ours_of = _grouped(within, lambda one: one.ours.broker_epoch)
         served_of = _grouped(served, lambda one: one.broker_epoch)
         if None in ours_of or None in served_of:
