@@ -10,6 +10,7 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.turns import Turns
 from tests.core.cluster import Cluster
 from tests.core.deleting import mark_quietly
+from tests.core.electing import rebalance, restart
 from tests.core.endpoint import alter_partition, proposal
 from tests.core.reassigning import ask, put_request
 
@@ -66,6 +67,18 @@ def test_dead_brokers_leave_their_isrs_in_turn(turns: Turns) -> None:
     cluster.stop_broker(5)
     written = [path for path in seen.written() if "/u/" in path]
     assert written == in_turn(turns, znodes.state_path("u", 0), znodes.state_path("u", 1))
+
+
+@in_both_orders
+def test_leaders_go_back_broker_by_broker_in_turn(turns: Turns) -> None:
+    cluster = cluster_of(turns)
+    cluster.create_topic("u", {0: [4, 1], 1: [5, 1]})
+    restart(cluster, 4, ("u", 0))
+    restart(cluster, 5, ("u", 1))
+    seen = cluster.seen()
+    rebalance(cluster)
+    states = (znodes.state_path("u", 0), znodes.state_path("u", 1))
+    assert seen.written() == in_turn(turns, *states)
 
 
 @in_both_orders

@@ -37,7 +37,9 @@ async def _rebalance(controller: Controller) -> None:
     """checkAndTriggerAutoLeaderRebalance (KB 10.2 to 10.5)."""
     context = controller.context
     percentage = controller.configuration.leader_imbalance_per_broker_percentage
-    for broker, partitions in sorted(_by_preferred(context).items()):
+    groups = _by_preferred(context)
+    for broker in controller.turns.brokers(groups):
+        partitions = groups[broker]
         wrong = [
             one
             for one in partitions
