@@ -16,6 +16,7 @@ from controller.cli.progress import progress
 from eventstore.errors import LogError
 from eventstore.folders import segments_in
 from replay.agreement.comparison import Rules, agree, imported
+from replay.agreement.either_order import RUNS_MAX
 from replay.agreement.results import AgreementResult, Divergence, Side, kinds_in_order
 from replay.errors import ReplayError
 from replay.printable import printable
@@ -48,6 +49,12 @@ def agree_command(
             " unclean.leader.election.enable=true. May be given several times.",
         ),
     ] = None,
+    orders: Annotated[
+        int,
+        typer.Option(
+            min=0, help="How many other orders are tried, at most, where something does not agree."
+        ),
+    ] = RUNS_MAX,
     chroot: Chroot = None,
     first: From = None,
     last: To = None,
@@ -78,7 +85,7 @@ def agree_command(
         with unwound_by_sigterm(), progress() as advance:
             opened = nullcontext(source) if is_log else imported(source, selection, advance)
             with opened as log:
-                result = agree(log, rules, settings, advance)
+                result = agree(log, rules, settings, advance, orders)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold agree: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None

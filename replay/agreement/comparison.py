@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -15,7 +16,7 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.agreeing import Agreeing, Follow
 from replay.agreement.between import with_between
-from replay.agreement.either_order import in_the_order_that_fits
+from replay.agreement.either_order import RUNS_MAX, in_the_order_that_fits
 from replay.agreement.index import Index
 from replay.agreement.order import Order
 from replay.agreement.repeated_writes import repeated_writes
@@ -49,17 +50,19 @@ def agree(
     rules: Rules = "kafka",
     settings: Mapping[str, str] | None = None,
     advance: Advance = lambda *_: None,
+    orders: int = RUNS_MAX,
 ) -> AgreementResult:
     """Compare the decisions in a world-backed log with the fold's.
 
-    `settings` are those of the brokers that a log does not hold, by Kafka's names. Raises
-    ReplayError, LogError.
+    `settings` are those of the brokers that a log does not hold, by Kafka's names; of other orders
+    at most `orders` are tried. Raises ReplayError, LogError.
     """
+    tried = count(1)
     with LogReader.open(log, UPCASTERS) as reader:
 
         def compare(order: Order) -> AgreementResult:
             result, last = AgreementResult(source=printable(log)), reader.last_seq
-            what = "trying another order" if order.instead else "comparing"
+            what = f"trying order {next(tried)}" if order.instead else "comparing"
             for world in stretches(reader):
                 agreeing = agreeing_on(world, last, rules, settings, advance, order=order)
                 agreement = agreeing.run(told(world, what, last, advance))
@@ -70,7 +73,7 @@ def agree(
             return result
 
         if rules == "kafka":
-            result = in_the_order_that_fits(compare, reader.last_seq)
+            result = in_the_order_that_fits(compare, reader.last_seq, orders)
         else:
             result = compare(Order())
         if not result.decisions and not result.requests.decisions:

@@ -26,16 +26,17 @@ _CHANGES_MAX: Final = 3
 """Choices of one race that are made otherwise."""
 _GIVEN_UP_MAX: Final = 5
 """Divergences that no order explains: with more, it is not the order."""
-_RUNS_MAX: Final = 100
+RUNS_MAX: Final = 100
 _RECORDS_MAX: Final = 500_000
 """That are walked through in all runs after the first."""
 
 Compare = Callable[[Order], AgreementResult]
 
 
-def in_the_order_that_fits(compare: Compare, records: int) -> AgreementResult:
-    """The comparison of a log with so many records, in the order that leads to what Kafka did."""
-    return _Search(compare, min(_RUNS_MAX, _RECORDS_MAX // max(records, 1))).result()
+def in_the_order_that_fits(compare: Compare, records: int, runs: int = RUNS_MAX) -> AgreementResult:
+    """The comparison of a log with so many records, in the order that leads to what Kafka did; at
+    most so many others are tried."""
+    return _Search(compare, min(runs, _RECORDS_MAX // max(records, 1))).result()
 
 
 class _Try(NamedTuple):

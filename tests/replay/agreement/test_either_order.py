@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from msgspec import structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from eventstore.records import EventRecord
 from replay.agreement.agreeing import Agreeing
-from replay.agreement.either_order import in_the_order_that_fits
+from replay.agreement.either_order import RUNS_MAX, in_the_order_that_fits
 from replay.agreement.index import Index
 from replay.agreement.order import Chosen, Order, Turn
 from replay.agreement.results import AgreementResult, Divergence, result_of
@@ -185,6 +186,7 @@ def searched(
     *,
     is_failover: bool = False,
     is_logged: bool = False,
+    orders: int = RUNS_MAX,
 ) -> tuple[AgreementResult, list[Mapping[Turn, int]]]:
     """A comparison that comes to what is `left` in an order; the orders that were tried. Broker 3
     registered by record 8, after the ids of brokers were read at 7."""
@@ -203,7 +205,7 @@ def searched(
             result.requests.diverge(one.kind, one.verdict)
         return result
 
-    return in_the_order_that_fits(compare, records), tried
+    return in_the_order_that_fits(compare, records, orders), tried
 
 
 def test_other_moment_of_a_read_explains_what_kafka_did() -> None:
@@ -301,6 +303,12 @@ def test_not_every_divergence_is_tried_where_order_is_not_the_reason() -> None:
     many = [structs.replace(divergence(9 + one), since=6 + one) for one in range(50)]
     _, tried = searched(lambda _: many)
     assert len(tried) < 30
+
+
+@pytest.mark.parametrize("orders", [0, 1, 2])
+def test_orders_that_are_tried_can_be_limited(orders: int) -> None:
+    _, tried = searched(lambda _: [divergence(9)], orders=orders)
+    assert len(tried) == 1 + orders
 
 
 def test_large_log_is_compared_once() -> None:
