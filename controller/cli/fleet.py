@@ -61,7 +61,7 @@ def ingest(
         named(sources)
         with task_progress() as progress:
             progress("starting Spark", 0, 0)
-            with spark_session(master, settings, is_for_python=True) as spark:
+            with spark_session(master, settings, is_brief=True) as spark:
                 result = bring_in(spark, sources, out, progress)
     print_result(result, lambda: _print(result), as_json=as_json)
     if result.set_aside:

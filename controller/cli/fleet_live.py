@@ -35,9 +35,10 @@ def live(
     """Keep a table of each partition's health up, from the logs that daemons publish to a topic.
 
     DIR/health says of each partition whether it is offline, under-replicated, led by another than
-    its preferred replica, or healthy. It may be killed at any time: run it again. It needs Spark's
-    Kafka connector: --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION,
-    of Spark's version.
+    its preferred replica, or healthy; DIR/status.json whether that is all that the topic has. It
+    may be killed at any time: run it again. It needs Spark's Kafka connector:
+    --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION, of Spark's
+    version.
 
     Exit status: 0 ended by Ctrl-C, or with --once; 2 the topic, DIR or Spark cannot be used.
     """
@@ -53,7 +54,7 @@ def live(
         with (
             owned_folder(out.absolute(), source) as folder,
             suppress(KeyboardInterrupt),
-            spark_session(master, settings) as spark,
+            spark_session(master, settings, is_brief=True) as spark,
         ):
             tell = partial(_tell, as_json=as_json)
             follow(
@@ -61,7 +62,8 @@ def live(
                 source,
                 folder,
                 tell,
-                tell_start=partial(_tell_start, source.place),
+                tell_start=partial(_tell_line, f"started, reads {source.place}"),
+                tell_trouble=_tell_line,
                 options=_of_spark(config),
                 once=once,
             )
@@ -79,9 +81,9 @@ def _of_spark(config: Path | None) -> dict[str, str]:
     return {f"kafka.{one.key}": one.text for one in from_file(config)} if config else {}
 
 
-def _tell_start(place: str) -> None:
+def _tell_line(text: str) -> None:
     with suppress(OutputFault):
-        typer.echo(f"{datetime.now():%H:%M:%S} started, reads {place}", err=True)
+        typer.echo(f"{datetime.now():%H:%M:%S} {text}", err=True)
 
 
 def _tell(batch: "Batch", *, as_json: bool) -> None:

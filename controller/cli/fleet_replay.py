@@ -65,7 +65,7 @@ def replay(
             progress("finding versions", 0, 0)
             found = find_versions(versions.split(","))
             progress("starting Spark", 0, 0)
-            with spark_session(master, settings, is_for_python=True) as spark:
+            with spark_session(master, settings, is_brief=True) as spark:
                 result = fold_all(
                     spark, table, found, progress, patience_s=patience, split_events=split_above
                 )
@@ -102,7 +102,7 @@ def divergences(
 
         check_replays(table)
         wanted = Wanted(version, rule, cluster, log, partition, seq, with_harmless)
-        with spark_session(master, settings, is_for_python=True) as spark:
+        with spark_session(master, settings, is_brief=True) as spark:
             count, found = listed(spark, table, wanted, limit)
     told = {"count": count, "divergences": found}
     print_result(told, lambda: _list(count, found), as_json=as_json)

@@ -169,6 +169,14 @@ async def partitions_of(topic: Topic) -> list[TopicPartition]:
         return [TopicPartition(topic.name, number) for number in numbers]
 
 
+async def ends_of(topic: Topic) -> dict[int, int]:
+    """By partition: the offset behind its last message. Raises MirrorFailed as `partitions_of`."""
+    places = await partitions_of(topic)
+    async with consumer(topic) as reader:
+        ends = await reader.end_offsets(places)
+        return {place.partition: ends[place] for place in places}
+
+
 async def cluster_of(topic: Topic) -> str:
     """The id of the Kafka cluster that the topic is on."""
     async with _admin(topic) as admin:

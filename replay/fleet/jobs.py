@@ -23,6 +23,8 @@ _ROWS_A_PARTITION: Final = 50_000
 
 _FEW_ROWS: Final = {
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
@@ -82,7 +84,7 @@ def reason_in(text: str, error: Exception) -> str:
 
 
 def for_few_rows(spark: SparkSession, rows: int) -> SparkSession:
-    """A session beside `spark` for queries of a row an input, about so many rows."""
+    """A session beside `spark` for queries of about so many rows."""
     session = spark.newSession()
     for name, value in _FEW_ROWS.items():
         session.conf.set(name, value)

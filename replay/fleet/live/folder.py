@@ -4,14 +4,16 @@
     DIR/health/cluster=C/health.parquet     how each partition is (HEALTH)
     DIR/logs/cluster=C/logs.parquet         how far each log is followed (LOGS)
     DIR/state/cluster=C/LOG                 what the next batch goes on from
+    DIR/status.json                         whether that is all that is on the topic, and when
     DIR/checkpoint                          Spark's: which offsets were taken
 
 Each file is replaced by one rename, so that a reader meets a whole one at any moment.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +30,7 @@ from replay.fleet.locking import exclusive, in_turn
 
 _MARKER: Final = "refold-live.json"
 _LOCK: Final = "lock"
+_STATUS: Final = "status.json"
 _LAYOUT: Final = 1
 
 HEALTH: Final = pa.schema(
@@ -82,10 +85,16 @@ class LiveFolder(Struct, frozen=True):
     def owned(self, topic: str, kafka_cluster: str, core: str) -> Iterator[None]:
         """Made if it is not there; one job at a time. Raises FleetError."""
         with usable(self.path):
+            is_new = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             with exclusive(self.path / _LOCK, "another job", "end it first"):
                 self._check(_Marker(_LAYOUT, topic, kafka_cluster, core))
-                yield
+                try:
+                    yield
+                finally:
+                    # Spark that does not start leaves nothing.
+                    if is_new and not Path(self.checkpoint).exists():
+                        shutil.rmtree(self.path)
 
     def _check(self, mine: _Marker) -> None:
         path = self.path / _MARKER
@@ -104,6 +113,12 @@ class LiveFolder(Struct, frozen=True):
         else:
             why = f"was made by another refold (core {found.core}, layout {found.layout})"
         raise FleetError(f"{self.path} {why}: name a new folder with --out")
+
+    def tell(self, status: Struct) -> None:
+        """Replace what is said of how the table stands to the topic. A disk that is full does not
+        end the job: it is told by the age of what is there."""
+        with suppress(OSError):
+            _replace(self.path / _STATUS, msgspec.json.encode(status))
 
     @contextmanager
     def cluster(self, name: str) -> Iterator["ClusterFolder"]:

@@ -1,8 +1,9 @@
 """The Structured Streaming job that keeps the health of partitions up."""
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,9 +19,10 @@ from controller.fingerprint import core_fingerprint
 from eventstore.errors import MirrorFailed
 from eventstore.mirror.topic import Topic, cluster_of, errors_of, partitions_of
 from replay.fleet.errors import FleetError
-from replay.fleet.jobs import reason_in
+from replay.fleet.jobs import for_few_rows, reason_in
 from replay.fleet.live.cluster import Taken, take_messages
 from replay.fleet.live.folder import LiveFolder
+from replay.fleet.live.watching import Offsets, watched
 from replay.fleet.mirror_stream import messages
 
 _TRIGGER: Final = "1 second"
@@ -69,21 +71,40 @@ def follow(
     tell: Callable[[Batch], None],
     *,
     tell_start: Callable[[], None],
+    tell_trouble: Callable[[str], None],
     options: Mapping[str, str],
     once: bool,
 ) -> None:
     """Take what the topic has, and with `once` end there, else go on without an end.
-    `tell_start` is called once Spark runs the job, `tell` after each batch. `options` are those of
-    Spark's Kafka source, beside what says where the topic is; `folder` is owned.
+    `tell_start` is called once Spark runs the job, `tell` after each batch, `tell_trouble` where
+    the topic cannot be reached, and can again. `options` are those of Spark's Kafka source, beside
+    what says where the topic is; `folder` is owned.
 
     Raises FleetError where the topic, the folder or Spark cannot be used.
     """
-    try:
-        query = _start(spark, topic, folder, tell, options, once=once)
-        tell_start()
-        _await(query)
-    except (PySparkException, Py4JError) as error:
-        raise FleetError(f"{topic.place}: {_reason(error)}") from error
+    few = for_few_rows(spark, _MESSAGES_MAX)
+    query: StreamingQuery | None = None
+
+    def taken() -> Offsets | None:
+        return None if query is None else _taken(query, topic.name)
+
+    with watched(topic, folder, taken, tell_trouble):
+        try:
+            query = _start(few, topic, folder, tell, options, once=once)
+            tell_start()
+            _await(query)
+        except (PySparkException, Py4JError) as error:
+            raise FleetError(f"{topic.place}: {_reason(error)}") from error
+
+
+def _taken(query: StreamingQuery, topic: str) -> Offsets | None:
+    """What the batches took that are done; None before the first one, and where Spark ends."""
+    with suppress(PySparkException, Py4JError, OSError):
+        told = query.lastProgress
+        offsets = json.loads(told["sources"][0]["endOffset"] or "{}") if told else {}
+        if topic in offsets:
+            return {int(number): end for number, end in offsets[topic].items()}
+    return None
 
 
 def _start(
