@@ -117,8 +117,10 @@ class _Reading:
         previous, expected = self._known.event_chain, after + 1
         for page in self._segment.event_rows((f"seq > {after}", f"seq <= {last}")):
             if page[0][0] != expected or page[-1][0] != expected + len(page) - 1:
-                text = f"the events after {expected - 1} are not all there: {PUT_A_COPY}"
-                raise LogCorrupt(self._segment.path, text)
+                missing = next(seq for seq, row in enumerate(page, expected) if row[0] != seq)
+                raise LogCorrupt(
+                    self._segment.path, f"it is not there: {PUT_A_COPY}", f"event {missing}"
+                )
             previous = self._follow("event", previous, page)
             expected += len(page)
             self._on_batch(self._batches.events(page))

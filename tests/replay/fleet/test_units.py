@@ -83,7 +83,7 @@ def test_other_log_does_not_go_on_where_one_ended(told: History, tmp_path: Path)
     [
         ("update events set payload = x'00' where seq = 222", "event 222"),
         ("update commands set reason = x'00' where rowid = 200", "command "),
-        ("delete from events where seq = 222", "are not all there"),
+        ("delete from events where seq = 222", "event 222: it is not there"),
         ("delete from events where seq > 222", "closing record"),
         ("delete from commands where cause > 300", "closing record"),
         ("update events set kind = 7 where seq = 9", "event 9"),
