@@ -45,7 +45,7 @@ def analyse(
     begin, end = period(first, last)
     settings = settings_of(conf)
     with fleet_errors("analyse"):
-        from replay.fleet.analysis.analysing import Options
+        from replay.fleet.analysis.analysing import Options, is_brief
         from replay.fleet.analysis.analysing import analyse as analyse_table
         from replay.fleet.session import spark_session
         from replay.fleet.table import check_table
@@ -62,7 +62,7 @@ def analyse(
         )
         with task_progress() as progress:
             progress("starting Spark", 0, 0)
-            with spark_session(master, settings) as spark:
+            with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
                 result = analyse_table(spark, folder, options, progress)
     print_result(result, lambda: _print(result), as_json=as_json)
 

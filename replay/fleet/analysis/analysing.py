@@ -1,11 +1,15 @@
 """Analysing a table of records: each table of results from those before it, written by executors.
 
-Only counts come to the driver.
+Only counts come to the driver. Tables that do not need each other are made side by side: most of
+what a small one takes is Spark's planning on the driver, a thread's work.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,9 +31,15 @@ from replay.fleet.analysis.terms import failover_percentiles, failover_steps, fa
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
 from replay.fleet.errors import FleetError
-from replay.fleet.jobs import Progress, rows_in, spark_errors, telling
+from replay.fleet.jobs import Progress, for_few_rows, rows_in, spark_errors, telling
 
 _BESIDE: Final = ["znodes", "assignments"]
+_AT_ONCE: Final = 4
+_FEW_ROWS: Final = 300_000
+"""With more, queries that Spark compiles are worth their time."""
+_BRIEF_ROWS: Final = 1_000_000
+
+_Source = DataFrame | Future[DataFrame]
 
 
 class Options(Struct, frozen=True):
@@ -56,6 +66,12 @@ class Analysis(Struct):
     seconds: float
 
 
+def is_brief(folder: Path) -> bool:
+    """Whether the table is so small that Java had better not compile thoroughly. Raises FleetError
+    if there is none."""
+    return tables.rows(folder) <= _BRIEF_ROWS
+
+
 def analyse(
     spark: SparkSession, folder: Path, options: Options, progress: Progress | None = None
 ) -> Analysis:
@@ -65,14 +81,20 @@ def analyse(
     """
     start = time.monotonic()
     failed = spark_errors(f"{folder}: Spark failed, the analysis is as it was")
+    rows = tables.rows(folder)
+    if rows <= _FEW_ROWS:
+        spark = for_few_rows(spark, rows)
     records = wanted(tables.records(spark, folder), options)
     segments = tables.segments(spark, folder)
-    with open_analysis(folder) as into, failed, telling(spark, progress) as tell:
-        run = _Analysis(spark, into, tell)
-        run.write_logs(records, segments)
-        if not run.rows()["logs"]:
-            raise FleetError(f"{folder} holds no log of these clusters and times")
-        run.write_all(records, options)
+    with (
+        open_analysis(folder) as into,
+        failed,
+        telling(spark, progress) as tell,
+        _side_by_side(spark) as pool,
+    ):
+        run = _Analysis(spark, into, tell, pool)
+        run.begin_all(records, segments, options)
+        run.await_all()
         analysis = Analysis(
             folder=str(folder / NAME),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -83,6 +105,20 @@ def analyse(
         )
         into.commit(analysis, _BESIDE)
     return analysis
+
+
+@contextmanager
+def _side_by_side(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
+    """What goes on when all is lost is ended."""
+    pool = ThreadPoolExecutor(_AT_ONCE, "table")
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        spark.sparkContext.cancelAllJobs()
+        raise
+    finally:
+        pool.shutdown()
 
 
 def wanted(records: DataFrame, options: Options) -> DataFrame:
@@ -103,50 +139,75 @@ def wanted(records: DataFrame, options: Options) -> DataFrame:
 
 class _Analysis:
     def __init__(
-        self, spark: SparkSession, into: AnalysisFolder, tell: Callable[[str], None]
+        self,
+        spark: SparkSession,
+        into: AnalysisFolder,
+        tell: Callable[[str], None],
+        pool: ThreadPoolExecutor,
     ) -> None:
         self._spark = spark
         self._into = into
         self._tell = tell
-        self._tables: dict[str, DataFrame] = {}
+        self._pool = pool
+        self._tables: dict[str, Future[DataFrame]] = {}
 
-    def write_logs(self, records: DataFrame, segments: DataFrame) -> None:
-        """The first table, that of the logs."""
-        self._write("logs", logs(records, segments))
+    def begin_all(self, records: DataFrame, segments: DataFrame, options: Options) -> None:
+        """Every table, each as soon as those are there that it is made of."""
+        write = self._begin
+        of = write("logs", logs, records, segments)
+        told = write("znodes", znodes, records)
+        assigned = write("assignments", assignments, told)
+        brokers = write("broker_changes", broker_changes, records, told, of)
+        states = write("partition_states", partition_states, records, told, assigned, of)
+        flap = partial(flapping_brokers, window_s=options.flap_s, times_min=options.flap_times)
+        write("flapping_brokers", flap, brokers)
+        terms = write("failovers", failovers, records, states, of)
+        race = partial(races, window_s=options.window_s)
+        write("races", race, records, told, assigned, states, brokers, of)
+        lost = write("outages", outages, states, brokers, of)
+        changes = write("leader_changes", leader_changes, states)
+        write("reassignments", partial(reassignments, stuck_s=options.stuck_s), states, of)
+        steps = write("failover_steps", failover_steps, records, terms)
+        write("zombies", zombies, records, terms)
+        write("outage_seconds", outage_seconds, lost)
+        write("leader_churn", leader_churn, changes, of)
+        write("failover_percentiles", failover_percentiles, terms, steps)
 
-    def write_all(self, records: DataFrame, options: Options) -> None:
-        """Every other table, each after those that it is made of."""
-        write, of = self._write, self._tables["logs"]
-        told = write("znodes", znodes(records))
-        assigned = write("assignments", assignments(told))
-        brokers = write("broker_changes", broker_changes(records, told, of))
-        states = write("partition_states", partition_states(records, told, assigned, of))
-        terms = write("failovers", failovers(records, states, of))
-        steps = write("failover_steps", failover_steps(records, terms))
-        write("failover_percentiles", failover_percentiles(terms, steps))
-        lost = write("outages", outages(states, brokers, of))
-        write("outage_seconds", outage_seconds(lost))
-        changes = write("leader_changes", leader_changes(states))
-        write("leader_churn", leader_churn(changes, of))
-        write("reassignments", reassignments(states, of, options.stuck_s))
-        write("flapping_brokers", flapping_brokers(brokers, options.flap_s, options.flap_times))
-        write("races", races(records, told, assigned, states, brokers, of, options.window_s))
-        write("zombies", zombies(records, terms))
+    def await_all(self) -> None:
+        """Raises FleetError where no log is wanted, or what the first table failed by."""
+        # In the order in which they were begun: one that lacks another one is behind it.
+        for table in self._tables.values():
+            table.result()
 
     def rows(self) -> dict[str, int]:
         """How many rows each table has that is a result."""
-        path_of = self._into.path_of
-        return {name: rows_in(path_of(name)) for name in self._tables if name not in _BESIDE}
+        return {name: self._rows_of(name) for name in self._tables if name not in _BESIDE}
 
     def summaries(self) -> list[Summary]:
         """In short."""
         self._tell("summing up")
-        return summaries(self._spark, self._tables)
+        made = {name: table.result() for name, table in self._tables.items()}
+        return summaries(self._spark, made, self._pool)
+
+    def _begin(
+        self, name: str, make: Callable[..., DataFrame], *sources: _Source
+    ) -> Future[DataFrame]:
+        def made() -> DataFrame:
+            # These were begun before: whatever the number of threads, one of them goes on.
+            frames = [one if isinstance(one, DataFrame) else one.result() for one in sources]
+            self._tell(name.replace("_", " "))
+            return self._write(name, make(*frames))
+
+        self._tables[name] = self._pool.submit(made)
+        return self._tables[name]
 
     def _write(self, name: str, frame: DataFrame) -> DataFrame:
-        self._tell(name.replace("_", " "))
         path = self._into.path_of(name)
         frame.write.parquet(path)
+        if name == "logs" and not self._rows_of(name):
+            raise FleetError(f"{self._into.folder} holds no log of these clusters and times")
         # Without a schema Spark runs a job to find it out.
-        self._tables[name] = self._spark.read.schema(frame.schema).parquet(path)
-        return self._tables[name]
+        return self._spark.read.schema(frame.schema).parquet(path)
+
+    def _rows_of(self, name: str) -> int:
+        return rows_in(self._into.path_of(name))

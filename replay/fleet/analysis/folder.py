@@ -29,7 +29,7 @@ class AnalysisFolder:
     """Where the tables of an analysis are written, until `commit`."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._partial = folder / _PARTIAL
 
     def path_of(self, table: str) -> str:
@@ -42,11 +42,11 @@ class AnalysisFolder:
         for table in beside:
             shutil.rmtree(self._partial / table)
         (self._partial / _SUMMARY).write_bytes(msgspec.json.encode(summary))
-        place, before = self._folder / NAME, self._folder / _BEFORE
+        place, before = self.folder / NAME, self.folder / _BEFORE
         if place.exists():
             place.rename(before)
         self._partial.rename(place)
-        sync_folder(self._folder)
+        sync_folder(self.folder)
         shutil.rmtree(before, ignore_errors=True)
 
 

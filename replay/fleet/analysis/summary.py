@@ -1,5 +1,6 @@
 """What an analysis comes to, in a few small tables for people and scripts."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from msgspec import Struct
@@ -49,13 +50,16 @@ class Summary(Struct):
     rows: list[list[Any]]
 
 
-def summaries(spark: SparkSession, tables: dict[str, DataFrame]) -> list[Summary]:
+def summaries(
+    spark: SparkSession, tables: dict[str, DataFrame], pool: ThreadPoolExecutor
+) -> list[Summary]:
     """Of each topic the sums, or those with most; at most 20 rows each."""
-    told = []
-    for title, query in _QUERIES.items():
+
+    def summary(title: str, query: str) -> Summary:
         used: dict[str, Any] = {
             name: frame for name, frame in tables.items() if f"{{{name}}}" in query
         }
         found = spark.sql(query, **used)
-        told.append(Summary(title, found.columns, [list(row) for row in found.take(20)]))
-    return told
+        return Summary(title, found.columns, [list(row) for row in found.take(20)])
+
+    return list(pool.map(summary, _QUERIES.keys(), _QUERIES.values()))

@@ -5,8 +5,6 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +103,8 @@ def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> N
     write = analysing._Analysis._write
 
     def noting_plans(self: Any, name: str, frame: DataFrame) -> DataFrame:
-        with redirect_stdout(StringIO()) as told:
-            frame.explain()
-        found.plans[name] = told.getvalue()
+        # What is printed would be of several tables at once.
+        found.plans[name] = frame._jdf.queryExecution().toString()
         return write(self, name, frame)
 
     patch.setattr(analysing._Analysis, "_write", noting_plans)

@@ -225,6 +225,12 @@ def test_killed_while_it_writes(
     assert all(rows == different for rows, different in found.values())
 
 
+def test_table_knows_its_rows(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    ingest(spark, [str(logs)], out)
+    assert tables.rows(out) == tables.records(spark, out).count() > 0
+
+
 def test_what_cannot_be_a_table(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
