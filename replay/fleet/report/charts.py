@@ -79,7 +79,7 @@ def _causes(rows: Rows) -> go.Figure:
     figure = go.Figure()
     for what, color in (("unavailable", UNAVAILABLE), ("under_replicated", UNDER_REPLICATED)):
         found = [one for one in rows if one["what"] == what]
-        labels = [_label(words(one["cause"]) or "not known") for one in found]
+        labels = _labels([words(one["cause"]) or "not known" for one in found])
         _add_bars(figure, labels, [one["seconds"] / 60 for one in found], what, color)
     figure.update_layout(barmode="group", xaxis_title="partition-minutes")
     return _laid_out(figure, _height(len({one["cause"] for one in rows}) * 1.4))
@@ -87,7 +87,7 @@ def _causes(rows: Rows) -> go.Figure:
 
 def _clusters(rows: Rows) -> go.Figure:
     figure = go.Figure()
-    labels = [_label(one["cluster"]) for one in rows]
+    labels = _labels([one["cluster"] for one in rows])
     for column, name, color in _STATES:
         _add_bars(figure, labels, [one[column] / 60 for one in rows], name, color)
         # What a click is about: the label may be cut.
@@ -99,7 +99,7 @@ def _clusters(rows: Rows) -> go.Figure:
 def _durations(rows: Rows, name_of: Callable[[dict[str, Any]], str]) -> go.Figure:
     """The median, and how far beyond it the 99th percentile is."""
     figure = go.Figure()
-    labels = [_label(name_of(one)) for one in rows]
+    labels = _labels([name_of(one) for one in rows])
     _add_bars(figure, labels, [one["p50"] for one in rows], "median", DURATION)
     beyond = [max(one["p99"] - one["p50"], 0) for one in rows]
     _add_bars(figure, labels, beyond, "to the 99th percentile", LIGHT_DURATION)
@@ -142,8 +142,19 @@ def _height(rows: float) -> int:
     return int(_HEAD_PX + _ROW_PX * max(rows, 2))
 
 
-def _label(text: str) -> str:
-    """As it is, but for its end where it is long: only refold's own names are made `words` of."""
-    cut = text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1] + "…"
+def _labels(names: list[str]) -> list[str]:
+    """As they are, but for the end of long ones: only refold's own names are made `words` of.
+    Those that begin alike are numbered: bars of one label are one bar."""
+    found: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        found.setdefault(_cut(name), []).append(name)
+    shown = {}
+    for label, alike in found.items():
+        for number, name in enumerate(alike, 1):
+            shown[name] = f"{label} ({number})" if len(alike) > 1 else label
     # Quotes are no markup there, and would be shown as they are escaped.
-    return escape(cut, quote=False)
+    return [escape(shown[name], quote=False) for name in names]
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LABEL_CHARACTERS else name[: _LABEL_CHARACTERS - 1] + "…"

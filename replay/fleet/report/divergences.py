@@ -14,7 +14,7 @@ _SIDES: Final = (
 )
 
 
-def divergence(place: int, one: Divergence) -> str:
+def divergence(place: int, one: Divergence, folder: str) -> str:
     """Closed, with its first line; opened, all of it."""
     about = one.about
     rule = escape(about["rule"] or "no rule")
@@ -32,7 +32,7 @@ def divergence(place: int, one: Divergence) -> str:
         f"<p>Log <code>{escape(about['log'])}</code> of cluster"
         f" <code>{escape(about['cluster'])}</code>: {escape(about['kind'])}"
         f" <code>{escape(about['target'])}</code>.</p><ul>{details}</ul>{sides}"
-        f"{events(one.records)}</details>"
+        f"{events(one.records, about, folder)}</details>"
     )
 
 

@@ -1,6 +1,7 @@
 """What was observed and written about some moment, in HTML."""
 
 from html import escape
+from shlex import quote
 from typing import Any, Final
 
 from replay.fleet.report.findings import Rows
@@ -21,17 +22,31 @@ _RECORDS: Final = (
 )
 
 
-def events(records: Rows) -> str:
-    """A table that scrolls by itself."""
+def events(records: Rows, about: dict[str, Any], folder: str) -> str:
+    """A table that scrolls by itself; `about` says of which log, `folder` has the table of all."""
     if not records:
         return "<p>No event of it is in the table.</p>"
     shown, there = len(records), records[0]["of_all"]
-    said = f"The first {shown:,} of {there:,}" if there > shown else f"All {there:,}"
+    said = f"All {there:,}"
+    if there > shown:
+        said = (
+            f"{shown:,} of {there:,}, {there - shown:,} are left out: first come those about its"
+            " partitions and brokers, near its begin and its end"
+        )
     return (
         f'<h4>Events and writes</h4><p class="note">{said}; without reads, and requests to brokers'
-        f" that went well. → is what the controller wrote.</p>"
+        f" that went well. → is what the controller wrote. All that the log has of it:"
+        f" <code>{escape(_command(about, folder))}</code></p>"
         f'<div class="events">{table(_RECORDS, records)}</div>'
     )
+
+
+def _command(about: dict[str, Any], folder: str) -> str:
+    records = f"parquet.`{folder}/records`"
+    until = about.get("ended_seq") or about["seq"]
+    where = f"log = '{about['log']}' and seq between {about['seq']} and {until}"
+    query = f"select * from {records} where {where} order by seq, record desc, ordinal"
+    return f"spark-sql -e {quote(query)}"
 
 
 def _partition(row: dict[str, Any]) -> object:

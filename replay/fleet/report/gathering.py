@@ -93,32 +93,48 @@ def _replays(spark: SparkSession, folder: Path) -> dict[str, Rows] | None:
 
 def _divergences(spark: SparkSession, of_records: DataFrame, count: int) -> list[Divergence]:
     found = _rows(spark.sql(queries.FIRST_DIVERGENCES.format(count=count)))
-    moments = [{**one, "until": one["time"], "ended_seq": one["seq"]} for one in found]
+    moments = [
+        {**one, "until": one["time"], "ended_seq": one["seq"], "subjects": one["partitions"]}
+        for one in found
+    ]
     events = _events(spark, of_records, moments)
     return [Divergence(about, events.get(number, [])) for number, about in enumerate(found)]
 
 
 def _incidents(spark: SparkSession, of_records: DataFrame, count: int) -> list[Incident]:
     found = _rows(spark.sql(queries.INCIDENTS.format(count=count)))
+    if not found:
+        return []
+    _name_incidents(spark, found)
+    partitions = _by_incident(_rows(spark.sql(queries.PARTITIONS)))
+    for number, one in enumerate(found):
+        longest = partitions.get(number, [])
+        one["subjects"] = [f"{row['topic']}-{row['partition']}" for row in longest]
     events = _events(spark, of_records, found)
-    partitions = _by_incident(_rows(spark.sql(queries.PARTITIONS))) if found else {}
     return [
         Incident(about, partitions.get(number, []), events.get(number, []))
         for number, about in enumerate(found)
     ]
 
 
+_INCIDENTS: Final = (
+    "incident int, cluster string, log string, what string, time timestamp, until timestamp,"
+    " seq bigint, ended_seq bigint, brokers array<bigint>, subjects array<string>"
+)
+
+
+def _name_incidents(spark: SparkSession, found: Rows) -> None:
+    """They are the view "incidents"; their `subjects` are partitions."""
+    keys = [one.split()[0] for one in _INCIDENTS.split(", ")][1:]
+    rows = [(number, *(one.get(key) for key in keys)) for number, one in enumerate(found)]
+    sql.broadcast(spark.createDataFrame(rows, _INCIDENTS)).createOrReplaceTempView("incidents")
+
+
 def _events(spark: SparkSession, of_records: DataFrame, found: Rows) -> dict[int, Rows]:
-    """What was observed and written in each stretch of a log; they are the view "incidents"."""
+    """What was observed and written in each stretch of a log."""
     if not found:
         return {}
-    keys = ("cluster", "log", "what", "time", "until", "seq", "ended_seq")
-    rows = [(number, *(one[key] for key in keys)) for number, one in enumerate(found)]
-    schema = (
-        "incident int, cluster string, log string, what string, time timestamp, until timestamp,"
-        " seq bigint, ended_seq bigint"
-    )
-    sql.broadcast(spark.createDataFrame(rows, schema)).createOrReplaceTempView("incidents")
+    _name_incidents(spark, found)
     # What the join cannot tell Spark beforehand: which files it need not open.
     clusters, logs = ({one[key] for one in found} for key in ("cluster", "log"))
     named = sql.col("cluster").isin(clusters) & sql.col("log").isin(logs)

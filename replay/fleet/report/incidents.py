@@ -33,7 +33,7 @@ _PARTITIONS: Final = (
 )
 
 
-def incident(place: int, one: Incident) -> str:
+def incident(place: int, one: Incident, folder: str) -> str:
     """Closed, with its first line; opened, all of it."""
     about = one.about
     what = _WHAT.get(about["what"], about["what"])
@@ -48,7 +48,7 @@ def incident(place: int, one: Incident) -> str:
     return (
         f'<details class="incident" id="incident-{place}"'
         f' data-cluster="{escape(str(about["cluster"]))}"><summary>{line}</summary>'
-        f"{_where(about)}{_partitions(one)}{events(one.records)}</details>"
+        f"{_where(about)}{_partitions(one)}{events(one.records, about, folder)}</details>"
     )
 
 

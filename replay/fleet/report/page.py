@@ -137,7 +137,7 @@ def _incidents(findings: Findings) -> str:
         " unavailable, then those in which they were under-replicated, by partition-seconds. Open"
         " one for its partitions and events."
     )
-    listed = "".join(incident(place, one) for place, one in enumerate(found, 1))
+    listed = "".join(incident(place, one, findings.folder) for place, one in enumerate(found, 1))
     return _section("Incidents", note, choice, listed)
 
 
@@ -163,7 +163,7 @@ def _first_divergences(findings: Findings) -> str:
         f"Where a version first decides otherwise, by log: {len(found)}, those with most"
         " divergences. Open one for both sides and the events."
     )
-    listed = "".join(divergence(place, one) for place, one in enumerate(found, 1))
+    listed = "".join(divergence(place, one, findings.folder) for place, one in enumerate(found, 1))
     return f'<p class="note">{note}</p>{listed}'
 
 

@@ -23,6 +23,7 @@ RECORDS_OF_INCIDENT: Final = 150
 PARTITIONS_OF_INCIDENT: Final = 20
 PAYLOAD_CHARACTERS: Final = 600
 _AROUND: Final = 10
+_BROKERS: Final = 100
 _PAUSE_S: Final = 10
 
 TOTALS: Final = """
@@ -138,7 +139,8 @@ numbered as (
 select cluster, log, what, stretch, min(time) as time, max(until) as until, min(seq) as seq,
        max(coalesce(ended_seq, seq)) as ended_seq, bool_or(is_open) as is_open,
        count(distinct topic, partition) as partitions, sum(seconds) as partition_seconds,
-       max_by(cause, seconds) as cause, max_by(broker, seconds) as broker
+       max_by(cause, seconds) as cause, max_by(broker, seconds) as broker,
+       slice(array_sort(collect_set(broker)), 1, {_BROKERS}) as brokers
   from numbered group by cluster, log, what, stretch
  order by what = 'unavailable' desc, partition_seconds desc, time, cluster, log limit {{count}}
 """
@@ -155,19 +157,27 @@ select * from (
  where place <= {PARTITIONS_OF_INCIDENT} order by incident, place
 """
 
+_IS_ABOUT: Final = """(
+           coalesce(array_contains(i.brokers, r.broker), false)
+           or coalesce(array_contains(i.subjects, concat(r.topic, '-', r.partition)), false)
+           or coalesce(exists(r.partitions, one ->
+                array_contains(i.subjects, concat(one.topic, '-', one.partition))), false))"""
+
 RECORDS: Final = f"""
 select * from (
   select incident, r.seq, r.ordinal, r.time, r.record, r.kind, r.channel, r.target, r.rule, r.error,
          r.path, r.broker, r.topic, r.partition, size(r.partitions) as partitions, r.leader, r.isr,
          left(r.payload, {PAYLOAD_CHARACTERS}) as payload,
-         row_number() over (partition by incident order by r.seq, r.record = 'command',
-                            r.ordinal) as place,
+         row_number() over (partition by incident order by {_IS_ABOUT} desc,
+                            least(abs(r.seq - i.seq), abs(r.seq - i.ended_seq)), r.seq,
+                            r.record = 'command', r.ordinal) as place,
          count(*) over (partition by incident) as of_all
     from records r join incidents i
       on r.cluster = i.cluster and r.log = i.log
      and r.seq between i.seq - {_AROUND} and i.ended_seq + {_AROUND}
    where r.origin = 'exogenous' or r.error <> 0
       or r.kind in ('write_znodes', 'write_atomically', 'become_controller', 'observed'))
- where place <= {RECORDS_OF_INCIDENT} order by incident, place
+ where place <= {RECORDS_OF_INCIDENT} order by incident, seq, record = 'command', ordinal
 """
-"""What happened and was written; not what was read, nor requests that went well."""
+"""What happened and was written; not what was read, nor requests that went well. Where it is too
+much, what is about the incident's partitions and brokers comes first, near its begin and end."""

@@ -1,6 +1,7 @@
 """Writing the page."""
 
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -8,9 +9,13 @@ from replay.fleet.errors import FleetError, OutputError
 from replay.fleet.report.gathering import gather
 from replay.fleet.report.page import page_of
 
+_SUFFIXES: Final = (".html", ".htm")
+
 
 def check_target(target: Path) -> None:
-    """Raises FleetError where no file can be written, before anything is asked."""
+    """Raises FleetError where no page can be written, before anything is asked."""
+    if target.suffix.lower() not in _SUFFIXES:
+        raise FleetError(f"-o {target}: the page is HTML: name a file that ends with .html")
     if target.is_dir():
         raise FleetError(f"-o {target} is a folder: name a file")
     if not target.absolute().parent.is_dir():

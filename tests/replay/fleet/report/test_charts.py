@@ -33,6 +33,17 @@ def test_names_of_clusters_are_shown_as_they_are(drawn: dict[str, Any]) -> None:
     assert all(list(bars.customdata) == IDS for bars in drawn["clusters"].data)
 
 
+def test_long_names_that_begin_alike_have_a_bar_each() -> None:
+    told = findings()
+    names = [f"kafka-production-europe-west-{place}" for place in "abc"]
+    slow = [duration_row(one, 1.0) for one in [*names, "kafka-production-asia-south"]]
+    chart = charts_of(replace(told, answers={**told.answers, "failovers_by_cluster": slow}))
+    for bars in chart["failovers_by_cluster"].data:
+        *alike, other = bars.y
+        assert alike == [f"kafka-production-europe… ({number})" for number in (1, 2, 3)]
+        assert other == "kafka-production-asia-s…"
+
+
 def test_own_names_are_words(drawn: dict[str, Any]) -> None:
     causes = {label for bars in drawn["causes"].data for label in bars.y}
     assert causes == {"broker failure", "no eligible replica", "follower lag", "reassignment"}

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
+from replay.fleet.report import queries
 from replay.fleet.report.gathering import gather
 from replay.fleet.report.queries import TABLES
 from replay.fleet.report.reporting import check_target, write_report
@@ -152,6 +153,21 @@ def test_incidents_are_stretches_without_a_pause(spark: SparkSession, folder: Pa
     }
 
 
+def test_of_many_events_those_about_its_partitions_come_first(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = gather(spark, folder, 20).incidents[2]
+    # Answers of the broker that was behind it, and the one write of topic-1-3, which is of two.
+    about = [one["seq"] for one in every.records if one["broker"] == 2 or one["seq"] == 90]
+    assert 90 in about
+    assert 1 < len(about) < len(every.records) / 2
+    fewer = queries.RECORDS.replace("<= 150", f"<= {len(about)}")
+    monkeypatch.setattr(queries, "RECORDS", fewer)
+    few = gather(spark, folder, 20).incidents[2].records
+    assert [one["seq"] for one in few] == about
+    assert few[0]["of_all"] == len(every.records)
+
+
 def test_first_divergence_of_each_version_in_a_log(spark: SparkSession, folder: Path) -> None:
     """Versions of the same name are told apart by their code; what is harmless does not count."""
     [log] = {row.log for row in segments(spark, folder).select("log").collect()}
@@ -213,7 +229,10 @@ def test_what_cannot_be_reported(
         gather(spark, tmp_path / "table", 20)
     with pytest.raises(FleetError, match="is no table"):
         gather(spark, tmp_path, 20)
+    (tmp_path / "folder.html").mkdir()
     with pytest.raises(FleetError, match="is a folder"):
-        check_target(tmp_path)
+        check_target(tmp_path / "folder.html")
+    with pytest.raises(FleetError, match=r"fleet\.txt: the page is HTML"):
+        check_target(tmp_path / "fleet.txt")
     with pytest.raises(FleetError, match="there is no folder"):
         check_target(tmp_path / "none" / "fleet.html")
