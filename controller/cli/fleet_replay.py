@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _FAILED: Final = 1
 _PATIENCE_S: Final = 600.0
 _SPLIT_EVENTS: Final = 500_000
+_RULES_SHOWN: Final = 40
 
 Table = Annotated[
     Path, typer.Argument(metavar="DIR", help="The folder that `refold fleet ingest` made.")
@@ -133,14 +134,20 @@ def _print(result: "ReplayResult") -> None:
             )
     if result.rules:
         rules = Grid(
-            "version", "rule", "cluster", "logs", "first", "divergences", "the first one",
-            title="divergences, by the rule that they begin with", title_justify="left",
+            "version", "rule", "cluster", "logs", "decisions", "agreed", "divergences", "first",
+            "following", "one of them", title="rules", title_justify="left",
         )  # fmt: skip
-        for rule in result.rules:
-            sizes = map(str, (rule.logs, rule.first, rule.divergences))
-            place = f"{rule.log} event {rule.seq}"
-            rules.add_row(rule.version, rule.rule, rule.cluster, *sizes, place)
+        for rule in result.rules[:_RULES_SHOWN]:
+            decided = (rule.logs, rule.decisions, rule.agreed)
+            sizes = map(str, (*decided, rule.divergences, rule.first, rule.following))
+            place = "" if rule.log is None else f"{rule.log} event {rule.seq}"
+            rules.add_row(rule.version, rule.rule or "(none)", rule.cluster, *sizes, place)
         print_table(rules)
+        if result.all_rules > _RULES_SHOWN:
+            typer.echo(
+                f"... and {result.all_rules - _RULES_SHOWN} more rows of rules and clusters, with"
+                " no more divergences each: --json, or replaying.results.by_rule"
+            )
     added = "nothing new" if result.batch is None else f"batch {result.batch}"
     typer.echo(
         f"{result.table}: {result.todo} logs by versions replayed, {added}, {result.failed} failed;"

@@ -37,6 +37,11 @@ class Tally(Struct):
         setattr(self, verdict, getattr(self, verdict) + count)
         self.decisions += 0 if verdict == "extra" else count
 
+    def include(self, other: "Tally") -> None:
+        """Count in what another one has."""
+        for verdict in VERDICTS:
+            self.add(verdict, getattr(other, verdict))
+
     @property
     def diverging(self) -> int:
         """What does not agree."""
@@ -46,7 +51,8 @@ class Tally(Struct):
 class Side(Tally):
     """Decisions, or requests to brokers. `warm` and `inputs` are not among them.
 
-    Of requests `unjudged` are those of the fold that no log could have.
+    `by_rule` has the rules by which the fold was deciding, "" where it was at nothing. Of requests
+    `unjudged` are those of the fold that no log could have.
     """
 
     explained: list[Explained] = field(default_factory=list)
@@ -54,32 +60,36 @@ class Side(Tally):
     inputs: int = 0
     unjudged: int = 0
     by_kind: dict[str, Tally] = field(default_factory=dict)
+    by_rule: dict[str, Tally] = field(default_factory=dict)
 
     @property
     def unexplained(self) -> int:
         """What does not agree, and no rule says why."""
         return self.diverging - sum(len(one.zxids) for one in self.explained)
 
-    def count(self, kind: str, verdict: str, count: int = 1) -> None:
-        """Count in all, and of its kind."""
-        if count:
-            self.add(verdict, count)
-            self.by_kind.setdefault(kind, Tally()).add(verdict, count)
+    def count(self, kind: str, cause: str, verdict: str, count: int = 1) -> None:
+        """Count in all, of its kind, and of the rule in what the fold was at."""
+        if not count:
+            return
+        self.add(verdict, count)
+        self.by_kind.setdefault(kind, Tally()).add(verdict, count)
+        self.by_rule.setdefault(rule_in(cause), Tally()).add(verdict, count)
 
-    def include(self, other: "Side") -> None:
+    def go_on_with(self, other: "Side") -> None:
         """Count in what comes behind; nothing of it is explained yet."""
         self.warm += other.warm
         self.inputs += other.inputs
         self.unjudged += other.unjudged
-        for kind, tally in other.by_kind.items():
-            for verdict in VERDICTS:
-                self.count(kind, verdict, getattr(tally, verdict))
+        self.include(other)
+        for mine, theirs in ((self.by_kind, other.by_kind), (self.by_rule, other.by_rule)):
+            for name, tally in theirs.items():
+                mine.setdefault(name, Tally()).include(tally)
 
-    def diverge(self, kind: str, verdict: str) -> None:
+    def diverge(self, kind: str, cause: str, verdict: str) -> None:
         """Something of a kind that was counted as agreed, if Kafka did it, has another verdict."""
         if verdict != "extra" and kind != "input":
-            self.count(kind, "agreed", -1)
-        self.count(kind, verdict)
+            self.count(kind, cause, "agreed", -1)
+        self.count(kind, cause, verdict)
 
 
 class Divergence(Struct, frozen=True):
@@ -147,13 +157,13 @@ class AgreementResult(Side):
 
     def add_decision(self, one: Divergence) -> None:
         """Count in one more that does not agree."""
-        self.count(one.kind, one.verdict)
+        self.count(one.kind, one.cause, one.verdict)
         insort(self.divergences, one, key=attrgetter("seq"))
 
     def go_on(self, other: "AgreementResult") -> None:
         """Count in the result of what comes behind in the log."""
-        self.include(other)
-        self.requests.include(other.requests)
+        self.go_on_with(other)
+        self.requests.go_on_with(other.requests)
         self.divergences += other.divergences
         self.notes += other.notes
         self.add_damage(other.damaged)
@@ -168,7 +178,7 @@ class AgreementResult(Side):
     def explain(self, one: Divergence) -> None:
         """Count in a divergence that its rule explains: it agrees so far, as the rule has it."""
         side: Side = self if one.subject == "decision" else self.requests
-        side.diverge(one.kind, one.verdict)
+        side.diverge(one.kind, one.cause, one.verdict)
         by_rule = {each.rule: each for each in side.explained}
         if one.explained not in by_rule:
             rule = RULES[one.explained]
@@ -184,11 +194,11 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     result.warm, result.inputs = agreement.warm, agreement.inputs
     for one in agreement.judgements:
         if not (one.is_input and one.verdict == "agreed"):
-            result.count(one.kind, one.verdict)
+            result.count(one.kind, one.cause, one.verdict)
     for term in agreement.requests.values():
-        for kind, tally in term.by_kind.items():
+        for (kind, cause), tally in term.by_cause.items():
             for verdict in VERDICTS:
-                result.requests.count(kind, verdict, getattr(tally, verdict))
+                result.requests.count(kind, cause, verdict, getattr(tally, verdict))
             result.requests.unjudged += tally.unjudged
     diverging = [one for one in agreement.judgements if one.verdict != "agreed"]
     result.divergences = sorted(
@@ -253,6 +263,11 @@ def _znodes_of(told: Told) -> tuple[str, ...]:
     """What a request is about."""
     topics = {one.topic for one in told.partitions or ()}
     return tuple(map(znodes.topic_path, sorted(topics))) or (znodes.BROKER_IDS,)
+
+
+def rule_in(cause: str) -> str:
+    """The rule in what the fold was at: the controller event, a colon, the rule."""
+    return cause.partition(": ")[2]
 
 
 def kinds_in_order(side: Side) -> list[tuple[str, Tally]]:

@@ -114,11 +114,12 @@ class Disagreement(Struct, frozen=True):
 
 class Agreed(Struct, frozen=True):
     """How many decisions of stock controllers, and requests of theirs, could be judged, and how
-    many of these the version made, too."""
+    many of these the version made, too: also by the rules by which it was deciding."""
 
     decisions: int
     agreed: int
     disagreements: list[Disagreement]
+    by_rule: dict[str, tuple[int, int]] = {}
 
 
 class Folded(Struct, frozen=True, tag_field="is", tag="folded"):

@@ -37,7 +37,7 @@ FIELDS = {
     "divergences",
 }
 """Those that are promised; what is there besides."""
-MORE = {"unjudged"}
+MORE = {"unjudged", "by_rule"}
 OF_ALL = {"source", "settings", "notes", "damaged", "passed_over", "missing_transactions", "is_cut"}
 TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 

@@ -55,7 +55,13 @@ def test_result_names_failures_versions_and_rules() -> None:
         4,
         1,
         [VersionSummary("v1", "c0de", "f", "0.1.0", 2, 1, 1, 1, 300, 290, 12, 1, 2, 3)],
-        [RuleSummary("v1", "leader election", "west", 1, 2, 12, "20260921-aa", 180)],
+        [
+            RuleSummary(
+                "v1", "leader election", "west", 2, 60, 51, 1, 12, 2, 3, "20260921-aa", 180
+            ),
+            RuleSummary("v1", "", "west", 1, 7, 7, 0, 0, 0, 0, None, None),
+        ],
+        50,
         [Failure("west", "20260921-bb", "v1", "it hangs")],
         2,
         3.25,
@@ -67,5 +73,7 @@ def test_result_names_failures_versions_and_rules() -> None:
     lines = [" ".join(line.replace("│", " ").split()) for line in told.output.splitlines()]
     assert lines[0] == "failed: cluster west, log 20260921-bb, version v1: it hangs"
     assert "v1 (c0de) 2 1 300 290 12 1 2 3 1" in lines
-    assert "v1 leader election west 1 2 12 20260921-aa event 180" in lines
+    assert "v1 leader election west 2 60 51 12 2 3 20260921-aa event 180" in lines
+    assert "v1 (none) west 1 7 7 0 0 0" in lines
+    assert "... and 10 more rows of rules and clusters" in told.output
     assert lines[-1] == "/t: 4 logs by versions replayed, batch 2, 1 failed; 3.2 s"

@@ -96,16 +96,31 @@ class Tally(Struct):
 class TermRequests(Struct):
     """What came of the comparison; the differences by broker, in the order of its queue."""
 
-    by_kind: dict[str, Tally] = field(default_factory=lambda: {kind: Tally() for kind in KINDS})
+    by_cause: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    """By kind, and what the fold was at."""
     differences: list[Difference] = field(default_factory=list)
+
+    def tally_of(self, told: Told) -> Tally:
+        """Where a request is counted."""
+        return self.by_cause.setdefault((told.kind, told.cause), Tally())
+
+    @property
+    def by_kind(self) -> dict[str, Tally]:
+        """Whatever the fold was at."""
+        return {
+            kind: _sum(tally for (of, _), tally in self.by_cause.items() if of == kind)
+            for kind in KINDS
+        }
 
     @property
     def total(self) -> Tally:
         """All kinds together."""
-        columns = [asdict(tally) for tally in self.by_kind.values()]
-        return Tally(
-            **{name: sum(one[name] for one in columns) for name in Tally.__struct_fields__}
-        )
+        return _sum(self.by_cause.values())
+
+
+def _sum(tallies: Iterable[Tally]) -> Tally:
+    columns = [asdict(tally) for tally in tallies]
+    return Tally(**{name: sum(one[name] for one in columns) for name in Tally.__struct_fields__})
 
 
 class _Found(Struct):
@@ -298,7 +313,7 @@ class _Queue:
         end = max(sent, default=-1) if self._is_cut else len(self._found)
         for place, found in enumerate(self._found):
             if place > end or self._unknown_calls.may_add(found.ours, found.kafka):
-                result.by_kind[found.ours.kind].unjudged += 1
+                result.tally_of(found.ours).unjudged += 1
             else:
                 self._judge(found, result, is_logged=self._is_logged(found))
         for told in self._missing:
@@ -306,12 +321,12 @@ class _Queue:
             if not is_known or self._unknown_calls.may_cause(
                 told, (one.ours for one in self._found)
             ):
-                result.by_kind[told.kind].unjudged += 1
+                result.tally_of(told).unjudged += 1
                 continue
-            result.by_kind[told.kind].missing += 1
+            result.tally_of(told).missing += 1
             result.differences.append(Difference(MISSING, None, told))
         for told in self._repeated:
-            result.by_kind[told.kind].repeated += 1
+            result.tally_of(told).repeated += 1
 
     def _is_logged(self, found: _Found) -> bool:
         """Whether state-change.log has it, if it was sent."""
@@ -321,7 +336,7 @@ class _Queue:
 
     def _judge(self, found: _Found, result: TermRequests, *, is_logged: bool) -> None:
         ours = found.ours
-        tally = result.by_kind[ours.kind]
+        tally = result.tally_of(ours)
         theirs = found.logged if is_logged else found.served
         if theirs is not None:
             details = found.details()

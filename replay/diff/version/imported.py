@@ -16,7 +16,7 @@ from eventstore.reader import LogReader
 from replay.agreement.agreeing import paired
 from replay.agreement.comparison import agreeing_on, told
 from replay.agreement.index import Index
-from replay.agreement.results import AgreementResult, result_of
+from replay.agreement.results import AgreementResult, Side, result_of
 from replay.agreement.stock_controller import StockController
 from replay.agreement.stretches import stretches
 from replay.agreement.znode_view import ZnodeView
@@ -111,7 +111,15 @@ def _agreed(result: AgreementResult) -> Agreed:
             )
             for one in result.divergences
         ],
+        _by_rule(result),
     )
+
+
+def _by_rule(result: AgreementResult) -> dict[str, tuple[int, int]]:
+    both = Side()
+    both.go_on_with(result)
+    both.go_on_with(result.requests)
+    return {rule: (one.decisions, one.agreed) for rule, one in both.by_rule.items()}
 
 
 def _elections(world: World) -> Iterator[int]:

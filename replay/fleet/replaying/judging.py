@@ -8,7 +8,7 @@ one: it knows what the log does not hold, large commands and the controller even
 
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -53,7 +53,8 @@ class Difference(Struct, frozen=True):
 
 class Found(Struct, frozen=True):
     """A divergence, as results.DIVERGENCES has it. `first_seq` and `first_rule` are of the one that
-    it follows from: its own where it stands for itself."""
+    it follows from: its own where it stands for itself. `counted_rule` is the rule of Judged under
+    which it is counted."""
 
     subject: str
     what: str
@@ -71,21 +72,35 @@ class Found(Struct, frozen=True):
     first_seq: int
     first_rule: str
     group: str
+    counted_rule: str
     is_harmless: bool = False
     explained: str = ""
     zxid: int = 0
 
 
 class Judged(Struct):
-    """What a version's fold of a log came to. `agreed` is None where the version does not tell;
-    `unjudged` are decisions of the version beside such of the log that nobody knows."""
+    """What a version's fold of a log came to. `decided` has by rule how many decisions the log
+    has, and `differing` how many of these the version does not make, or otherwise; `is_told`:
+    whether the version tells that. `unjudged` are decisions of the version beside such of the log
+    that nobody knows."""
 
     events: int
-    decisions: int
-    agreed: int | None
+    decided: Counter[str]
+    differing: Counter[str] = field(default_factory=Counter)
+    is_told: bool = True
     left_at: int = 0
     unjudged: int = 0
     divergences: list[Found] = field(default_factory=list)
+
+    @property
+    def decisions(self) -> int:
+        """How many the log has."""
+        return self.decided.total()
+
+    @property
+    def agreed(self) -> int | None:
+        """How many of them the version makes, too; None where it does not tell."""
+        return self.decisions - self.differing.total() if self.is_told else None
 
     @property
     def follows(self) -> bool:
@@ -126,8 +141,8 @@ class _Judging:
         if self._reader.closing is None:
             begin = min(begin, self._stored_until)
         events = self._last_seq - self._reader.header.first_seq + 1
-        agreed = sum(one.seq < begin for one in self._within(answered, 0))
-        judged = Judged(events, agreed, agreed, left_at)
+        followed = (one.rule for one in self._within(answered, 0) if one.seq < begin)
+        judged = Judged(events, Counter(followed), left_at=left_at)
         if begin <= self._last_seq:
             self._compare(judged, answered, begin)
         return judged
@@ -149,9 +164,10 @@ class _Judging:
         else:
             logged = Recorded(self._stored(follower.decisions), [])
         base, unknown = logged.decisions, logged.unknown
-        same = {one.digest for one in unknown} & {one.key for one in head}
-        judged.decisions += len(base) + len(same)
-        judged.agreed = judged.decisions
+        digests = {one.digest for one in unknown}
+        same = {one.key: one.rule for one in head if one.key in digests}
+        judged.decided.update(one.rule for one in base)
+        judged.decided.update(same.values())
         if self._is_same(base, _without(head, unknown)):
             return
         request = FoldLog(self._log, with_contents=True, known=b"".join(alike(base, head)))
@@ -161,7 +177,7 @@ class _Judging:
         head = _without(of_version, unknown)
         judged.unjudged = len(of_version) - len(head) - len(same)
         found = [one for one in divergences(base, head) if not self._is_unstored(one)]
-        judged.agreed -= _differing(base, head, found)
+        judged.differing.update(_differing(base, head, found))
         judged.divergences = list(_found(found))
 
     def _follower(self, begin: int) -> _Follower | None:
@@ -235,15 +251,18 @@ def _without(decisions: Sequence[Decision], unknown: Sequence[Unknown]) -> list[
 
 def _differing(
     base: Sequence[Decision], head: Sequence[Decision], found: Iterable[Divergence]
-) -> int:
-    """How many recorded decisions the version does not make, or otherwise."""
+) -> Iterator[str]:
+    """The rules of recorded decisions that the version does not make, or otherwise."""
     matched = match(base, head)
     ours = [base[place] for place in matched.base_only]
     theirs = [head[place] for place in matched.head_only]
-    otherwise = {id(one.base) for one in compared(ours, theirs) if one.base is not None}
-    elsewhere = sum(one.what == "reordered" and not one.is_harmless for one in found)
-    late = sum(any(each.part == "time" for each in one.differences) for one in found)
-    return len(otherwise) + elsewhere + late
+    otherwise = {id(one.base): one.base for one in compared(ours, theirs) if one.base is not None}
+    yield from (one.rule for one in otherwise.values())
+    for one in found:
+        if one.what == "reordered" and not one.is_harmless:
+            yield one.base_rule
+        if any(each.part == "time" for each in one.differences):
+            yield one.base_rule
 
 
 def _found(divergences: Iterable[Divergence]) -> Iterator[Found]:
@@ -268,6 +287,7 @@ def _found(divergences: Iterable[Divergence]) -> Iterator[Found]:
                 first_seq=root.first.seq,
                 first_rule=root.first.rule,
                 group=id_of(signature(one)),
+                counted_rule=one.base_rule or one.head_rule,
                 is_harmless=one.is_harmless,
             )
 
@@ -283,9 +303,15 @@ def _in_words(detail: str) -> str:
 def _beside(reader: LogReader, answered: Answered) -> Judged:
     told = answered.folded.agreed
     if told is None:
-        return Judged(answered.folded.events, len(answered.decisions), None)
+        decided = Counter(one.rule for one in answered.decisions)
+        return Judged(answered.folded.events, decided, is_told=False)
     found = [_disagreement(one, _time_of(reader, one.seq)) for one in told.disagreements]
-    return Judged(answered.folded.events, told.decisions, told.agreed, divergences=found)
+    decided = Counter({rule: decisions for rule, (decisions, _) in told.by_rule.items()})
+    agreed = Counter({rule: count for rule, (_, count) in told.by_rule.items()})
+    # A version of before tells sums only.
+    decided[""] += told.decisions - decided.total()
+    agreed[""] += told.agreed - agreed.total()
+    return Judged(answered.folded.events, decided, decided - agreed, divergences=found)
 
 
 def _disagreement(one: Disagreement, time_ns: int) -> Found:
@@ -309,6 +335,7 @@ def _disagreement(one: Disagreement, time_ns: int) -> Found:
         first_seq=one.seq,
         first_rule=rule,
         group=id_of((one.subject, what, one.kind, rule)),
+        counted_rule=rule,
         explained=one.explained,
         zxid=one.zxid,
     )

@@ -20,7 +20,13 @@ from replay.diff.references import Version
 from replay.fleet import table as tables
 from replay.fleet.jobs import Progress, for_few_rows, spark_errors, telling
 from replay.fleet.replaying import results
-from replay.fleet.replaying.results import DIVERGENCES, REPLAYED, ReplayFolder, open_replays
+from replay.fleet.replaying.results import (
+    DIVERGENCES,
+    REPLAYED,
+    RULE_COUNTS,
+    ReplayFolder,
+    open_replays,
+)
 from replay.fleet.replaying.summary import ReplayResult, summary
 from replay.fleet.replaying.units import (
     OUTCOMES,
@@ -206,8 +212,15 @@ class _Replay:
         same = [
             name
             for name in REPLAYED.names
-            if name not in (*key, *_COUNTS, "left_at", "pieces", "reason")
+            if name not in (*key, *_COUNTS, "left_at", "pieces", "rules", "reason")
         ]
+        by_rule = (
+            pieces.select(*key, sql.inline("rules"))
+            .groupBy(*key, "rule")
+            .agg(sql.sum("decisions").alias("decisions"), sql.sum("agreed").alias("agreed"))
+            .groupBy(*key)
+            .agg(sql.sort_array(sql.collect_list(sql.struct(*RULE_COUNTS))).alias("rules"))
+        )
         return (
             pieces.groupBy(*key)
             .agg(
@@ -219,6 +232,7 @@ class _Replay:
                 sql.bool_and(sql.coalesce("follows", sql.lit(False))).alias("follows"),
             )
             .where("follows")
+            .join(by_rule, key, "left")
         )
 
     def _results(self, step: str) -> DataFrame:

@@ -31,6 +31,10 @@ _REPLAYS: Final = "replays"
 _STAGING: Final = "staging"
 _KEY: Final = ("cluster", "log", "code")
 
+RULE_COUNTS: Final = ("rule", "decisions", "agreed")
+
+_RULE: Final = pa.struct(list(zip(RULE_COUNTS, (pa.string(), pa.int64(), pa.int64()), strict=True)))
+
 REPLAYED: Final = pa.schema(
     [
         ("cluster", pa.string()),
@@ -54,6 +58,7 @@ REPLAYED: Final = pa.schema(
         ("left_at", pa.int64()),
         ("pieces", pa.int64()),
         ("seconds", pa.float64()),
+        ("rules", pa.list_(pa.field("element", _RULE))),
         ("reason", pa.string()),
     ]
 )
@@ -87,6 +92,7 @@ DIVERGENCES: Final = pa.schema(
         ("first_seq", pa.int64()),
         ("first_rule", pa.string()),
         ("group", pa.string()),
+        ("counted_rule", pa.string()),
         ("is_harmless", pa.bool_()),
         ("explained", pa.string()),
     ]
@@ -161,6 +167,47 @@ def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
     """The divergences of these (DIVERGENCES, and `batch`)."""
     found = _read(spark, Path(table), "divergences", DIVERGENCES)
     return found.join(replayed(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi")
+
+
+def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
+    """Decisions, how many of them agree, and divergences by version, rule and cluster.
+
+    `first` are divergences that follow from no other, `following` such as follow from these, by
+    whatever rule. `log` and `seq` are one of the divergences, a first one if there is any.
+    """
+    key = ["code", "rule", "cluster"]
+    rules = replayed(spark, table).select("code", "cluster", "log", sql.inline("rules"))
+    decided = rules.groupBy(*key).agg(
+        sql.count_distinct("log").alias("logs"),
+        sql.sum("decisions").alias("decisions"),
+        sql.sum("agreed").alias("agreed"),
+    )
+    counted = divergences(spark, table).where("not is_harmless and explained = ''")
+    one = sql.struct(~sql.col("is_first"), "log", "seq")
+    found = (
+        counted.withColumn("rule", sql.col("counted_rule"))
+        .groupBy(*key)
+        .agg(
+            sql.count_distinct("log").alias("logs_diverging"),
+            sql.count("*").alias("divergences"),
+            sql.count_if("is_first").alias("first"),
+            sql.min(one).alias("one"),
+        )
+    )
+    following = (
+        counted.where("not is_first")
+        .withColumn("rule", sql.col("first_rule"))
+        .groupBy(*key)
+        .agg(sql.count("*").alias("following"))
+    )
+    both = decided.join(found, key, "full").join(following, key, "full")
+    counts = ("logs", "decisions", "agreed", "logs_diverging", "divergences", "first", "following")
+    return both.select(
+        *key,
+        *(sql.coalesce(name, sql.lit(0)).alias(name) for name in counts),
+        sql.col("one.log").alias("log"),
+        sql.col("one.seq").alias("seq"),
+    )
 
 
 def _read(spark: SparkSession, table: Path, what: str, columns: pa.Schema) -> DataFrame:

@@ -10,15 +10,13 @@ from msgspec import Struct
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from replay.fleet.replaying.results import divergences, replayed
+from replay.fleet.replaying.results import by_rule, replayed
 from replay.fleet.replaying.versions import Shipped
 
 TOLD_MAX: Final = 20
 RULES_MAX: Final = 100
 
 Summary = TypeVar("Summary", bound=Struct)
-
-_COUNTED: Final = "not is_harmless and explained = ''"
 
 
 class VersionSummary(Struct):
@@ -43,17 +41,21 @@ class VersionSummary(Struct):
 
 
 class RuleSummary(Struct):
-    """What a version decides otherwise by a rule, in the logs of a cluster: `first` are those that
-    follow from no other, `log` and `seq` one of these."""
+    """A version, a rule and a cluster, as results.by_rule counts them: `logs_diverging` have such
+    divergences; `log` and `seq` are one of these, None where all agrees."""
 
     version: str
     rule: str
     cluster: str
     logs: int
-    first: int
+    decisions: int
+    agreed: int
+    logs_diverging: int
     divergences: int
-    log: str
-    seq: int
+    first: int
+    following: int
+    log: str | None
+    seq: int | None
 
 
 class Failure(Struct):
@@ -67,14 +69,15 @@ class Failure(Struct):
 
 class ReplayResult(Struct):
     """What a replay came to. `todo` is how many logs times versions were replayed by it; the rest
-    is of all that the table has, `rules` those with most divergences, `failures` some of `failed`.
-    `batch` is None where nothing was to do."""
+    is of all that the table has, `rules` the first RULES_MAX of `all_rules`, those with most
+    divergences first, `failures` some of `failed`. `batch` is None where nothing was to do."""
 
     table: str
     todo: int
     failed: int
     versions: list[VersionSummary]
     rules: list[RuleSummary]
+    all_rules: int
     failures: list[Failure]
     batch: int | None
     seconds: float
@@ -94,13 +97,15 @@ def summary(
     results = replayed(spark, table).where(is_named)
     of_versions = list(_versions(results, named))
     failed = sum(one.failed for one in of_versions)
-    found = sum(one.divergences for one in of_versions)
+    rules = by_rule(spark, table).where(is_named)
+    shown = list(_rules(rules, named))
     return ReplayResult(
         str(table),
         todo,
         failed,
         of_versions,
-        list(_rules(divergences(spark, table).where(is_named), named)) if found else [],
+        shown,
+        len(shown) if len(shown) < RULES_MAX else rules.count(),
         list(_failures(results, named)) if failed else [],
         batch,
         time.monotonic() - start,
@@ -125,23 +130,12 @@ def _versions(results: DataFrame, named: dict[str, str]) -> Iterator[VersionSumm
             yield _of_row(VersionSummary, {**rows[code].asDict(), "version": reference})
 
 
-def _rules(found: DataFrame, named: dict[str, str]) -> Iterator[RuleSummary]:
-    first = sql.struct(~sql.col("is_first"), "log", "seq")
-    rows = (
-        found.where(_COUNTED)
-        .groupBy("code", sql.col("first_rule").alias("rule"), "cluster")
-        .agg(
-            sql.count_distinct("log").alias("logs"),
-            sql.count_if("is_first").alias("first"),
-            sql.count("*").alias("divergences"),
-            sql.min(first).alias("one"),
-        )
-        .orderBy(sql.col("divergences").desc(), "code", "rule", "cluster")
-        .limit(RULES_MAX)
-    )
-    for row in rows.collect():
-        told = {"version": named[row.code], "log": row.one.log, "seq": row.one.seq}
-        yield _of_row(RuleSummary, {**row.asDict(), **told})
+def _rules(rules: DataFrame, named: dict[str, str]) -> Iterator[RuleSummary]:
+    differing = sql.expr("decisions - agreed").desc()
+    most = sql.col("decisions").desc()
+    order = (sql.col("divergences").desc(), differing, most, "code", "rule", "cluster")
+    for row in rules.orderBy(*order).limit(RULES_MAX).collect():
+        yield _of_row(RuleSummary, {**row.asDict(), "version": named[row.code]})
 
 
 def _failures(results: DataFrame, named: dict[str, str]) -> Iterator[Failure]:

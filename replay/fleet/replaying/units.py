@@ -212,9 +212,18 @@ def _counts(judged: Judged) -> Row:
         "harmless": sum(one.is_harmless for one in found),
         "explained": sum(bool(one.explained) for one in found),
         "unjudged": judged.unjudged,
+        "rules": _by_rule(judged) if judged.is_told else None,
         "left_at": judged.left_at,
         "follows": judged.follows,
     }
+
+
+def _by_rule(judged: Judged) -> list[tuple[str, int, int]]:
+    return [
+        (rule, count, count - judged.differing[rule])
+        for rule, count in sorted(judged.decided.items())
+        if count
+    ]
 
 
 def _stored(unit: Row) -> StoredLog:

@@ -61,6 +61,10 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
     requests = {kind: one.agreed for kind, one in result.requests.by_kind.items()}
     assert sum(requests.values()) == result.requests.agreed
     assert requests.keys() == {"LeaderAndIsr", "UpdateMetadata", "StopReplica"}
+    for side in (result, result.requests):
+        assert sum(one.agreed for one in side.by_rule.values()) == side.agreed
+    assert result.by_rule["reassignment: store the assignment"].agreed > 30
+    assert result.requests.by_rule["reassignment"].agreed > 400
 
 
 @pytest.mark.parametrize(

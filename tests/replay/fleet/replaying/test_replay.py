@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from controller.core.canonical import decode_reason
 from eventstore.reader import LogReader
 from replay.agreement.comparison import agree, imported
 from replay.diff.comparing import compare
@@ -22,6 +23,7 @@ from replay.fleet.replaying import results
 from replay.fleet.replaying.listing import Wanted, listed
 from replay.fleet.replaying.replay import replay
 from replay.fleet.replaying.results import open_replays
+from replay.fleet.replaying.summary import RULES_MAX
 from replay.imports.importing import Selection
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, ROOT, changed
@@ -123,6 +125,47 @@ def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collect
     assert sum(row.agreed for row in of_daemons) == recorded
 
 
+def test_decisions_and_agreements_are_told_by_rule_and_cluster(
+    spark: SparkSession, fleet: Fleet, collected: object
+) -> None:
+    recorded: Counter[tuple[str, str]] = Counter()
+    clusters = {str(fleet.logs[0]): "a", str(fleet.logs[3]): "c", str(INCIDENT): CLUSTER}
+    with opened(fleet.logs[:1] + fleet.logs[3:5]) as found:
+        for log in found:
+            with LogReader.open(log.path) as reader:
+                for one in reader.commands():
+                    rule = decode_reason(one.reason).rule
+                    body = body_of(one)
+                    assert body is not None
+                    recorded[clusters[log.name], rule] += len([*parts_of(body)])
+    rows = results.by_rule(spark, fleet.table).collect()
+    of_followers = [row for row in rows if row.code == code_of(fleet, spark, 0)]
+    assert all((row.divergences, row.first, row.following) == (0, 0, 0) for row in of_followers)
+    assert all(row.decisions == row.agreed and row.log is None for row in of_followers)
+    told = {(row.cluster, row.rule): row.decisions for row in of_followers}
+    assert {key: one for key, one in told.items() if key[0] in clusters.values()} == {
+        key: count for key, count in recorded.items() if count
+    }
+    of_defect = [row for row in rows if row.code == code_of(fleet, spark, 1)]
+    for name in ("decisions", "agreed", "divergences"):
+        sums: Counter[str] = Counter()
+        for row in of_defect:
+            sums[row.cluster] += row[name]
+        whole: Counter[str] = Counter()
+        for one in rows_of(spark, fleet.table).values():
+            if one.code == code_of(fleet, spark, 1):
+                whole[one.cluster] += one[name]
+        assert sums == whole, name
+    elections = [row for row in of_defect if row.rule == "offline partition leader election"]
+    assert any(row.agreed < row.decisions and row.first for row in elections)
+    assert all((row.log is None) == (not row.divergences) for row in of_defect)
+
+
+def code_of(fleet: Fleet, spark: SparkSession, version: int) -> str:
+    name = str(fleet.versions[version].reference)
+    return str({row.version: row.code for row in rows_of(spark, fleet.table).values()}[name])
+
+
 def test_planted_defect_is_named_by_rule_and_cluster(
     spark: SparkSession, fleet: Fleet, collected: object
 ) -> None:
@@ -130,8 +173,9 @@ def test_planted_defect_is_named_by_rule_and_cluster(
     result = replay(spark, fleet.table, fleet.versions)
     assert (result.todo, result.batch, result.failed) == (0, None, 0)
     head = str(fleet.versions[1].reference)
-    assert {one.version for one in result.rules} == {head}
-    assert "offline partition leader election" in {one.rule for one in result.rules}
+    diverging = [one for one in result.rules if one.divergences]
+    assert {one.version for one in diverging} == {head}
+    assert "offline partition leader election" in {one.rule for one in diverging}
 
     ends = {"a": 400, "c": 300}
     found = Counter(
@@ -210,7 +254,7 @@ def test_nothing_but_counts_comes_to_the_driver(
 ) -> None:
     assert collected
     for rows, columns in collected:
-        assert rows <= 20
+        assert rows <= RULES_MAX
         assert columns.isdisjoint({"stored", "segments", "differences", "details", "payload"})
 
 
