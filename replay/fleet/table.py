@@ -168,8 +168,9 @@ def rows(folder: Path) -> int:
     found = 0
     for path in (Path(one) / _INGESTED for one in _paths(folder)):
         if path.exists():
-            read = dataset.dataset(path, format="parquet").to_table(columns=["events", "commands"])
-            found += sum(pc.sum(read[name]).as_py() or 0 for name in read.column_names)
+            manifest = dataset.dataset(path, format="parquet")
+            for part in manifest.to_batches(columns=["events", "commands"]):
+                found += sum(pc.sum(column).as_py() or 0 for column in part.columns)
     return found
 
 
