@@ -6,7 +6,6 @@ Memory is the largest resident set of the driver, its Python and its Java proces
 local mode Java runs the tasks, too. `python -m tools.bench.fleet_analyse --help`.
 """
 
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from tools.bench.fleet_ingest import run_measured
+from tools.bench.fleet_ingest import Used, run_measured
 
 _MIB = 1 << 20
 _US = 1e6
@@ -51,30 +50,24 @@ def _analyse(logs: Path, master: str) -> _Taken:
     with tempfile.TemporaryDirectory(dir=logs.absolute().parent) as folder:
         table = Path(folder) / "table"
         ingested, _ = _refold(["ingest", str(logs), "--out", str(table)], master)
-        start, cpu_s = time.monotonic(), _cpu_s()
-        _, memory = _refold(["analyse", str(table)], master)
-        taken = _Taken(ingested["events"], time.monotonic() - start, _cpu_s() - cpu_s)
+        start = time.monotonic()
+        _, used = _refold(["analyse", str(table)], master)
+        taken = _Taken(ingested["events"], time.monotonic() - start, used.cpu_s)
     typer.echo(
         f"{taken.events} events and {ingested['commands']} commands: {taken.seconds:.1f} s,"
-        f" {taken.cpu_s:.1f} s of CPU time; driver {memory / _MIB:,.0f} MiB"
+        f" {taken.cpu_s:.1f} s of CPU time; driver {used.memory / _MIB:,.0f} MiB"
     )
     return taken
 
 
-def _cpu_s() -> float:
-    """Of all processes that have ended below this one."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _refold(arguments: list[str], master: str) -> tuple[dict[str, Any], int]:
-    """What it prints as JSON, and the driver's memory in bytes."""
+def _refold(arguments: list[str], master: str) -> tuple[dict[str, Any], Used]:
+    """What it prints as JSON, and what it used."""
     command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments]
     try:
-        content, memory = run_measured([*command, "--master", master, "--json"])
+        content, used = run_measured([*command, "--master", master, "--json"])
     except subprocess.CalledProcessError as error:
         raise typer.Exit(error.returncode) from None
-    return msgspec.json.decode(content), memory
+    return msgspec.json.decode(content), used
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -45,26 +46,34 @@ def _ingest(logs: Path, out: Path, master: str) -> tuple[float, int, dict[str, f
     command = [sys.executable, "-m", "controller.cli.main", "fleet", "ingest", str(logs)]
     start = time.monotonic()
     try:
-        content, memory = run_measured([*command, "--out", str(out), "--master", master, "--json"])
+        content, used = run_measured([*command, "--out", str(out), "--master", master, "--json"])
     except subprocess.CalledProcessError as error:
         raise typer.Exit(error.returncode) from None
-    return time.monotonic() - start, memory, msgspec.json.decode(content)
+    return time.monotonic() - start, used.memory, msgspec.json.decode(content)
 
 
-def run_measured(command: list[str]) -> tuple[bytes, int]:
-    """What a command prints, and the largest memory of its driver in bytes. Raises
-    CalledProcessError."""
+class Used(NamedTuple):
+    """Of a command: the largest memory of its driver in bytes, and the CPU time of all that it
+    started, as far as it had come when it was last looked at."""
+
+    memory: int
+    cpu_s: float
+
+
+def run_measured(command: list[str]) -> tuple[bytes, Used]:
+    """What a command prints, and what it used. Raises CalledProcessError."""
     with tempfile.TemporaryFile() as told:
         process = subprocess.Popen(command, stdout=told)
-        memory = 0
+        memory, cpu_s = 0, dict[int, float]()
         while process.poll() is None:
             memory = max(memory, _driver_bytes(process.pid))
+            cpu_s |= _cpu_s(process.pid)
             time.sleep(_SAMPLED_S)
         told.seek(0)
         content = told.read()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return content, memory
+    return content, Used(memory, sum(cpu_s.values()))
 
 
 def _driver_bytes(pid: int) -> int:
@@ -79,11 +88,24 @@ def _driver_bytes(pid: int) -> int:
     return total
 
 
+def _cpu_s(pid: int) -> dict[int, float]:
+    """Of a process and all below it, by id."""
+    found = dict[int, float]()
+    with suppress(OSError):
+        # Behind the name, in parentheses, which may have blanks in it.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        found[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    for child in _children(pid):
+        found |= _cpu_s(child)
+    return found
+
+
 def _children(pid: int) -> list[int]:
-    try:
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+    found: list[int] = []
+    for of_thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, of_thread.read_text().split())
+    return found
 
 
 if __name__ == "__main__":

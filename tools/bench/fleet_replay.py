@@ -61,10 +61,10 @@ def _refold(arguments: list[str], cores: list[int]) -> tuple[dict[str, Any], int
     command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments, "--json"]
     held = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
     try:
-        content, memory = run_measured(held)
+        content, used = run_measured(held)
     except subprocess.CalledProcessError as error:
         raise typer.Exit(error.returncode) from None
-    return msgspec.json.decode(content), memory
+    return msgspec.json.decode(content), used.memory
 
 
 if __name__ == "__main__":
