@@ -146,7 +146,7 @@ def _print(result: "ReplayResult") -> None:
         if result.all_rules > _RULES_SHOWN:
             typer.echo(
                 f"... and {result.all_rules - _RULES_SHOWN} more rows of rules and clusters, with"
-                " no more divergences each: --json, or replaying.results.by_rule"
+                " no more divergences each: replaying.results.by_rule"
             )
     added = "nothing new" if result.batch is None else f"batch {result.batch}"
     typer.echo(
