@@ -5,7 +5,7 @@ from shlex import quote
 from typing import Any, Final
 
 from replay.fleet.report.findings import Rows
-from replay.fleet.report.queries import PAYLOAD_CHARACTERS
+from replay.fleet.report.queries import AROUND, PAYLOAD_CHARACTERS
 from replay.fleet.report.tables import Column, Markup, counted, id_of, table, text
 
 _RECORDS: Final = (
@@ -43,8 +43,9 @@ def events(records: Rows, about: dict[str, Any], folder: str) -> str:
 
 def _command(about: dict[str, Any], folder: str) -> str:
     records = f"parquet.`{folder}/records`"
-    until = about.get("ended_seq") or about["seq"]
-    where = f"log = '{about['log']}' and seq between {about['seq']} and {until}"
+    first = about["seq"] - AROUND
+    last = (about.get("ended_seq") or about["seq"]) + AROUND
+    where = f"log = '{about['log']}' and seq between {first} and {last}"
     query = f"select * from {records} where {where} order by seq, record desc, ordinal"
     return f"spark-sql -e {quote(query)}"
 

@@ -22,7 +22,8 @@ TABLES: Final = (
 RECORDS_OF_INCIDENT: Final = 150
 PARTITIONS_OF_INCIDENT: Final = 20
 PAYLOAD_CHARACTERS: Final = 600
-_AROUND: Final = 10
+AROUND: Final = 10
+"""How many events before an incident's first one and after its last one belong to it."""
 _BROKERS: Final = 100
 _PAUSE_S: Final = 10
 
@@ -174,7 +175,7 @@ select * from (
          count(*) over (partition by incident) as of_all
     from records r join incidents i
       on r.cluster = i.cluster and r.log = i.log
-     and r.seq between i.seq - {_AROUND} and i.ended_seq + {_AROUND}
+     and r.seq between i.seq - {AROUND} and i.ended_seq + {AROUND}
    where r.origin = 'exogenous' or r.error <> 0
       or r.kind in ('write_znodes', 'write_atomically', 'become_controller', 'observed'))
  where place <= {RECORDS_OF_INCIDENT} order by incident, seq, record = 'command', ordinal

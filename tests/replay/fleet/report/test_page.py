@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from replay.fleet.report.events import events
 from replay.fleet.report.page import page_of
-from tests.replay.fleet.report.samples import CLUSTER, PAYLOAD, TOPIC, findings
+from tests.replay.fleet.report.samples import BEGIN, CLUSTER, PAYLOAD, TOPIC, findings, record
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -97,6 +98,14 @@ def test_a_click_leads_down_to_the_events(opened: Opened) -> None:
     assert event.inner_text() == "1195"
     page.select_option("#cluster", "")
     assert shown.count() == 8
+
+
+def test_command_asks_for_all_that_the_page_shows_some_of() -> None:
+    shown = [record(208, BEGIN, 0)]
+    about = {"log": "run-1", "seq": 208, "ended_seq": 245}
+    assert "seq between 198 and 255 order" in events(shown, about, "/tables/fleet")
+    moment = {"log": "run-1", "seq": 208}
+    assert "seq between 198 and 218 order" in events(shown, moment, "/tables/fleet")
 
 
 def test_a_link_opens_its_incident(opened: Opened, file: Path) -> None:
