@@ -1,9 +1,10 @@
-"""SIGTERM for commands that have something to remove before they end."""
+"""SIGTERM and Ctrl-C for commands that have something to do before they end."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 _BY_SIGNAL: Final = 128
@@ -23,3 +24,27 @@ def unwound_by_sigterm() -> Iterator[None]:
 def _end(number: int, _frame: Any) -> None:
     signal.signal(number, signal.SIG_IGN)
     sys.exit(_BY_SIGNAL + number)
+
+
+@contextmanager
+def interrupted_by_sigterm(told: str) -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does; a second one does not disturb what comes
+    of that. `told` is a line for standard error, written at once: the end may take its time."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+
+    def interrupt(*_: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # Not by sys.stderr, at which the program itself may just be writing.
+        with suppress(OSError):
+            os.write(2, f"{told}\n".encode())
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

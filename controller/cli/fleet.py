@@ -83,7 +83,7 @@ def package(
 
     `refold fleet` gives it to the executors by itself; what refold needs they must have.
     """
-    with fleet_errors("package"):
+    with fleet_errors("package", "run it again"):
         from replay.fleet.session import package as write
 
         write(target)

@@ -44,7 +44,7 @@ def analyse(
     """
     begin, end = period(first, last)
     settings = settings_of(conf)
-    with fleet_errors("analyse"):
+    with fleet_errors("analyse", "the analysis is as it was, run it again"):
         from replay.fleet.analysis.analysing import Options, is_brief
         from replay.fleet.analysis.analysing import analyse as analyse_table
         from replay.fleet.session import spark_session

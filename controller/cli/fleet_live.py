@@ -40,10 +40,10 @@ def live(
     --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION, of Spark's
     version.
 
-    Exit status: 0 ended by Ctrl-C, or with --once; 2 the topic, DIR or Spark cannot be used.
+    Exit status: 0 ended by Ctrl-C, SIGTERM or --once; 2 the topic, DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
-    with fleet_errors("live"):
+    with fleet_errors("live"), suppress(KeyboardInterrupt):
         from replay.fleet.live.job import follow, owned_folder
         from replay.fleet.session import check_java, check_master, spark_session
 
@@ -53,7 +53,6 @@ def live(
         source = _topic(servers, topic, config)
         with (
             owned_folder(out.absolute(), source) as folder,
-            suppress(KeyboardInterrupt),
             spark_session(master, settings, is_brief=True) as spark,
         ):
             tell = partial(_tell, as_json=as_json)

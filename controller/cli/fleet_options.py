@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from controller.cli.ending import interrupted_by_sigterm
 from controller.cli.progress import bar
 from replay.errors import ReplayError
 
@@ -36,10 +37,12 @@ def settings_of(conf: list[str] | None) -> dict[str, str]:
 
 
 @contextmanager
-def fleet_errors(command: str) -> Iterator[None]:
-    """A clear line and an exit status in the place of a traceback."""
+def fleet_errors(command: str, stopped: str = "nothing was added, run it again") -> Iterator[None]:
+    """A clear line and an exit status in the place of a traceback; `stopped` is what Ctrl-C and
+    SIGTERM leave."""
     try:
-        yield
+        with interrupted_by_sigterm(f"refold fleet {command}: stopping"):
+            yield
     except ReplayError as error:
         text = str(error)
     except ModuleNotFoundError as error:
@@ -49,7 +52,7 @@ def fleet_errors(command: str) -> Iterator[None]:
     except OSError as error:
         text = f"{error.filename or 'a file'}: {error.strerror or error}"
     except KeyboardInterrupt:
-        text = "stopped: nothing was added, run it again"
+        text = f"stopped: {stopped}"
     else:
         return
     typer.echo(f"refold fleet {command}: {text}", err=True)

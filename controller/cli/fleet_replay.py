@@ -96,7 +96,7 @@ def divergences(
     Exit status: 0 done, 2 DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
-    with fleet_errors("divergences"):
+    with fleet_errors("divergences", "run it again"):
         from replay.fleet.replaying.listing import Wanted, listed
         from replay.fleet.replaying.results import check_replays
         from replay.fleet.session import spark_session

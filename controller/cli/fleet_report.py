@@ -28,7 +28,7 @@ def report(
     Exit status: 0 written; 2 DIR has no analysis, or FILE or Spark cannot be used.
     """
     settings = settings_of(conf)
-    with fleet_errors("report"):
+    with fleet_errors("report", "nothing was written, run it again"):
         from replay.fleet.report.reporting import check_target, write_report
         from replay.fleet.session import spark_session
         from replay.fleet.table import check_table

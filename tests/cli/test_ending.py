@@ -45,3 +45,35 @@ def test_signal_leaves_nothing_behind(tmp_path: Path, command: str, name: str, s
     assert "Traceback" not in done.stderr
     assert [*temporary.iterdir()] == []
     assert not log.exists()
+
+
+ENDED_AT_SPARK = """
+import os, signal
+import typer
+from controller.cli.fleet_options import fleet_errors
+
+app = typer.Typer()
+
+@app.command()
+def work() -> None:
+    with fleet_errors("analyse", "the analysis is as it was"):
+        try:
+            os.kill(os.getpid(), signal.{signal})
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+app()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_fleet_tells_at_once_that_it_stops_and_then_what_it_left(name: str) -> None:
+    code = ENDED_AT_SPARK.format(signal=name)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "refold fleet analyse: stopping",
+        "refold fleet analyse: stopped: the analysis is as it was",
+    ]

@@ -1,7 +1,9 @@
 """`refold fleet` as a user meets it; what it does with logs is tested in tests/replay/fleet."""
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,29 @@ def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
     assert "failed: cluster a, log " in told.stdout
     assert "failed: cluster b" not in told.stdout
     assert "Traceback" not in told.stderr + told.stdout
+
+
+@pytest.mark.lab
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
+    write_log(tmp_path / "logs", history(60, 1_790_000_000_000, 1), "a", 1)
+    table = tmp_path / "table"
+    done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
+    assert done.returncode == 0, done.stderr
+    there = sorted(table.iterdir())
+    command = [sys.executable, "-m", "controller.cli.main", "fleet", "analyse", str(table), *LOCAL]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not any((table / "analysis.partial").glob("*")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "refold fleet analyse: stopping\nrefold fleet analyse: stopped: the analysis" in said
+    assert "Traceback" not in said
+    assert not (table / "analysis").exists()
+    assert {*table.iterdir()} - {*there} == {table / "analysis.lock"}
 
 
 def test_setting_without_value(tmp_path: Path) -> None:

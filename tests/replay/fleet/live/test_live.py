@@ -1,5 +1,6 @@
 """`refold fleet live` on a real topic, killed in the middle; the topic's records as a stream."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -114,16 +115,20 @@ def test_without_its_checkpoint_all_comes_again_and_nothing_changes(
     assert "Traceback" not in other.stderr
 
 
-def test_ctrl_c_ends_it_well(told: History, bootstrap: str, jars: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_is_ended_well(
+    number: signal.Signals, told: History, bootstrap: str, jars: str, tmp_path: Path
+) -> None:
+    out, topic = tmp_path / "out", f"ended-by-{number.name}"
     write_log(tmp_path / "logs" / "run-1", told, "a", 1)
-    publish(tmp_path / "logs", bootstrap, "ended")
-    with job(command(bootstrap, "ended", out, jars)) as process:
+    publish(tmp_path / "logs", bootstrap, topic)
+    with job(command(bootstrap, topic, out, jars)) as process:
         until(process, lambda: bool(log_rows(out)), START_MAX_S)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, said = process.communicate(timeout=60)
         assert process.returncode == 0
-        assert said.count(" started, reads topic ended at ") == 1, said
+        assert json.loads((out / "status.json").read_text())["state"] == "ended"
+        assert said.count(f" started, reads topic {topic} at ") == 1, said
         assert "Traceback" not in said
 
 
