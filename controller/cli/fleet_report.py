@@ -29,12 +29,13 @@ def report(
     """
     settings = settings_of(conf)
     with fleet_errors("report", "nothing was written, run it again"):
+        from replay.fleet.analysis.analysing import is_brief
         from replay.fleet.report.reporting import check_target, write_report
         from replay.fleet.session import spark_session
         from replay.fleet.table import check_table
 
         check_target(output)
         check_table(folder)
-        with spark_session(master, settings) as spark:
+        with spark_session(master, settings, is_brief=is_brief(folder)) as spark:
             size = write_report(spark, folder, output, incidents)
     typer.echo(f"{output}: {size / 1e6:.1f} MB")

@@ -6,8 +6,14 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
 
+from controller.cli.fleet import app
+from replay.fleet import session
+from replay.fleet.errors import FleetError
 from tests.replay.diff.versions import ROOT
 from tools.fleet.incidents import history, write_log
 
@@ -131,6 +137,27 @@ def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> Non
     assert "Traceback" not in said
     assert not (table / "analysis").exists()
     assert {*table.iterdir()} - {*there} == {table / "analysis.lock"}
+
+
+@pytest.mark.parametrize(("events", "is_so"), [(1_000_000, True), (1_000_001, False)])
+def test_small_table_is_reported_by_java_that_is_soon_ready(
+    events: int, is_so: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def start(*_: object, is_brief: bool = False) -> None:
+        asked.append(is_brief)
+        raise FleetError("no Spark")
+
+    monkeypatch.setattr(session, "spark_session", start)
+    table = _table(tmp_path / "table")
+    manifest = table / "records" / "batch=000001" / "_ingested"
+    manifest.mkdir()
+    counts = pa.table({"events": [events], "commands": [0]})
+    parquet.write_table(counts, manifest / "1.parquet")
+    told = CliRunner().invoke(app, ["report", str(table), "-o", str(tmp_path / "fleet.html")])
+    assert told.exit_code == 2
+    assert asked == [is_so]
 
 
 def test_setting_without_value(tmp_path: Path) -> None:
