@@ -133,9 +133,10 @@ def _incidents(findings: Findings) -> str:
         " is among them.</p>"
     )
     note = (
-        f"The {len(found)} that weigh most: stretches of a log in which partitions were"
-        " unavailable, then those in which they were under-replicated, by partition-seconds. Open"
-        " one for its partitions and events."
+        f"The {len(found)} that weigh most, by partition-seconds: stretches of a log in which"
+        " partitions were unavailable, then those in which they were under-replicated. Half of the"
+        " places are for either kind; where it has fewer, the other has more. Open one for its"
+        " partitions and events."
     )
     listed = "".join(incident(place, one, findings.folder) for place, one in enumerate(found, 1))
     return _section("Incidents", note, choice, listed)

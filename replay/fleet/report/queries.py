@@ -136,15 +136,26 @@ numbered as (
   select *, sum(if(before is null or time > before + interval {_PAUSE_S} seconds, 1, 0))
             over (partition by cluster, log, what order by time, seq
                   rows unbounded preceding) as stretch
-    from apart)
-select cluster, log, what, stretch, min(time) as time, max(until) as until, min(seq) as seq,
-       max(coalesce(ended_seq, seq)) as ended_seq, bool_or(is_open) as is_open,
-       count(distinct topic, partition) as partitions, sum(seconds) as partition_seconds,
-       max_by(cause, seconds) as cause, max_by(broker, seconds) as broker,
-       slice(array_sort(collect_set(broker)), 1, {_BROKERS}) as brokers
-  from numbered group by cluster, log, what, stretch
- order by what = 'unavailable' desc, partition_seconds desc, time, cluster, log limit {{count}}
+    from apart),
+stretches as (
+  select cluster, log, what, stretch, min(time) as time, max(until) as until, min(seq) as seq,
+         max(coalesce(ended_seq, seq)) as ended_seq, bool_or(is_open) as is_open,
+         count(distinct topic, partition) as partitions, sum(seconds) as partition_seconds,
+         max_by(cause, seconds) as cause, max_by(broker, seconds) as broker,
+         slice(array_sort(collect_set(broker)), 1, {_BROKERS}) as brokers
+    from numbered group by cluster, log, what, stretch),
+of_kind as (
+  select *, row_number() over (partition by what order by partition_seconds desc, time, cluster,
+                               log) as place
+    from stretches),
+chosen as (
+  select * from of_kind where place <= {{count}}
+   order by place <= {{count}} / 2 desc, what = 'unavailable' desc, place limit {{count}})
+select * from chosen
+ order by what = 'unavailable' desc, partition_seconds desc, time, cluster, log
 """
+"""Half of the places are for either kind, else many short ones without service would leave none
+to the others; what one kind has too few for, the other one fills."""
 
 PARTITIONS: Final = f"""
 select * from (

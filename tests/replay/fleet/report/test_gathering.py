@@ -206,9 +206,19 @@ def test_first_divergence_of_each_version_in_a_log(spark: SparkSession, folder: 
     assert set(numbers) <= set(range(110, 131))
 
 
-def test_as_many_as_are_asked_for(spark: SparkSession, folder: Path) -> None:
-    [only] = gather(spark, folder, 1).incidents
-    assert only.about["partition_seconds"] == 65.0
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (1, [("unavailable", 65)]),
+        (2, [("unavailable", 65), ("under_replicated", 100)]),
+        (3, [("unavailable", 65), ("unavailable", 6), ("under_replicated", 100)]),
+    ],
+)
+def test_both_kinds_have_places_among_as_many_as_are_asked_for(
+    count: int, expected: list[tuple[str, int]], spark: SparkSession, folder: Path
+) -> None:
+    found = [one.about for one in gather(spark, folder, count).incidents]
+    assert [(one["what"], one["partition_seconds"]) for one in found] == expected
 
 
 def test_the_page_is_written_whole(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
