@@ -11,6 +11,7 @@ from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of
 from controller.cli.fleet_replay import divergences, replay
 from controller.cli.fleet_report import report
 from controller.cli.output import print_result
+from replay.printable import printable
 
 if TYPE_CHECKING:
     from replay.fleet.ingest import IngestResult
@@ -91,7 +92,9 @@ def package(
 
 def _print(result: "IngestResult") -> None:
     for one in result.examples:
-        typer.echo(f"set aside: {one.path}: {one.reason}")
+        is_named = one.reason.startswith(one.path)
+        told = one.reason if is_named else f"{one.path}: {one.reason}"
+        typer.echo(f"set aside: {printable(told)}")
     if result.set_aside > len(result.examples):
         typer.echo(f"set aside: {result.set_aside - len(result.examples)} more")
     added = "nothing new"

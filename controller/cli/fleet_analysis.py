@@ -8,6 +8,7 @@ import typer
 from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of, task_progress
 from controller.cli.moments import From, To, period
 from controller.cli.output import print_result, print_table
+from replay.printable import printable
 
 if TYPE_CHECKING:
     from replay.fleet.analysis.analysing import Analysis
@@ -89,4 +90,4 @@ def _print(analysis: "Analysis") -> None:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
-    return "" if value is None else str(value)
+    return "" if value is None else printable(value)

@@ -8,6 +8,7 @@ import typer
 
 from controller.cli.fleet_options import Conf, Master, fleet_errors, settings_of, task_progress
 from controller.cli.output import print_result, print_table
+from replay.printable import printable
 
 if TYPE_CHECKING:
     from replay.fleet.replaying.listing import Listed
@@ -110,10 +111,11 @@ def divergences(
 
 
 def _print(result: "ReplayResult") -> None:
+    from rich.markup import escape
     from rich.table import Table as Grid
 
     for one in result.failures:
-        where = f"cluster {one.cluster}, log {one.log}"
+        where = f"cluster {printable(one.cluster)}, log {one.log}"
         typer.echo(f"failed: {where}, version {one.version}: {one.reason}")
     if result.failed > len(result.failures):
         typer.echo(f"failed: {result.failed - len(result.failures)} more")
@@ -124,7 +126,8 @@ def _print(result: "ReplayResult") -> None:
     for of in result.versions:
         counts = (of.logs, of.failed, of.decisions, of.agreed, of.divergences, of.harmless)
         more = (of.explained, of.unjudged, of.left)
-        versions.add_row(f"{of.version} ({of.code})", *map(str, (*counts, *more)))
+        name = escape(printable(f"{of.version} ({of.code})"))
+        versions.add_row(name, *map(str, (*counts, *more)))
     print_table(versions)
     for of in result.versions:
         if of.untold:
@@ -141,7 +144,8 @@ def _print(result: "ReplayResult") -> None:
             decided = (rule.logs, rule.decisions, rule.agreed)
             sizes = map(str, (*decided, rule.divergences, rule.first, rule.following))
             place = "" if rule.log is None else f"{rule.log} event {rule.seq}"
-            rules.add_row(rule.version, rule.rule or "(none)", rule.cluster, *sizes, place)
+            names = (rule.version, rule.rule or "(none)", rule.cluster)
+            rules.add_row(*(escape(printable(name)) for name in names), *sizes, place)
         print_table(rules)
         if result.all_rules > _RULES_SHOWN:
             typer.echo(
@@ -159,8 +163,8 @@ def _list(count: int, found: "Sequence[Listed]") -> None:
     for one in found:
         about = f" ({', '.join(one.partitions)})" if one.partitions else ""
         typer.echo(
-            f"cluster {one.cluster}, log {one.log}, event {one.seq} at {one.time}, version"
-            f" {one.version}:"
+            f"cluster {printable(one.cluster)}, log {one.log}, event {one.seq} at {one.time},"
+            f" version {one.version}:"
         )
         typer.echo(f"  {one.what} {one.kind} {one.target}{about}, by {one.rule or 'no rule'}")
         if not one.is_first:

@@ -124,8 +124,8 @@ class TableFolder:
 @contextmanager
 def open_table(folder: Path) -> Iterator[TableFolder]:
     """A table to add to, made if it is not there; one process at a time. What an ingest left that
-    was killed is removed. Raises FleetError."""
-    with usable(folder):
+    was killed is removed, and a folder that was made for nothing. Raises FleetError."""
+    with usable(folder), _removed_if_for_nothing(folder):
         _make(folder)
         with exclusive(folder / _LOCK, "another ingest"):
             shutil.rmtree(folder / _STAGING, ignore_errors=True)
@@ -136,6 +136,17 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
                 yield table
             finally:
                 shutil.rmtree(folder / _STAGING, ignore_errors=True)
+
+
+@contextmanager
+def _removed_if_for_nothing(folder: Path) -> Iterator[None]:
+    is_new = not folder.exists()
+    try:
+        yield
+    except BaseException:
+        if is_new and not batches(folder / _RECORDS):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def check_table(folder: Path) -> None:

@@ -11,9 +11,13 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
+from controller.cli import fleet, fleet_analysis
 from controller.cli.fleet import app
 from replay.fleet import session
+from replay.fleet.analysis.analysing import Analysis, Options
+from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
+from replay.fleet.ingest import IngestResult, SetAside
 from tests.replay.diff.versions import ROOT
 from tools.fleet.incidents import history, write_log
 
@@ -158,6 +162,31 @@ def test_small_table_is_reported_by_java_that_is_soon_ready(
     told = CliRunner().invoke(app, ["report", str(table), "-o", str(tmp_path / "fleet.html")])
     assert told.exit_code == 2
     assert asked == [is_so]
+
+
+def test_line_of_what_is_set_aside_names_its_file_once(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = dict.fromkeys(("inputs", "unchanged", "segments", "logs", "clusters"), 0)
+    examples = [
+        SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
+        SetAside("/l\n/2.refold", "no record"),
+    ]
+    fleet._print(
+        IngestResult(
+            table="/t", **counts, events=0, commands=0, set_aside=2, examples=examples, batch=None,
+            seconds=1,
+        )
+    )  # fmt: skip
+    assert capsys.readouterr().out.splitlines()[:-1] == [
+        "set aside: /l/1.refold: the file is damaged",
+        r"set aside: /l\n/2.refold: no record",
+    ]
+
+
+def test_name_of_a_cluster_is_one_line_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
+    fleet_analysis._print(Analysis("/t", "now", Options(), {"logs": 1}, [outages], 1))
+    shown = capsys.readouterr().out.replace("│", " ").splitlines()
+    assert [r"a\nb[i]", "1.500"] in [line.split() for line in shown]
 
 
 def test_setting_without_value(tmp_path: Path) -> None:

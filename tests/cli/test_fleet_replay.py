@@ -59,7 +59,7 @@ def test_result_names_failures_versions_and_rules() -> None:
             RuleSummary(
                 "v1", "leader election", "west", 2, 60, 51, 1, 12, 2, 3, "20260921-aa", 180
             ),
-            RuleSummary("v1", "", "west", 1, 7, 7, 0, 0, 0, 0, None, None),
+            RuleSummary("v1", "", "w[b]e\nst", 1, 7, 7, 0, 0, 0, 0, None, None),
         ],
         50,
         [Failure("west", "20260921-bb", "v1", "it hangs")],
@@ -74,7 +74,7 @@ def test_result_names_failures_versions_and_rules() -> None:
     assert lines[0] == "failed: cluster west, log 20260921-bb, version v1: it hangs"
     assert "v1 (c0de) 2 1 300 290 12 1 2 3 1" in lines
     assert "v1 leader election west 2 60 51 12 2 3 20260921-aa event 180" in lines
-    assert "v1 (none) west 1 7 7 0 0 0" in lines
+    assert r"v1 (none) w[b]e\nst 1 7 7 0 0 0" in lines
     assert "... and 10 more rows of rules and clusters, with no more" in told.output
     # In --json are not all of them, either.
     assert "--json" not in told.output

@@ -253,6 +253,7 @@ def test_what_cannot_be_a_source(spark: SparkSession, tmp_path: Path) -> None:
             ingest(spark, [str(tmp_path / source)], tmp_path / "table")
     with pytest.raises(FleetError, match="is not there"):
         ingest(spark, [str(tmp_path / "no*thing")], tmp_path / "table")
+    assert not (tmp_path / "table").exists()
 
 
 def test_second_ingest_into_a_table_is_refused(
