@@ -41,7 +41,8 @@ def analyse(
     Parquet tables below DIR/analysis (docs/fleet.md), in the place of those of before; printed is
     what they come to. With --from and --to: the logs of that time, each of them whole.
 
-    Exit status: 0 done, 2 DIR or Spark cannot be used; then the analysis of before is left.
+    Exit status: 0 done, 2 DIR or Spark cannot be used, or Ctrl-C or SIGTERM came; then the
+    analysis of before is left.
     """
     begin, end = period(first, last)
     settings = settings_of(conf)

@@ -14,7 +14,7 @@ def report(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write, an .html.")
     ],
     incidents: Annotated[
-        int, typer.Option(min=1, max=100, help="How many incidents, those that weigh most.")
+        int, typer.Option(min=1, max=100, help="How many that weigh most, half of either kind.")
     ] = 20,
     master: Master = None,
     conf: Conf = None,
