@@ -81,11 +81,11 @@ class _Search:
 
     def _without(self, divergence: Divergence, before: _Try, changes: int) -> _Try | None:
         """An order in which a divergence is gone, and less is left than in the best one so far."""
-        for turn, moment in _otherwise(before.order, divergence):
+        for instead in _otherwise(before.order, divergence):
             if self._runs <= 0:
                 return None
             self._runs -= 1
-            other = self._try({**before.order.instead, turn: moment})
+            other = self._try({**before.order.instead, **instead})
             if divergence in other.result.divergences:
                 continue
             if len(other.result.divergences) < len(self._best.result.divergences):
@@ -98,7 +98,7 @@ class _Search:
         return None
 
 
-def _otherwise(order: Order, divergence: Divergence) -> Iterator[tuple[Turn, int]]:
+def _otherwise(order: Order, divergence: Divergence) -> Iterator[Mapping[Turn, int]]:
     """What may have been at another time: the last choices before the divergence, those of what the
     fold was at first."""
     chosen = [
@@ -116,7 +116,22 @@ def _otherwise(order: Order, divergence: Divergence) -> Iterator[tuple[Turn, int
     others = ((one, _moments(order, one, divergence.seq)) for one in chosen)
     for one, moments in islice((each for each in others if each[1]), _CHOICES_MAX):
         for at in moments[:_MOMENTS_MAX]:
-            yield one.turn, at
+            listed = _listed_by(one, order)
+            if listed is not None and at < one.at:
+                yield {one.turn: at, listed: at}
+            yield {one.turn: at}
+
+
+def _listed_by(chosen: Chosen, order: Order) -> Turn | None:
+    """The next reading, if it is of the znodes that this one has listed: it comes at once."""
+    turn = chosen.turn._replace(read=chosen.turn.read + 1)
+    following = order.chosen.get(turn) if chosen.turn.read else None
+    if following is None or not following.paths:
+        return None
+    is_listed = all(
+        any(path.startswith(f"{one}/") for one in chosen.paths) for path in following.paths
+    )
+    return turn if is_listed else None
 
 
 def _is_about(chosen: Chosen, divergence: Divergence) -> bool:

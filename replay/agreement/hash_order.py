@@ -6,7 +6,8 @@ first the keys that are alone in their place, then the nodes below (BitmapIndexe
 
 The partitions of a reassignment request are in a mutable HashMap
 (KafkaController.processApiPartitionReassignment, processZkPartitionReassignment): buckets by the
-lower bits of the hash, each sorted by it.
+lower bits of the hash, each sorted by it. Those with the same hash come as they were asked for, in
+the immutable map of the request, too (HashCollisionMapNode).
 """
 
 from collections.abc import Iterable
@@ -49,8 +50,9 @@ def _improved(hash_code: int) -> int:
 
 
 def in_table_order(names: Iterable[Name]) -> list[Name]:
-    """Partitions in the order of a mutable map that they were put into one by one."""
-    hashed = [(_mixed(_hash_code(name)), name) for name in sorted(set(names))]
+    """Partitions in the order of a mutable map that they were put into one by one: those with the
+    same hash code as they were put."""
+    hashed = [(_mixed(_hash_code(name)), name) for name in dict.fromkeys(names)]
     capacity = _CAPACITY
     while len(hashed) >= capacity * _LOAD:
         capacity *= 2

@@ -246,7 +246,7 @@ def _of_request(one: Difference, epoch: int) -> Divergence:
         "request",
         one.what,
         told.kind,
-        told.seq,
+        (one.theirs or told).seq,
         told.since or told.seq,
         0,
         told.broker,

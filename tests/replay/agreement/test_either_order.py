@@ -169,6 +169,7 @@ def test_nothing_is_to_be_explained_where_the_chosen_order_fits() -> None:
 
 
 TAKEN, READ = Turn(9, "BrokerChange", 5), Turn(9, "BrokerChange", 5, 1)
+READ_NEXT = READ._replace(read=2)
 """A controller event that came with record 5, and what is read for it."""
 IDS = (znodes.BROKER_IDS,)
 
@@ -187,22 +188,29 @@ def searched(
     is_failover: bool = False,
     is_logged: bool = False,
     orders: int = RUNS_MAX,
+    then_read: str = "",
+    read: int = 7,
+    changed: int = 8,
 ) -> tuple[AgreementResult, list[Mapping[Turn, int]]]:
-    """A comparison that comes to what is `left` in an order; the orders that were tried. Broker 3
-    registered by record 8, after the ids of brokers were read at 7."""
+    """A comparison that comes to what is `left` in an order; the orders that were tried. The ids
+    of brokers were `read`, and `then_read`; by record `changed` they are others."""
     tried: list[Mapping[Turn, int]] = []
 
     def compare(order: Order) -> AgreementResult:
         tried.append(order.instead)
         order.choose(Chosen(TAKEN, CONTROLLER, 5, 6))
-        read_at = order.instead.get(READ, 7)
+        read_at = order.instead.get(READ, read)
         order.choose(Chosen(READ, CONTROLLER, 6, read_at, IDS, is_failover, is_logged))
-        order.change(8, [(znodes.BROKER_IDS, "children")])
+        if then_read:
+            order.choose(
+                Chosen(READ_NEXT, CONTROLLER, 6, read, (then_read,), is_failover, is_logged)
+            )
+        order.change(changed, [(znodes.BROKER_IDS, "children")])
         result = AgreementResult()
-        result.requests.count("UpdateMetadata", "agreed", 10)
+        result.requests.count("UpdateMetadata", "", "agreed", 10)
         result.divergences = left(order.instead)
         for one in result.divergences:
-            result.requests.diverge(one.kind, one.verdict)
+            result.requests.diverge(one.kind, one.cause, one.verdict)
         return result
 
     return in_the_order_that_fits(compare, records, orders), tried
@@ -264,6 +272,20 @@ def test_failover_has_not_read_later() -> None:
     result, tried = searched(lambda order: [divergence(9)] * (READ not in order), is_failover=True)
     assert [one.explained for one in result.divergences] == [""]
     assert not any(READ in one for one in tried)
+
+
+def test_what_was_listed_earlier_was_read_at_once() -> None:
+    """By record 7 a broker had gone: a failover had listed it before, and read what it is."""
+    broker = f"{znodes.BROKER_IDS}/2"
+
+    def left(order: Mapping[Turn, int]) -> list[Divergence]:
+        return [] if order.get(READ) == order.get(READ_NEXT) == 7 else [divergence(9)]
+
+    result, _ = searched(left, is_failover=True, then_read=broker, read=8, changed=7)
+    assert [one.explained for one in result.divergences] == ["either-order"]
+    _, tried = searched(left, is_failover=True, then_read=znodes.TOPICS, read=8, changed=7)
+    assert {READ: 7} in tried
+    assert {READ: 7, READ_NEXT: 7} not in tried
 
 
 def test_nothing_is_explained_where_no_order_leads_to_it() -> None:

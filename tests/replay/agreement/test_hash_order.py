@@ -103,3 +103,9 @@ def test_as_many_as_fill_a_table(order: list[Name]) -> None:
 @given(st.lists(st.tuples(st.text("ab\u00e9\U0001f600", max_size=4), st.integers(0, 99))))
 def test_no_partition_is_lost(names: list[Name]) -> None:
     assert sorted(in_table_order(names)) == sorted(set(names))
+
+
+def test_partitions_with_the_same_hash_code_come_as_they_were_asked_for() -> None:
+    """As a recording of a plan with these two in it shows it, in the order of the znode."""
+    assert in_table_order([("t.98", 11), ("t-48", 47)]) == [("t.98", 11), ("t-48", 47)]
+    assert in_table_order([("t-48", 47), ("t.98", 11)]) == [("t-48", 47), ("t.98", 11)]
