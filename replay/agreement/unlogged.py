@@ -10,6 +10,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from controller.core import znodes
+from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from controller.core.events import (
     AllocateProducerIdsReceived,
@@ -17,6 +18,7 @@ from controller.core.events import (
     ControlledShutdownReceived,
     ElectLeadersReceived,
 )
+from controller.core.procedures.rebalance import to_be_rebalanced
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr
@@ -24,6 +26,7 @@ from replay.agreement.arrivals import Arrivals
 from replay.agreement.asked_reassignments import reassignments_asked_for
 from replay.agreement.batches import Decision
 from replay.agreement.fold_beside import FoldBeside
+from replay.agreement.hash_order import in_hash_order
 from replay.agreement.index import Index
 from replay.zookeeper_log.transactions import SetData
 
@@ -121,6 +124,7 @@ class Suppositions:
             until_ms = self._fold.now_ms + _SHUTDOWN_MS
             yield from unlogged_causes(
                 self._fold.controller.context,
+                self._fold.controller.configuration,
                 self._index.written_with(self._session, decision.seq) or [name],
                 written,
                 self._index.closing(self._fold.seq, until_ms),
@@ -152,6 +156,7 @@ def _topics(decision: Decision) -> set[str]:
 
 def unlogged_causes(
     context: ControllerContext,
+    configuration: Configuration,
     names: Sequence[tuple[str, int]],
     written: LeaderAndIsr,
     closing: Iterator[int],
@@ -178,7 +183,9 @@ def unlogged_causes(
                 ControlledShutdownReceived(0, _FIRST_VERSION, broker, UNKNOWN_BROKER_EPOCH)
             )
     is_preferred = _may_be_led_by_preferred(context, partition, written)
-    if is_preferred and (has_requests or _is_rebalance(context, names)):
+    is_enabled = configuration.auto_leader_rebalance_enable
+    may_be_rebalance = has_requests or _is_rebalance(context, configuration, names)
+    if is_preferred and is_enabled and may_be_rebalance:
         yield AutoPreferredReplicaLeaderElection()
     if has_requests:
         return
@@ -188,24 +195,21 @@ def unlogged_causes(
         yield ApiCall(ElectLeadersReceived(0, _ELECT_BY_TYPE, "preferred", list(names)))
 
 
-def _is_rebalance(context: ControllerContext, names: Sequence[tuple[str, int]]) -> bool:
-    """Leaders are rebalanced broker by broker, all of a broker: what leaves one out, or is of
-    several, was a request."""
+def _is_rebalance(
+    context: ControllerContext, configuration: Configuration, names: Sequence[tuple[str, int]]
+) -> bool:
+    """Leaders are rebalanced broker by broker, all of a broker: what leaves one out, comes before
+    another broker's turn, or is of one that leads nearly all that it should, was a request."""
     found = [context.find(*name) for name in names]
-    [preferred, *others] = {one.replicas[0] for one in found if one is not None and one.replicas}
-    return not others and all(
-        one.key in names
-        for one in context.partitions()
-        if one.replicas[:1] == (preferred,) and _is_to_be_led(context, one, preferred)
-    )
-
-
-def _is_to_be_led(context: ControllerContext, partition: Partition, preferred: int) -> bool:
-    """Whether a preferred replica does not lead, and could."""
-    state = partition.leadership
-    if state is None or state.leader == preferred or context.is_queued(partition):
-        return False
-    return preferred in state.isr and context.is_online(preferred, partition)
+    brokers = {one.replicas[0] for one in found if one is not None and one.replicas}
+    for broker in in_hash_order(one.preferred_replica for one in context.partitions()):
+        moved = to_be_rebalanced(context, configuration, broker)
+        if broker in brokers:
+            is_all = moved is not None and {one.key for one in moved}.issubset(names)
+            return is_all and len(brokers) == 1
+        if moved:
+            return False
+    return False
 
 
 def _may_be_led_by_preferred(

@@ -1,6 +1,7 @@
 """Leaders go back to the preferred replicas by themselves (KB 10)."""
 
 from controller.core.commands import Reason, StartTimer
+from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.election import preferred_leader
 from controller.core.procedures.leadership import online_test
@@ -39,15 +40,30 @@ async def _rebalance(controller: Controller) -> None:
     percentage = controller.configuration.leader_imbalance_per_broker_percentage
     groups = _by_preferred(context)
     for broker in controller.turns.brokers(groups):
-        partitions = groups[broker]
-        wrong = [
-            one
-            for one in partitions
-            if one.leadership is not None and one.leadership.leader != broker
-        ]
-        if len(wrong) * 100 > percentage * len(partitions):
-            candidates = [one for one in wrong if _can_lead(context, one)]
+        candidates = _to_be_led(context, broker, groups[broker], percentage)
+        if candidates is not None:
             await elect_preferred(controller, candidates, RULE)
+
+
+def to_be_rebalanced(
+    context: ControllerContext, configuration: Configuration, broker: int
+) -> list[Partition] | None:
+    """What a broker would be made to lead now (KB 10.3, 10.4); None where too few partitions that
+    prefer it are led by others."""
+    partitions = _by_preferred(context).get(broker, [])
+    percentage = configuration.leader_imbalance_per_broker_percentage
+    return _to_be_led(context, broker, partitions, percentage)
+
+
+def _to_be_led(
+    context: ControllerContext, broker: int, partitions: list[Partition], percentage: int
+) -> list[Partition] | None:
+    wrong = [
+        one for one in partitions if one.leadership is not None and one.leadership.leader != broker
+    ]
+    if len(wrong) * 100 <= percentage * len(partitions):
+        return None
+    return [one for one in wrong if _can_lead(context, one)]
 
 
 def _by_preferred(context: ControllerContext) -> dict[int, list[Partition]]:

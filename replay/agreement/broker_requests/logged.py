@@ -25,6 +25,8 @@ from replay.world_log.events import StateChangeLogged
 
 _Key = tuple[int, int, str, int]
 
+_PARTITION_LINES: Final = frozenset(("leader_and_isr_partition", "stop_replica_partition"))
+
 _PARTITION: Final = re.compile(r"request \w+\((.*)\) to broker -?\d+ for partition (.*)-\d+")
 _LEADER_AND_ISR: Final = re.compile(r"with (\d+) become-leader and (\d+) become-follower")
 _STOP_REPLICA: Final = re.compile(r"request (?:\(delete = (true|false)\) )?for (\d+) replicas")
@@ -35,18 +37,24 @@ class SentRequests:
     """Makes requests of the lines of state-change.log, of any number of controllers.
 
     `unfit` counts, by controller, lines that are not as Kafka writes them. Of requests with another
-    number of partitions than lines only the number is told; the lines of a controller's first one
-    may stand before the log.
+    number of partitions than lines only the number is told; where a term begins with lines of
+    partitions, others of that request may stand before the log.
     """
 
     def __init__(self) -> None:
         self.unfit: Counter[int] = Counter()
-        self._summed_up: set[tuple[int, int]] = set()
+        self._has_begun: set[tuple[int, int]] = set()
         self._at_trace: set[tuple[int, int]] = set()
         self._partitions: dict[_Key, list[ToldPartition]] = {}
 
     def take(self, line: StateChangeLogged, seq: int) -> tuple[Told, ...]:
         """The requests that the line, the log's record `seq`, sums up."""
+        told = self._take(line, seq)
+        if line.what not in _PARTITION_LINES:
+            self._has_begun.add((line.broker, line.epoch))
+        return told
+
+    def _take(self, line: StateChangeLogged, seq: int) -> tuple[Told, ...]:
         try:
             match line.what:
                 case "leader_and_isr_partition":
@@ -96,8 +104,7 @@ class SentRequests:
     ) -> Told:
         is_whole = len(partitions) == size
         term = line.broker, line.epoch
-        are_lines_known = term in self._summed_up and term in self._at_trace
-        self._summed_up.add(term)
+        are_lines_known = term in self._has_begun and term in self._at_trace
         return Told(
             seq,
             kind,

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 import pytest
+from msgspec import structs
 
+from controller.core.configuration import Configuration
 from controller.core.events import ControlledShutdownReceived, ElectLeadersReceived
 from controller.core.state import ControllerContext
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection
@@ -11,6 +13,7 @@ from controller.core.values import Assignment, LeaderAndIsr
 from replay.agreement.unlogged import unlogged_causes
 from tests.core.driving import broker
 
+SETTINGS = Configuration(broker_id=0, rules="kafka")
 T0 = ("t", 0)
 REBALANCE = AutoPreferredReplicaLeaderElection()
 PREFERRED = ApiCall(ElectLeadersReceived(0, 1, "preferred", [T0]))
@@ -45,7 +48,7 @@ def causes(
     has_requests: bool = False,
 ) -> list[object]:
     found = unlogged_causes(
-        context(now, *live), [T0], written, iter(closing), isr, has_requests=has_requests
+        context(now, *live), SETTINGS, [T0], written, iter(closing), isr, has_requests=has_requests
     )
     return list(found)
 
@@ -58,7 +61,7 @@ def test_broker_that_ends_by_itself_soon_asked_to_shut_down() -> None:
 def test_broker_that_still_leads_something_asks_again_to_shut_down() -> None:
     made = context(state(1, 1, 2))
     made.shutting_down[1] = None
-    found = unlogged_causes(made, [T0], state(2, 2), iter([1]), (), has_requests=False)
+    found = unlogged_causes(made, SETTINGS, [T0], state(2, 2), iter([1]), (), has_requests=False)
     assert next(found) == shutdown(1)
 
 
@@ -108,8 +111,12 @@ def test_what_was_written_together_was_asked_for_together() -> None:
 
     def found(*numbers: int, has_requests: bool = False) -> list[object]:
         names = [("t", number) for number in numbers]
-        written = state(1, 1, 2)
-        return [*unlogged_causes(made, names, written, iter(()), (), has_requests=has_requests)]
+        written = state(3, 3, 2) if numbers == (2,) else state(1, 1, 2)
+        return [
+            *unlogged_causes(
+                made, SETTINGS, names, written, iter(()), (), has_requests=has_requests
+            )
+        ]
 
     def asked(*numbers: int) -> ApiCall:
         names = [("t", number) for number in numbers]
@@ -119,8 +126,33 @@ def test_what_was_written_together_was_asked_for_together() -> None:
     assert found(0, 2) == [asked(0, 2)]
     # One that would be rebalanced, too, was left out.
     assert found(0) == [asked(0)]
+    # It is broker 1's turn before 3's.
+    assert found(2) == [asked(2)]
     # The log has no request.
     assert found(0, 2, has_requests=True) == [REBALANCE]
+
+
+@pytest.mark.parametrize(("others", "causes"), [(8, [REBALANCE, PREFERRED]), (9, [PREFERRED])])
+def test_broker_that_leads_nearly_all_that_it_should_is_not_rebalanced(
+    others: int, causes: list[object]
+) -> None:
+    """Up to a tenth is nothing (leader.imbalance.per.broker.percentage)."""
+    made = context(state(2, 1, 2))
+    for number in range(1, 1 + others):
+        partition = made.topic("t").partition(number)
+        partition.assignment = Assignment((1, 2))
+        partition.leadership = state(1, 1, 2)
+    written = state(1, 1, 2)
+    found = unlogged_causes(made, SETTINGS, [T0], written, iter(()), (), has_requests=False)
+    assert [*found] == causes
+
+
+@pytest.mark.parametrize("has_requests", [False, True])
+def test_nothing_is_rebalanced_where_the_setting_says_so(has_requests: bool) -> None:
+    made, written = context(state(2, 1, 2)), state(1, 1, 2)
+    never = structs.replace(SETTINGS, auto_leader_rebalance_enable=False)
+    found = unlogged_causes(made, never, [T0], written, iter(()), (), has_requests=has_requests)
+    assert [*found] == [PREFERRED][has_requests:]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +178,6 @@ def test_requests_are_not_supposed_where_a_log_has_them() -> None:
 def test_partition_that_is_not_known_or_has_no_state_has_no_cause() -> None:
     assert causes(None, state(1, 1)) == []
     found = unlogged_causes(
-        context(state(1, 1)), [("u", 0)], state(1, 1), iter(()), (), has_requests=False
+        context(state(1, 1)), SETTINGS, [("u", 0)], state(1, 1), iter(()), (), has_requests=False
     )
     assert list(found) == []

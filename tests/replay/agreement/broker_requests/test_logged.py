@@ -105,6 +105,17 @@ def test_a_sum_of_other_lines_is_counted(texts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "lines"),
+    [((KNOWN_SUM.format(1),), 1), (("Changed state of replica 1",), 1), ((), None)],
+)
+def test_only_a_log_that_begins_with_its_lines_may_lack_one(
+    before: tuple[str, ...], lines: int | None
+) -> None:
+    *_, told = sent(*before, LED, LED_SUM.replace("1 become-leader", "2 become-leader"))
+    assert (told.lines, told.size) == (lines, 2)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         LED.replace("t-x-0", ""),
