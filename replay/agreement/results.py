@@ -95,9 +95,10 @@ class Side(Tally):
 class Divergence(Struct, frozen=True):
     """Where the two do not agree. `subject` is "decision" or "request"; `differences` are sentences
     with both sides, `cause` is what the fold was at, `explained` the rule that explains it, "" if
-    none. Of a request `broker` is whom it was for, `paths` are its topics, or /brokers/ids where it
-    only tells who is alive. `between` are the records between what the fold was at and Kafka's
-    decision that are about the same znodes, or of the `controller`'s thread."""
+    none. Of a request `seq` is the record by which both had sent it, `broker` is whom it was for,
+    `paths` are its topics, or /brokers/ids where it only tells who is alive. `between` are the
+    records between what the fold was at and Kafka's decision that are about the same znodes, or of
+    the `controller`'s thread."""
 
     subject: str
     verdict: str
@@ -246,7 +247,7 @@ def _of_request(one: Difference, epoch: int) -> Divergence:
         "request",
         one.what,
         told.kind,
-        (one.theirs or told).seq,
+        max(each.seq for each in (one.ours, one.theirs) if each is not None),
         told.since or told.seq,
         0,
         told.broker,

@@ -124,6 +124,7 @@ def test_what_was_written_together_was_asked_for_together() -> None:
 
     assert found(0, 1) == [REBALANCE, asked(0, 1)]
     assert found(0, 2) == [asked(0, 2)]
+    assert found(0, 1, 2) == [asked(0, 1, 2)]
     # One that would be rebalanced, too, was left out.
     assert found(0) == [asked(0)]
     # It is broker 1's turn before 3's.
