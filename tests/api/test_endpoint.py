@@ -220,8 +220,10 @@ def fronts() -> set[int]:
 
 
 async def test_a_signal_to_the_daemons_group_is_not_for_the_front(served: Served) -> None:
-    """From the front's first moment on: the daemon ends it when its role is handed back."""
-    async with Client(served.port):
+    """The daemon ends it when its role is handed back."""
+    async with Client(served.port) as broker:
+        # The port is open before the front is there.
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         (front,) = fronts()
         assert os.getpgid(front) != os.getpgid(0)
 
