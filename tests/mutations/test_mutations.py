@@ -119,6 +119,7 @@ def test_mutation_that_cannot_be_run_is_not_taken_for_noticed(tree: Path) -> Non
         ("a if a > b", "a if a >= b", "the larger one"),
         ("rule.py", "other.py", "controller/other.py"),
         ("rule =", "role =", "list.toml"),
+        ("test_first", "test_missing", "no test tests/test_rule.py::test_missing"),
     ],
 )
 def test_entry_that_does_not_fit_the_tree(tree: Path, before: str, after: str, named: str) -> None:
@@ -128,7 +129,8 @@ def test_entry_that_does_not_fit_the_tree(tree: Path, before: str, after: str, n
 
 
 def test_test_that_fails_anyway(tree: Path) -> None:
-    status, output = run(tree, ENTRY.format(new="0").replace("test_first", "test_missing"))
+    (tree / "tests/test_rule.py").write_text(TESTS.replace("== 2", "== 3"), encoding="utf-8")
+    status, output = run(tree, ENTRY.format(new="0"))
     assert status == 2
     assert "without any mutation" in output
 

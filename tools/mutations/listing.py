@@ -60,8 +60,21 @@ def check_mutations(root: Path, mutations: list[Mutation]) -> None:
             mutated(root, mutation)
         except ListingError as error:
             problems.append(str(error))
+        problems += [
+            f"{mutation.rule!r}: there is no test {name}"
+            for name in mutation.tests
+            if not _is_there(root, name)
+        ]
     if problems:
         raise ListingError("\n".join(problems))
+
+
+def _is_there(root: Path, name: str) -> bool:
+    """Whether a file has the function, or is there, if that is all that is named."""
+    file, _, function = name.partition("::")
+    path = root / file
+    function = function.partition("[")[0].rpartition("::")[2]
+    return path.is_file() and f"def {function}" in path.read_text(encoding="utf-8")
 
 
 def mutated(root: Path, mutation: Mutation) -> dict[str, str]:
