@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -14,11 +14,8 @@ _BY_SIGNAL: Final = 128
 def unwound_by_sigterm() -> Iterator[None]:
     """Let SIGTERM leave all that is open as an exception does, with the status that a shell gives
     it, 143; a second one does not disturb that."""
-    before = signal.signal(signal.SIGTERM, _end)
-    try:
+    with _handled({signal.SIGTERM: _end}):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _end(number: int, _frame: Any) -> None:
@@ -30,8 +27,6 @@ def _end(number: int, _frame: Any) -> None:
 def interrupted_by_sigterm(told: str) -> Iterator[None]:
     """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does; a second one does not disturb what comes
     of that. `told` is a line for standard error, written at once: the end may take its time."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(number) for number in numbers]
 
     def interrupt(*_: Any) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -41,10 +36,16 @@ def interrupted_by_sigterm(told: str) -> Iterator[None]:
             os.write(2, f"{told}\n".encode())
         raise KeyboardInterrupt
 
-    for number in numbers:
-        signal.signal(number, interrupt)
+    with _handled({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
+        yield
+
+
+@contextmanager
+def _handled(handlers: Mapping[int, Callable[..., None]]) -> Iterator[None]:
+    """The handlers of before come back."""
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)

@@ -18,7 +18,7 @@ from controller.core.events import (
     ControlledShutdownReceived,
     ElectLeadersReceived,
 )
-from controller.core.procedures.rebalance import to_be_rebalanced
+from controller.core.procedures.rebalance import by_preferred, to_be_led
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr
@@ -202,8 +202,9 @@ def _is_rebalance(
     another broker's turn, or is of one that leads nearly all that it should, was a request."""
     found = [context.find(*name) for name in names]
     brokers = {one.replicas[0] for one in found if one is not None and one.replicas}
-    for broker in in_hash_order(one.preferred_replica for one in context.partitions()):
-        moved = to_be_rebalanced(context, configuration, broker)
+    groups = by_preferred(context)
+    for broker in in_hash_order(groups):
+        moved = to_be_led(context, configuration, broker, groups[broker])
         if broker in brokers:
             is_all = moved is not None and {one.key for one in moved}.issubset(names)
             return is_all and len(brokers) == 1

@@ -6,17 +6,14 @@ Memory is the largest resident set of the driver, its Python and its Java proces
 local mode Java runs the tasks, too. `python -m tools.bench.fleet_analyse --help`.
 """
 
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import msgspec
 import typer
 
-from tools.bench.fleet_ingest import Used, run_measured
+from tools.bench.fleet_ingest import run_fleet
 
 _MIB = 1 << 20
 _US = 1e6
@@ -49,25 +46,15 @@ def main(
 def _analyse(logs: Path, master: str) -> _Taken:
     with tempfile.TemporaryDirectory(dir=logs.absolute().parent) as folder:
         table = Path(folder) / "table"
-        ingested, _ = _refold(["ingest", str(logs), "--out", str(table)], master)
+        ingested, _ = run_fleet(["ingest", str(logs), "--out", str(table), "--master", master])
         start = time.monotonic()
-        _, used = _refold(["analyse", str(table)], master)
+        _, used = run_fleet(["analyse", str(table), "--master", master])
         taken = _Taken(ingested["events"], time.monotonic() - start, used.cpu_s)
     typer.echo(
         f"{taken.events} events and {ingested['commands']} commands: {taken.seconds:.1f} s,"
         f" {taken.cpu_s:.1f} s of CPU time; driver {used.memory / _MIB:,.0f} MiB"
     )
     return taken
-
-
-def _refold(arguments: list[str], master: str) -> tuple[dict[str, Any], Used]:
-    """What it prints as JSON, and what it used."""
-    command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments]
-    try:
-        content, used = run_measured([*command, "--master", master, "--json"])
-    except subprocess.CalledProcessError as error:
-        raise typer.Exit(error.returncode) from None
-    return msgspec.json.decode(content), used
 
 
 if __name__ == "__main__":

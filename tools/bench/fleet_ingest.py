@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -43,13 +44,9 @@ def main(
 
 
 def _ingest(logs: Path, out: Path, master: str) -> tuple[float, int, dict[str, float]]:
-    command = [sys.executable, "-m", "controller.cli.main", "fleet", "ingest", str(logs)]
     start = time.monotonic()
-    try:
-        content, used = run_measured([*command, "--out", str(out), "--master", master, "--json"])
-    except subprocess.CalledProcessError as error:
-        raise typer.Exit(error.returncode) from None
-    return time.monotonic() - start, used.memory, msgspec.json.decode(content)
+    result, used = run_fleet(["ingest", str(logs), "--out", str(out), "--master", master])
+    return time.monotonic() - start, used.memory, result
 
 
 class Used(NamedTuple):
@@ -60,7 +57,18 @@ class Used(NamedTuple):
     cpu_s: float
 
 
-def run_measured(command: list[str]) -> tuple[bytes, Used]:
+def run_fleet(arguments: list[str], held: Sequence[str] = ()) -> tuple[dict[str, Any], Used]:
+    """What `refold fleet` prints as JSON, and what it used; `held` is a command that runs it. Ends
+    with its status where that is not 0."""
+    command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments, "--json"]
+    try:
+        content, used = _run_measured([*held, *command])
+    except subprocess.CalledProcessError as error:
+        raise typer.Exit(error.returncode) from None
+    return msgspec.json.decode(content), used
+
+
+def _run_measured(command: list[str]) -> tuple[bytes, Used]:
     """What a command prints, and what it used. Raises CalledProcessError."""
     with tempfile.TemporaryFile() as told:
         process = subprocess.Popen(command, stdout=told)

@@ -9,16 +9,13 @@ process together; in local mode Java runs the tasks, too.
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
-from tools.bench.fleet_ingest import run_measured
+from tools.bench.fleet_ingest import run_fleet
 
 _MIB = 1 << 20
 
@@ -58,13 +55,8 @@ def main(
 
 def _refold(arguments: list[str], cores: list[int]) -> tuple[dict[str, Any], int]:
     """What it prints as JSON, and the driver's memory in bytes."""
-    command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments, "--json"]
-    held = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
-    try:
-        content, used = run_measured(held)
-    except subprocess.CalledProcessError as error:
-        raise typer.Exit(error.returncode) from None
-    return msgspec.json.decode(content), used.memory
+    result, used = run_fleet(arguments, ["taskset", "--cpu-list", ",".join(map(str, cores))])
+    return result, used.memory
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Leaders go back to the preferred replicas by themselves (KB 10)."""
 
+from collections.abc import Sequence
+
 from controller.core.commands import Reason, StartTimer
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
@@ -37,36 +39,31 @@ async def process_rebalance(controller: Controller) -> None:
 async def _rebalance(controller: Controller) -> None:
     """checkAndTriggerAutoLeaderRebalance (KB 10.2 to 10.5)."""
     context = controller.context
-    percentage = controller.configuration.leader_imbalance_per_broker_percentage
-    groups = _by_preferred(context)
+    groups = by_preferred(context)
     for broker in controller.turns.brokers(groups):
-        candidates = _to_be_led(context, broker, groups[broker], percentage)
+        candidates = to_be_led(context, controller.configuration, broker, groups[broker])
         if candidates is not None:
             await elect_preferred(controller, candidates, RULE)
 
 
-def to_be_rebalanced(
-    context: ControllerContext, configuration: Configuration, broker: int
+def to_be_led(
+    context: ControllerContext,
+    configuration: Configuration,
+    broker: int,
+    partitions: Sequence[Partition],
 ) -> list[Partition] | None:
-    """What a broker would be made to lead now (KB 10.3, 10.4); None where too few partitions that
-    prefer it are led by others."""
-    partitions = _by_preferred(context).get(broker, [])
-    percentage = configuration.leader_imbalance_per_broker_percentage
-    return _to_be_led(context, broker, partitions, percentage)
-
-
-def _to_be_led(
-    context: ControllerContext, broker: int, partitions: list[Partition], percentage: int
-) -> list[Partition] | None:
+    """Of the partitions that prefer a broker those that it is to lead, and can (KB 10.3, 10.4);
+    None where too few are led by others."""
     wrong = [
         one for one in partitions if one.leadership is not None and one.leadership.leader != broker
     ]
+    percentage = configuration.leader_imbalance_per_broker_percentage
     if len(wrong) * 100 <= percentage * len(partitions):
         return None
     return [one for one in wrong if _can_lead(context, one)]
 
 
-def _by_preferred(context: ControllerContext) -> dict[int, list[Partition]]:
+def by_preferred(context: ControllerContext) -> dict[int, list[Partition]]:
     """The partitions of topics that stay, by their preferred replica."""
     groups: dict[int, list[Partition]] = {}
     for partition in context.partitions():

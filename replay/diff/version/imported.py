@@ -94,9 +94,12 @@ def _follower(controller: StockController) -> Beside:
 
 
 def _agreed(result: AgreementResult) -> Agreed:
+    both = Side()
+    both.go_on_with(result)
+    both.go_on_with(result.requests)
     return Agreed(
-        result.decisions + result.requests.decisions,
-        result.agreed + result.requests.agreed,
+        both.decisions,
+        both.agreed,
         [
             Disagreement(
                 one.verdict,
@@ -111,15 +114,8 @@ def _agreed(result: AgreementResult) -> Agreed:
             )
             for one in result.divergences
         ],
-        _by_rule(result),
+        {rule: (one.decisions, one.agreed) for rule, one in both.by_rule.items()},
     )
-
-
-def _by_rule(result: AgreementResult) -> dict[str, tuple[int, int]]:
-    both = Side()
-    both.go_on_with(result)
-    both.go_on_with(result.requests)
-    return {rule: (one.decisions, one.agreed) for rule, one in both.by_rule.items()}
 
 
 def _elections(world: World) -> Iterator[int]:

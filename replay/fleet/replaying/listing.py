@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 
 from replay.fleet.jobs import spark_errors
 from replay.fleet.replaying.judging import Difference
-from replay.fleet.replaying.results import divergences
+from replay.fleet.replaying.results import COUNTED, divergences
 
 
 class Wanted(Struct, frozen=True):
@@ -61,7 +61,7 @@ def listed(
 
 def _chosen(found: DataFrame, wanted: Wanted) -> DataFrame:
     if not wanted.with_harmless:
-        found = found.where("not is_harmless and explained = ''")
+        found = found.where(COUNTED)
     for name in ("version", "cluster", "log", "seq"):
         value = getattr(wanted, name)
         if value is not None:

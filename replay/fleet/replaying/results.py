@@ -31,6 +31,9 @@ _REPLAYS: Final = "replays"
 _STAGING: Final = "staging"
 _KEY: Final = ("cluster", "log", "code")
 
+COUNTED: Final = "not is_harmless and explained = ''"
+"""The divergences that count, in SQL."""
+
 RULE_COUNTS: Final = ("rule", "decisions", "agreed")
 
 _RULE: Final = pa.struct(list(zip(RULE_COUNTS, (pa.string(), pa.int64(), pa.int64()), strict=True)))
@@ -182,7 +185,7 @@ def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
         sql.sum("decisions").alias("decisions"),
         sql.sum("agreed").alias("agreed"),
     )
-    counted = divergences(spark, table).where("not is_harmless and explained = ''")
+    counted = divergences(spark, table).where(COUNTED)
     one = sql.struct(~sql.col("is_first"), "log", "seq")
     found = (
         counted.withColumn("rule", sql.col("counted_rule"))

@@ -5,6 +5,8 @@ Each answer is bounded by its limit, or by what there is of kinds (causes, verdi
 
 from typing import Final
 
+from replay.fleet.replaying.results import COUNTED
+
 TABLES: Final = (
     "logs",
     "failovers",
@@ -106,22 +108,22 @@ REPLAYS: Final = {
                sum(decisions) filter (where agreed is not null) as decisions,
                sum(agreed) as agreed, sum(divergences) as divergences
           from replayed group by version order by version limit 20""",
-    "divergences": """
+    "divergences": f"""
         select version, rule, what, count(*) as count, count(distinct cluster) as clusters,
                min_by(named_struct('cluster', cluster, 'log', log, 'seq', seq), seq) as example
-          from divergences where not is_harmless and explained = ''
+          from divergences where {COUNTED}
          group by version, rule, what order by count desc limit 20""",
 }
 
-FIRST_DIVERGENCES: Final = """
+FIRST_DIVERGENCES: Final = f"""
 select * from (
   select version, cluster, log, seq, time, rule, what, kind, target, partitions, differences,
          details,
          count(*) over (partition by version, cluster, log) as of_all,
          row_number() over (partition by version, cluster, log
                             order by seq, is_first desc, subject, target) as place
-    from divergences where not is_harmless and explained = '')
- where place = 1 order by of_all desc, version, cluster, log limit {count}
+    from divergences where {COUNTED})
+ where place = 1 order by of_all desc, version, cluster, log limit {{count}}
 """
 """Of each version and log; those with most first."""
 
