@@ -14,6 +14,7 @@ from controller.cli.output import print_result
 from replay.printable import printable
 
 if TYPE_CHECKING:
+    from replay.fleet.decoding import Decoded
     from replay.fleet.ingest import IngestResult
 
 _SET_ASIDE: Final = 1
@@ -69,6 +70,35 @@ def ingest(
         raise typer.Exit(_SET_ASIDE)
 
 
+@app.command()
+def decode(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `ingest` made.")],
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Make of the records a table for queries: which znode, broker, topic and partition each is
+    about, leaders and ISRs, errors, rules, and its content as JSON.
+
+    Parquet below DIR/decoded (docs/fleet.md), of what was ingested since the last time; `analyse`
+    and `report` do it by themselves.
+
+    Exit status: 0 done, 2 DIR or Spark cannot be used.
+    """
+    settings = settings_of(conf)
+    with fleet_errors("decode", "run it again"):
+        from replay.fleet.decoding import decode_table
+        from replay.fleet.session import spark_session
+        from replay.fleet.table import check_table
+
+        check_table(folder)
+        with task_progress() as progress:
+            progress("starting Spark", 0, 0)
+            with spark_session(master, settings, is_brief=True) as spark:
+                result = decode_table(spark, folder, progress)
+    print_result(result, lambda: _print_decoded(result), as_json=as_json)
+
+
 app.command()(analyse)
 app.command()(replay)
 app.command()(divergences)
@@ -107,3 +137,8 @@ def _print(result: "IngestResult") -> None:
         f"{result.table}: {added}; {result.inputs} inputs, {result.unchanged} unchanged,"
         f" {result.set_aside} set aside; {result.seconds:.1f} s"
     )
+
+
+def _print_decoded(result: "Decoded") -> None:
+    batches = "1 batch" if result.batches == 1 else f"{result.batches} batches"
+    typer.echo(f"{result.table}: {batches} decoded; {result.seconds:.1f} s")

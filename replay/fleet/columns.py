@@ -1,10 +1,10 @@
 """The table of records: its columns, and how pages of a segment become Arrow batches.
 
-One row an event and one a command. What comes from the log's own columns is taken as it is;
-what a record is about (`facts`) is computed only if a wanted column needs it.
+One row an event and one a command. What comes from the log's own columns is taken as it is
+(`STORED`); what a record is about is decoded (`decoded`), only if a wanted column needs it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
@@ -72,12 +72,29 @@ RECORDS: Final = pa.schema(
 )
 """The columns; docs/fleet.md says what is in each."""
 
+_OF_ONE: Final = ("topic", "partition", "leader", "leader_epoch", "isr")
+_OF_EVENTS_ONLY: Final = frozenset(("ordinal",))
+"""Which of its cause's commands a reply answers is decoded; a command's place is stored."""
+_TOLD: Final = (by_kind.COLUMNS - _OF_EVENTS_ONLY) | {*_OF_ONE}
+_BYTES: Final = frozenset(("stored", "reason_stored", "digest"))
+_IN_FOLDER: Final = "cluster"
+
+EVENT_COLUMNS: Final = (
+    "seq", "wall_ns", "mono_ns", "term", "kind", "schema", "channel", "origin", "cause", "stored",
+)  # fmt: skip
+"""What EventRecord has of an event."""
+
+STORED: Final = pa.schema([field for field in RECORDS if field.name not in _TOLD | {_IN_FOLDER}])
+"""Of the columns those that a log has as they are. The cluster is in the folder's name."""
+
+DECODED: Final = pa.schema([field for field in RECORDS if field.name not in _BYTES | {_IN_FOLDER}])
+"""Of the columns those that a query reads."""
+
 _UPCASTERS: Final = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
 _KNOWN: Final = frozenset({**EVENT_SCHEMAS, **SCHEMAS}.items())
 Rows = Sequence[tuple[Any, ...]]
 """Of a table of the log, in the order of its columns, the chain value included."""
 
-_OF_ONE: Final = ("topic", "partition", "leader", "leader_epoch", "isr")
 _PARTITION_NAMES: Final = [field.name for field in _PARTITION]
 _NO_PARTITION: Final = (None,) * len(_PARTITION_NAMES)
 
@@ -90,15 +107,13 @@ class Origin(NamedTuple):
 
 
 class Batches:
-    """Makes batches of a wanted schema, a part of RECORDS in any order."""
+    """Makes batches of a wanted schema, a part of RECORDS in any order; unless it `decodes`, only
+    the columns of STORED are filled."""
 
-    def __init__(self, schema: pa.Schema, origin: Origin) -> None:
+    def __init__(self, schema: pa.Schema, origin: Origin, *, decodes: bool = True) -> None:
         self.schema = schema
         self._origin = origin
-        wanted = set(schema.names)
-        if not wanted.isdisjoint(_OF_ONE):
-            wanted.add("partitions")
-        self._facts = wanted & by_kind.COLUMNS
+        self._facts = _facts(schema) if decodes else frozenset[str]()
 
     def events(self, rows: Rows) -> pa.RecordBatch:
         """A page of the table of events."""
@@ -119,7 +134,8 @@ class Batches:
         }
         facts: by_kind.Columns = {}
         if self._facts:
-            facts = by_kind.event_columns(*_current(rows, kind, schema, payload), self._facts)
+            current = _current(kind, schema, payload, lambda: (row[:-1] for row in rows))
+            facts = by_kind.event_columns(*current, self._facts)
         return self._batch(EVENT, len(rows), stored, facts)
 
     def commands(self, rows: Rows, times: Mapping[int, tuple[int, int | None]]) -> pa.RecordBatch:
@@ -143,8 +159,9 @@ class Batches:
         }
         facts: by_kind.Columns = {}
         if self._facts:
-            facts = by_kind.command_columns(kind, target, reason, body, self._facts)
-        return self._batch(COMMAND, len(rows), stored, {**facts, "ordinal": list(ordinal)})
+            wanted = self._facts - _OF_EVENTS_ONLY
+            facts = by_kind.command_columns(kind, target, reason, body, wanted)
+        return self._batch(COMMAND, len(rows), stored, facts)
 
     def _batch(
         self, record: str, size: int, stored: Mapping[str, Any], facts: by_kind.Columns
@@ -154,36 +171,92 @@ class Batches:
             "cluster": pa.repeat(self._origin.cluster, size),
             "log": pa.repeat(self._origin.log, size),
             **stored,
-            **facts,
+            **_of_facts(facts),
         }
         if "time" in self.schema.names:
             columns["time"] = _times(stored["wall_ns"])
-        if "partitions" in facts:
-            columns |= _of_partitions(facts["partitions"])
-        arrays = []
-        for field in self.schema:
-            column = columns.get(field.name)
-            if column is None:
-                arrays.append(pa.nulls(size, field.type))
-            elif isinstance(column, pa.Array):
-                arrays.append(column if column.type == field.type else column.cast(field.type))
-            else:
-                arrays.append(pa.array(column, field.type))
-        return pa.record_batch(arrays, schema=self.schema)
+        return _filled(self.schema, size, columns)
+
+
+def decoded(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """A batch of STORED as batches of DECODED: its events, and its commands."""
+    record = batch.column("record")
+    events = batch.filter(pc.equal(record, EVENT))
+    commands = batch.filter(pc.equal(record, COMMAND))
+    parts = ((events, _event_facts), (commands, _command_facts))
+    return [
+        _filled(DECODED, len(part), {**_columns_of(part), **_of_facts(facts_of(part))})
+        for part, facts_of in parts
+        if len(part)
+    ]
+
+
+def _event_facts(events: pa.RecordBatch) -> by_kind.Columns:
+    kinds, schemas, payloads = _lists(events, "kind", "schema", "stored")
+    current = _current(kinds, schemas, payloads, lambda: _records(events))
+    return by_kind.event_columns(*current, _facts(DECODED))
+
+
+def _records(events: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    return zip(*_lists(events, *EVENT_COLUMNS), strict=True)
+
+
+def _command_facts(commands: pa.RecordBatch) -> by_kind.Columns:
+    kinds, targets, reasons, bodies = _lists(commands, "kind", "target", "reason_stored", "stored")
+    wanted = _facts(DECODED) - _OF_EVENTS_ONLY
+    return by_kind.command_columns(kinds, targets, reasons, bodies, wanted)
+
+
+def _lists(batch: pa.RecordBatch, *names: str) -> list[list[Any]]:
+    return [batch.column(name).to_pylist() for name in names]
+
+
+def _columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def _facts(schema: pa.Schema) -> frozenset[str]:
+    """What has to be decoded for these columns."""
+    wanted = set(schema.names)
+    if not wanted.isdisjoint(_OF_ONE):
+        wanted.add("partitions")
+    return by_kind.COLUMNS & wanted
+
+
+def _of_facts(facts: by_kind.Columns) -> dict[str, Any]:
+    """What was decoded, as columns."""
+    partitions = facts.get("partitions")
+    return {**facts} if partitions is None else {**facts, **_of_partitions(partitions)}
+
+
+def _filled(schema: pa.Schema, size: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        column = columns.get(field.name)
+        if column is None:
+            arrays.append(pa.nulls(size, field.type))
+        elif isinstance(column, pa.Array):
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        else:
+            arrays.append(pa.array(column, field.type))
+    return pa.record_batch(arrays, schema=schema)
 
 
 def _current(
-    rows: Rows, kinds: Sequence[str], schemas: Sequence[int], payloads: Sequence[bytes]
+    kinds: Sequence[str],
+    schemas: Sequence[int],
+    payloads: Sequence[bytes],
+    records: Callable[[], Iterable[tuple[Any, ...]]],
 ) -> tuple[Sequence[str], Sequence[bytes]]:
-    """Kinds and payloads of events as this version writes them; newer ones stay as they are."""
+    """Kinds and payloads of events as this version writes them; newer ones stay as they are.
+    `records` gives what EventRecord has of each, where there are older ones."""
     if _KNOWN.issuperset(zip(kinds, schemas, strict=True)):
         return kinds, payloads
-    current = [_upcast(row) for row in rows]
+    current = [_upcast(EventRecord(*record)) for record in records()]
     return [one.kind for one in current], [one.payload for one in current]
 
 
-def _upcast(row: tuple[Any, ...]) -> EventRecord:
-    event = EventRecord._make(row[:-1])
+def _upcast(event: EventRecord) -> EventRecord:
     try:
         return event if (event.kind, event.schema) in _KNOWN else _UPCASTERS.upcast(event, "")
     except LogTooNew:

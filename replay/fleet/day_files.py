@@ -15,11 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from replay.fleet.columns import RECORDS
+from replay.fleet.columns import RECORDS, STORED
 from replay.fleet.errors import OutputError
-
-SCHEMA: Final = pa.schema([field for field in RECORDS if field.name != "cluster"])
-"""The columns of a file: the cluster is in the folder's name."""
 
 UNKNOWN: Final = "__HIVE_DEFAULT_PARTITION__"
 """What Spark calls the folder of an empty or missing value."""
@@ -29,18 +26,18 @@ _OPEN_MAX: Final = 16
 _GROUP_ROWS: Final = 128 << 10
 _GROUP_BYTES: Final = 32 << 20
 _PENDING_BYTES: Final = 128 << 20
-_FEW_VALUES: Final = [
+_FEW_VALUES: Final = frozenset((
     "log", "record", "ordinal", "term", "kind", "schema", "channel", "origin", "target", "rule",
     "error", "path", "broker", "topic", "partition", "leader", "leader_epoch", "reason",
     "reason_stored",
-]  # fmt: skip
+))  # fmt: skip
 
-_COMPARED: Final = [
+_COMPARED: Final = frozenset(
     field.name
-    for field in SCHEMA
+    for field in RECORDS
     if not pa.types.is_nested(field.type)
     and field.name not in ("payload", "reason", "stored", "reason_stored", "digest")
-]
+)
 """A reader leaves out pieces of a file by the least and the greatest value of these."""
 
 Day = tuple[str, str]
@@ -60,7 +57,7 @@ class DayFiles:
         self._writers: dict[Day, parquet.ParquetWriter] = {}
 
     def add(self, cluster: str, batch: pa.RecordBatch) -> None:
-        """Take a batch of SCHEMA. Raises OutputError."""
+        """Take a batch of STORED. Raises OutputError."""
         for date, part in _by_date(batch):
             day = (cluster, date)
             pending = self._pending.setdefault(day, [])
@@ -93,7 +90,7 @@ class DayFiles:
         batches = self._pending.pop(day)
         del self._sizes[day]
         try:
-            table = pa.Table.from_batches(batches, SCHEMA)
+            table = pa.Table.from_batches(batches, STORED)
             self._writer(day).write_table(table, row_group_size=_GROUP_ROWS)
         except OSError as error:
             raise OutputError(f"{self._folder} cannot be written: {error}") from error
@@ -113,20 +110,25 @@ class DayFiles:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{self.token}-{len(self.files)}.parquet"
         self.files.append(file)
-        return parquet.ParquetWriter(
-            file,
-            SCHEMA,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=_FEW_VALUES,
-            write_statistics=_COMPARED,
-        )
+        return records_writer(file, STORED)
 
     def _finish(self, day: Day) -> None:
         try:
             self._writers.pop(day).close()
         except OSError as error:
             raise OutputError(f"{self._folder} cannot be written: {error}") from error
+
+
+def records_writer(file: Path, schema: pa.Schema) -> parquet.ParquetWriter:
+    """Writes a file of records, with columns of RECORDS. Raises OSError."""
+    return parquet.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[name for name in schema.names if name in _FEW_VALUES],
+        write_statistics=[name for name in schema.names if name in _COMPARED],
+    )
 
 
 def put_in_place(rows: Iterable[Any], written: Path, table: Path) -> None:

@@ -32,11 +32,15 @@ _FEW_ROWS: Final = {
 take longer than to run it."""
 
 
+def nothing_told(_: str) -> None:
+    """A step that nobody wants to know of."""
+
+
 @contextmanager
 def telling(spark: SparkSession, progress: Progress | None) -> Iterator[Callable[[str], None]]:
     """What tells a step; a thread tells how far its tasks are, as Spark knows."""
     if progress is None:
-        yield lambda step: None
+        yield nothing_told
         return
     step, is_over = "", Event()
     tracker = spark.sparkContext.statusTracker()

@@ -14,8 +14,7 @@ from eventstore.chain import CHAIN_BYTES, Row
 from eventstore.errors import PUT_A_COPY, LogCorrupt
 from eventstore.records import Tip
 from eventstore.segment import Segment, open_segment
-from replay.fleet.columns import Batches, Origin
-from replay.fleet.day_files import SCHEMA
+from replay.fleet.columns import STORED, Batches, Origin
 from replay.fleet.reading import segment_id, times_of_causes
 from replay.fleet.table import Known
 
@@ -68,7 +67,7 @@ class _Reading:
     ) -> None:
         self._segment = segment
         self._origin = origin
-        self._batches = Batches(SCHEMA, origin)
+        self._batches = Batches(STORED, origin, decodes=False)
         self._on_batch = on_batch
         start = chain.start(segment.header, segment.header_body)
         self._commands_before = start.commands

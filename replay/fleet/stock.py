@@ -17,8 +17,7 @@ from eventstore import folders
 from eventstore.chain import CHAIN_BYTES, Row
 from eventstore.segment import open_segment
 from replay.errors import ReplayError
-from replay.fleet.columns import Batches, Origin
-from replay.fleet.day_files import SCHEMA
+from replay.fleet.columns import STORED, Batches, Origin
 from replay.fleet.reading import moment
 from replay.fleet.segment_rows import Ingested, all_events
 from replay.fleet.table import Known
@@ -44,7 +43,7 @@ def ingest_stock(
         cluster, header = first.header.cluster_id, first.header_body.decode()
     unit, begun_ns = _identity(segments, cluster)
     origin = Origin(cluster, f"{moment(begun_ns)}-{unit.removeprefix(_STOCK)[:_ID_CHARACTERS]}")
-    reading = _Stock(path, known_of(unit), Batches(SCHEMA, origin))
+    reading = _Stock(path, known_of(unit), Batches(STORED, origin, decodes=False))
     for segment in segments:
         for page in all_events(segment):
             for batch in reading.take(page):

@@ -1,7 +1,7 @@
 """The table of records in its folder, and how a batch of files becomes part of it.
 
     DIR/refold-fleet.json                               what this folder is, and its layout
-    DIR/records/batch=000001/cluster=C/date=D/*.parquet the records (columns.RECORDS)
+    DIR/records/batch=000001/cluster=C/date=D/*.parquet the records, as logs have them (STORED)
     DIR/records/batch=000001/_ingested/*.parquet        which segments they are of (INGESTED)
     DIR/staging/...                                     a batch that is being made
     DIR/set_aside.jsonl                                 what the last ingest could not read, and why
@@ -13,7 +13,7 @@ below `records`; names that begin with an underscore are no data to Spark.
 
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -28,13 +28,13 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
 from replay.fleet.batches import add_batch, batches
-from replay.fleet.columns import RECORDS
+from replay.fleet.columns import STORED
 from replay.fleet.errors import FleetError, usable
 from replay.fleet.jobs import rows_in
 from replay.fleet.locking import exclusive
 from replay.fleet.schemas import spark_schema
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 _MARKER: Final = "refold-fleet.json"
 _LOCK: Final = "lock"
 _RECORDS: Final = "records"
@@ -155,12 +155,24 @@ def check_table(folder: Path) -> None:
 
 
 def records(spark: SparkSession, folder: Path | str) -> DataFrame:
-    """The records of a table, with the columns `batch` and `date` beside those of RECORDS. Raises
-    FleetError."""
-    paths = _paths(Path(folder))
-    schema = spark_schema(RECORDS).add("batch", StringType()).add("date", StringType())
-    reader = spark.read.schema(schema)
-    return reader.option("basePath", f"{folder}/records").parquet(*paths)
+    """The records of a table as logs have them: STORED, and `batch`, `cluster` and `date`; what
+    they are about is in decoding.records. Raises FleetError."""
+    return records_in(spark, folder_of_records(folder), _paths(Path(folder)), STORED)
+
+
+def records_in(
+    spark: SparkSession, folder: Path, paths: Sequence[str], schema: pa.Schema
+) -> DataFrame:
+    """Files of records below `folder`/batch=.../cluster=.../date=..., of these batches."""
+    columns = spark_schema(schema)
+    for name in ("batch", "cluster", "date"):
+        columns = columns.add(name, StringType())
+    return spark.read.schema(columns).option("basePath", str(folder)).parquet(*paths)
+
+
+def folder_of_records(folder: Path | str) -> Path:
+    """Where the batches of records are."""
+    return Path(folder) / _RECORDS
 
 
 def segments(spark: SparkSession, folder: Path | str) -> DataFrame:

@@ -21,7 +21,7 @@ from replay.fleet.ingest import IngestResult, SetAside
 from tests.replay.diff.versions import ROOT
 from tools.fleet.incidents import history, write_log
 
-COMMANDS = ("ingest", "replay", "divergences", "analyse", "report", "live")
+COMMANDS = ("ingest", "decode", "replay", "divergences", "analyse", "report", "live")
 LOCAL = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
@@ -71,16 +71,16 @@ def test_wrong_master(command: str, master: str, tmp_path: Path) -> None:
     assert_one_line(told, f"refold fleet {command}: --master {master}")
 
 
-@pytest.mark.parametrize("command", ["replay", "divergences", "analyse", "report"])
+@pytest.mark.parametrize("command", ["decode", "replay", "divergences", "analyse", "report"])
 def test_folder_without_a_table(command: str, tmp_path: Path) -> None:
     told = refold(*_arguments(command, tmp_path, table=False))
     assert_one_line(told, f"refold fleet {command}: {tmp_path} is no table: make one with `refold")
-    (tmp_path / "refold-fleet.json").write_text('{"layout": 1}')
-    told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(told, f"refold fleet {command}: {tmp_path} holds no records: `refold fleet in")
     (tmp_path / "refold-fleet.json").write_text('{"layout": 2}')
     told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(told, "made by another refold (layout 2, this one has 1): use that version")
+    assert_one_line(told, f"refold fleet {command}: {tmp_path} holds no records: `refold fleet in")
+    (tmp_path / "refold-fleet.json").write_text('{"layout": 3}')
+    told = refold(*_arguments(command, tmp_path, table=False))
+    assert_one_line(told, "made by another refold (layout 3, this one has 2): use that version")
 
 
 def test_table_that_was_not_replayed(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:2000])
     told = refold("fleet", "analyse", str(table), *LOCAL)
     assert_one_line(told, f"refold fleet analyse: {table}: Spark failed, the analysis is as it was")
-    assert f"{file.name} is not a Parquet file" in told.stderr
+    assert f"{file.name} cannot be decoded: Parquet magic bytes not found" in told.stderr
     told = refold("fleet", "replay", str(table), "--versions", str(ROOT), *LOCAL)
     assert told.returncode == 1
     assert "failed: cluster a, log " in told.stdout
@@ -140,7 +140,7 @@ def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> Non
     assert "refold fleet analyse: stopping\nrefold fleet analyse: stopped: the analysis" in said
     assert "Traceback" not in said
     assert not (table / "analysis").exists()
-    assert {*table.iterdir()} - {*there} == {table / "analysis.lock"}
+    assert {*table.iterdir()} - {*there} == {table / "analysis.lock", table / "decoded"}
 
 
 @pytest.mark.parametrize(("events", "is_so"), [(1_000_000, True), (1_000_001, False)])
@@ -220,6 +220,7 @@ def _arguments(command: str, folder: Path, *, table: bool = True) -> list[str]:
         "ingest": [str(folder), "--out", str(folder / "new")],
         "replay": [str(of_table), "--versions", str(ROOT)],
         "divergences": [str(of_table)],
+        "decode": [str(of_table)],
         "analyse": [str(of_table)],
         "report": [str(of_table), "-o", str(folder / "fleet.html")],
         "live": ["--bootstrap-server", "127.0.0.1:1", "--out", str(folder / "live")],
@@ -232,5 +233,5 @@ def _arguments(command: str, folder: Path, *, table: bool = True) -> list[str]:
 def _table(folder: Path) -> Path:
     """One with a batch, of which nobody comes to read a record."""
     (folder / "records" / "batch=000001").mkdir(parents=True)
-    (folder / "refold-fleet.json").write_text('{"layout": 1}')
+    (folder / "refold-fleet.json").write_text('{"layout": 2}')
     return folder

@@ -26,7 +26,7 @@ def table(tmp_path: Path) -> Path:
     """One with a batch, of which nobody comes to read a record."""
     folder = tmp_path / "table"
     (folder / "records" / "batch=000001").mkdir(parents=True)
-    (folder / "refold-fleet.json").write_text('{"layout": 1}')
+    (folder / "refold-fleet.json").write_text('{"layout": 2}')
     return folder
 
 

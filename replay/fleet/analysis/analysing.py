@@ -17,6 +17,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from replay.fleet import decoding
 from replay.fleet import table as tables
 from replay.fleet.analysis.brokers import broker_changes, flapping_brokers
 from replay.fleet.analysis.folder import NAME, AnalysisFolder, open_analysis
@@ -84,7 +85,6 @@ def analyse(
     rows = tables.rows(folder)
     if rows <= _FEW_ROWS:
         spark = for_few_rows(spark, rows)
-    records = wanted(tables.records(spark, folder), options)
     segments = tables.segments(spark, folder)
     with (
         open_analysis(folder) as into,
@@ -92,6 +92,7 @@ def analyse(
         telling(spark, progress) as tell,
         _side_by_side(spark) as pool,
     ):
+        records = wanted(decoding.records(spark, folder, tell), options)
         run = _Analysis(spark, into, tell, pool)
         run.begin_all(records, segments, options)
         run.await_all()

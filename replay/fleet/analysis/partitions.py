@@ -131,7 +131,7 @@ def _unstored(records: DataFrame) -> DataFrame:
             select cluster, log, seq as decided_seq, ordinal, term, rule,
                 posexplode(partitions) as (place, one)
             from {{records}}
-            where record = 'command' and kind = 'write_znodes' and stored is null
+            where record = 'command' and kind = 'write_znodes' and payload is null
         ), states as (
             select c.*, r.seq, r.time, one.topic, one.partition, one.code,
                 named_struct('leader', one.leader, 'leader_epoch', bigint(null),

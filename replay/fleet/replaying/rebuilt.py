@@ -19,14 +19,11 @@ from eventstore import schema
 from eventstore.records import Closing, CommandRecord, EventRecord, Header
 from eventstore.restoring import RestoredSegment
 from replay.errors import ReplayError
-from replay.fleet.columns import COMMAND, EVENT
-from replay.fleet.day_files import SCHEMA, escaped
+from replay.fleet.columns import COMMAND, EVENT, EVENT_COLUMNS, STORED
+from replay.fleet.day_files import escaped
 
 _EVENTS_AT_ONCE: Final = 50_000
 _APPENDED: Final = 5000
-_EVENT_COLUMNS: Final = (
-    "seq", "wall_ns", "mono_ns", "term", "kind", "schema", "channel", "origin", "cause", "stored",
-)  # fmt: skip
 _COMMAND_COLUMNS: Final = (
     "seq", "ordinal", "term", "kind", "target", "reason_stored", "digest", "stored",
 )  # fmt: skip
@@ -141,11 +138,11 @@ class _Records:
             if file.name.rpartition("-")[0] in tokens
         ]
         self._log = stored.log
-        self._rows: Any = dataset.dataset(files, SCHEMA, format="parquet", partitioning=None)
+        self._rows: Any = dataset.dataset(files, STORED, format="parquet", partitioning=None)
 
     def events(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
         """The fields of EventRecord. Raises ReplayError."""
-        return self._read(EVENT, _EVENT_COLUMNS, first, last)
+        return self._read(EVENT, EVENT_COLUMNS, first, last)
 
     def commands(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
         """The fields of CommandRecord. Raises ReplayError."""

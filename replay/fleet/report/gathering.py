@@ -10,11 +10,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from replay.fleet import decoding
 from replay.fleet.errors import FleetError
+from replay.fleet.jobs import spark_errors
 from replay.fleet.replaying import results
 from replay.fleet.report import queries
 from replay.fleet.report.findings import Divergence, Findings, Incident, Rows
-from replay.fleet.table import records
+from replay.fleet.table import check_table
 
 _ANALYSE: Final = "run `refold fleet analyse` first"
 
@@ -29,8 +31,10 @@ def gather(spark: SparkSession, folder: Path, incidents: int) -> Findings:
 
     Raises FleetError where there is no table or no analysis, or Spark fails.
     """
-    of_records = records(spark, folder)
+    check_table(folder)
     made = _made(folder)
+    with spark_errors(f"{folder}: Spark failed"):
+        of_records = decoding.records(spark, folder)
     try:
         return _gather(spark, folder, of_records, made, incidents)
     except (PySparkException, Py4JError) as error:

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
+from replay.fleet import decoding
 from replay.fleet import ingest as ingesting
 from replay.fleet import table as tables
 from replay.fleet.errors import FleetError
@@ -139,7 +140,7 @@ def test_stock_cluster_is_in_the_table_once(spark: SparkSession, tmp_path: Path)
     shutil.copy(RECORDING, copy)
     first = ingest(spark, [str(RECORDING), str(copy)], out)
     assert (first.logs, first.segments, first.set_aside) == (1, 1, 0)
-    rows = tables.records(spark, out)
+    rows = decoding.records(spark, out)
     assert rows.where("kind = 'observed' and rule = 'election'").count() > 0
     assert rows.count() == rows.select("log", "seq").distinct().count() == first.events
     os.utime(copy)
@@ -239,8 +240,8 @@ def test_what_cannot_be_a_table(spark: SparkSession, logs: Path, tmp_path: Path)
         ingest(spark, [str(logs)], foreign)
     newer = tmp_path / "newer"
     newer.mkdir()
-    (newer / "refold-fleet.json").write_text('{"layout": 2}')
-    with pytest.raises(FleetError, match="layout 2, this one has 1"):
+    (newer / "refold-fleet.json").write_text('{"layout": 3}')
+    with pytest.raises(FleetError, match="layout 3, this one has 2"):
         ingest(spark, [str(logs)], newer)
     with pytest.raises(FleetError, match="no table"):
         tables.records(spark, tmp_path)
