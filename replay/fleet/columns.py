@@ -106,6 +106,21 @@ class Origin(NamedTuple):
     log: str
 
 
+Clocks = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
+"""Of events' numbers their clocks: wall and monotonic, in ns."""
+
+
+def clocks_in(times: Mapping[int, tuple[int, int | None]]) -> Clocks:
+    """Those that are told by number; null of the others."""
+
+    def clocks_of(numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
+        found = [times.get(one, (None, None)) for one in numbers.to_pylist()]
+        wall, mono = zip(*found, strict=True)
+        return pa.array(wall, pa.int64()), pa.array(mono, pa.int64())
+
+    return clocks_of
+
+
 class Batches:
     """Makes batches of a wanted schema, a part of RECORDS in any order; unless it `decodes`, only
     the columns of STORED are filled."""
@@ -138,16 +153,15 @@ class Batches:
             facts = by_kind.event_columns(*current, self._facts)
         return self._batch(EVENT, len(rows), stored, facts)
 
-    def commands(self, rows: Rows, times: Mapping[int, tuple[int, int | None]]) -> pa.RecordBatch:
-        """A page of the table of commands; `times` has both clocks of their causes."""
+    def commands(self, rows: Rows, clocks_of: Clocks) -> pa.RecordBatch:
+        """A page of the table of commands, with the clocks of their causes."""
         cause, ordinal, term, kind, target, reason, digest, body, _ = zip(*rows, strict=True)
-        clocks = [times.get(one, (None, None)) for one in cause]
-        wall, mono = zip(*clocks, strict=True)
         causes = pa.array(cause, pa.int64())
+        wall, mono = clocks_of(causes)
         stored = {
             "seq": causes,
             "ordinal": ordinal,
-            "wall_ns": pa.array(wall, pa.int64()),
+            "wall_ns": wall,
             "mono_ns": mono,
             "term": term,
             "kind": kind,

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from eventstore.frames import CommandsFrame, EventsFrame, decode
-from replay.fleet.columns import RECORDS, Batches, Origin
+from replay.fleet.columns import RECORDS, Batches, Origin, clocks_in
 from replay.fleet.errors import FleetError
 from replay.fleet.schemas import spark_schema
 
@@ -131,7 +131,7 @@ class _Records:
                 batch = self._batches[key].events(rows)
             case CommandsFrame(rows=rows):
                 clocks = {row[0]: (stamp_ms * _NS_IN_MS, None) for row in rows}
-                batch = self._batches[key].commands(rows, clocks)
+                batch = self._batches[key].commands(rows, clocks_in(clocks))
             case _:
                 return
         for row in batch.to_pylist():

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eventstore import chain, folders
 from eventstore.segment import Segment, open_segment
-from replay.fleet.columns import Batches, Origin, Rows
+from replay.fleet.columns import Batches, Origin, clocks_in
 
 _ID_CHARACTERS: Final = 8
 _CLOSE_TOGETHER: Final = 4
@@ -58,16 +60,16 @@ def command_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The commands that are wanted. Raises LogError."""
     for page in segment.command_rows(conditions, parameters):
-        yield batches.commands(page, times_of_causes(segment, page))
+        yield batches.commands(page, partial(stored_clocks, segment))
 
 
-def times_of_causes(segment: Segment, page: Rows) -> dict[int, tuple[int, int]]:
-    """Both clocks of the events that caused a page of commands."""
-    causes = {row[0] for row in page}
-    first, last = min(causes), max(causes)
+def stored_clocks(segment: Segment, numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Both clocks of a page of events, as the log has them."""
+    asked = pc.unique(numbers).sort().to_pylist()
+    first, last = asked[0], asked[-1]
     # Those of a page that a filter has thinned out may lie far apart.
     among = f"between {first:d} and {last:d}"
-    if last - first >= _CLOSE_TOGETHER * len(page):
-        among = f"in ({', '.join(f'{one:d}' for one in sorted(causes))})"
+    if last - first >= _CLOSE_TOGETHER * len(numbers):
+        among = f"in ({', '.join(f'{one:d}' for one in asked)})"
     found = segment.query(f"select seq, wall_ns, mono_ns from events where seq {among}")
-    return {seq: (wall, mono) for seq, wall, mono in found}
+    return clocks_in({seq: (wall, mono) for seq, wall, mono in found})(numbers)

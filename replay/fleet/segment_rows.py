@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from eventstore import chain
@@ -15,11 +16,12 @@ from eventstore.errors import PUT_A_COPY, LogCorrupt
 from eventstore.records import Tip
 from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import STORED, Batches, Origin
-from replay.fleet.reading import segment_id, times_of_causes
+from replay.fleet.reading import segment_id, stored_clocks
 from replay.fleet.table import Known
 
 OnBatch = Callable[[pa.RecordBatch], None]
 
+_NO_CLOCKS: Final = pa.schema([STORED.field("wall_ns"), STORED.field("mono_ns")]).empty_table()
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -72,9 +74,10 @@ class _Reading:
         start = chain.start(segment.header, segment.header_body)
         self._commands_before = start.commands
         self._known = known or Known(start.last_seq, 0, start.event_chain, start.command_chain)
+        self._clocks: list[pa.Table] = []
 
     def read(self) -> Ingested:
-        """Closing record, commands, events: in this order it is consistent while the log grows."""
+        """How far it has come, asked in this order, is consistent while the log grows."""
         segment, known = self._segment, self._known
         closing = segment.closing
         last_command = segment.command_count()
@@ -82,8 +85,8 @@ class _Reading:
         if last_seq < known.last_seq or last_command < known.last_command:
             text = "holds less than when it was ingested: put the whole file back"
             raise LogCorrupt(segment.path, text)
-        command_chain = self._commands(known.last_command, last_command)
         event_chain = self._events(known.last_seq, last_seq)
+        command_chain = self._commands(known.last_command, last_command)
         commands = self._commands_before + last_command
         tip = Tip(last_seq, commands, event_chain, command_chain)
         if closing is not None and closing.tip != tip:
@@ -107,9 +110,10 @@ class _Reading:
     def _commands(self, after: int, last: int) -> bytes:
         previous = self._known.command_chain
         conditions = (f"rowid > {after}", f"rowid <= {last}")
+        clocks = _Clocks(self._segment, self._known.last_seq + 1, self._clocks)
         for page in self._segment.command_rows(conditions):
             previous = self._follow("command", previous, page)
-            self._on_batch(self._batches.commands(page, times_of_causes(self._segment, page)))
+            self._on_batch(self._batches.commands(page, clocks.of))
         return previous
 
     def _events(self, after: int, last: int) -> bytes:
@@ -122,7 +126,9 @@ class _Reading:
                 )
             previous = self._follow("event", previous, page)
             expected += len(page)
-            self._on_batch(self._batches.events(page))
+            batch = self._batches.events(page)
+            self._clocks.append(pa.table(batch.select(_NO_CLOCKS.schema.names)))
+            self._on_batch(batch)
         return previous
 
     def _follow(self, what: str, previous: bytes, page: list[Row]) -> bytes:
@@ -138,6 +144,26 @@ class _Reading:
                 raise LogCorrupt(self._segment.path, text, f"{what} {row[0]}")
             previous = found
         return previous
+
+
+class _Clocks:
+    """Of the events that were read, numbered from `first` on, so that each command finds those of
+    its cause: to ask the log for them takes a tenth of an ingest."""
+
+    def __init__(self, segment: Segment, first: int, read: list[pa.Table]) -> None:
+        self._segment = segment
+        self._first = first
+        self._read = pa.concat_tables([_NO_CLOCKS, *read]).combine_chunks()
+
+    def of(self, numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Both clocks of events."""
+        places = pc.subtract(numbers, self._first)
+        bounds = pc.min_max(places)
+        if bounds["min"].as_py() < 0 or bounds["max"].as_py() >= len(self._read):
+            # What was stored late may be of events that were ingested before.
+            return stored_clocks(self._segment, numbers)
+        found = self._read.take(places)
+        return found["wall_ns"].chunk(0), found["mono_ns"].chunk(0)
 
 
 def all_events(segment: Path) -> Iterator[list[Row]]:

@@ -69,6 +69,22 @@ def test_log_that_grew_gives_only_what_is_new(told: History, tmp_path: Path) -> 
     assert len(first) + len(second) == 400 + len(told.commands)
 
 
+def test_commands_stored_late_have_the_clocks_of_their_causes(
+    told: History, tmp_path: Path
+) -> None:
+    young = write_log(tmp_path / "young", told, "c", 1, until=150, is_closed=False)
+    change(segment_of(young), "delete from commands where cause > 100")
+    before, first = ingest(segment_of(young), tmp_path / "out")
+    grown = write_log(tmp_path / "grown", told, "c", 1)
+    row, second = ingest(segment_of(grown), tmp_path / "out", before)
+    assert row.get("reason") is None
+    walls = {event.seq: (event.wall_ns, event.mono_ns) for event in told.events}
+    late = [one for one in second if one["record"] == "command" and one["seq"] <= 150]
+    assert {100 < one["seq"] for one in late} == {True}
+    for one in first + second:
+        assert (one["wall_ns"], one["mono_ns"]) == walls[one["seq"]]
+
+
 def test_other_log_does_not_go_on_where_one_ended(told: History, tmp_path: Path) -> None:
     young = write_log(tmp_path / "young", told, "c", 1, until=150, is_closed=False)
     other = write_log(tmp_path / "other", told, "c", 2)
