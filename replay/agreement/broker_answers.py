@@ -69,14 +69,14 @@ class _Request(Struct):
     controllerEpoch: int
 
 
-_KINDS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
+CONTROLLER_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 _response_decoder: Final = msgspec.json.Decoder(_Response)
 _request_decoder: Final = msgspec.json.Decoder(_Request)
 
 
 def answer_of_request(served: RequestServed) -> tuple[int, Answer] | None:
     """The controller epoch of a request to a broker, and the answer; None if it is another one."""
-    if served.api not in _KINDS:
+    if served.api not in CONTROLLER_APIS:
         return None
     try:
         epoch = _request_decoder.decode(served.request).controllerEpoch

@@ -2,11 +2,11 @@
 left over on one side."""
 
 from collections.abc import Sequence, Set
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core.operations import WriteOperation
 from replay.agreement.adopting import adopt
-from replay.agreement.batches import Decision
+from replay.agreement.batches import Decision, Left
 from replay.agreement.fold_beside import FoldBeside
 from replay.agreement.index import Index
 from replay.agreement.judging import At, extra, judged
@@ -16,6 +16,13 @@ from replay.zookeeper_log.transactions import Operation
 
 _LOOKAHEAD: Final = 200
 """Writes of the session that are looked at to see whether one is still to come."""
+
+
+class _Ahead(NamedTuple):
+    """A write of the fold's that Kafka comes to later, and what it is if Kafka does not."""
+
+    write: WriteOperation
+    extra: Judgement
 
 
 class ComparedWrites:
@@ -30,7 +37,7 @@ class ComparedWrites:
         self._broker = broker
         self._fold = fold
         self._index = index
-        self._ahead: dict[str, WriteOperation] = {}
+        self._ahead: dict[str, _Ahead] = {}
         self._adopted: list[tuple[str, Operation]] = []
 
     def coming(self) -> Set[str]:
@@ -47,23 +54,27 @@ class ComparedWrites:
         if decision.error or len(decision.operations) != 1:
             return None
         [(path, kafkas)] = decision.operations
-        ours = self._ahead.get(path)
-        if ours is None or not is_same_write(ours, kafkas, path):
+        ahead = self._ahead.pop(path, None)
+        if ahead is None:
             return None
-        del self._ahead[path]
-        return list(write_differences(ours, kafkas, path))
+        if not is_same_write(ahead.write, kafkas, path):
+            # Kafka has come to something else.
+            self.judgements.append(ahead.extra)
+            return None
+        return list(write_differences(ahead.write, kafkas, path))
 
     def leave_batch(self) -> None:
         """The controller has gone on without the writes that are not settled."""
         assert self._fold.batch is not None, "no batch is open"
         coming = self.coming()
+        place = (self._fold.seq, self.zxid, self._at)
 
         def keeps(write: WriteOperation) -> bool:
             if write.path in coming:
-                self._ahead[write.path] = write
+                self._ahead[write.path] = _Ahead(write, extra(Left(write, 0), *place))
             return write.path in coming
 
-        left, place = self._fold.batch.leave(keeps), (self._fold.seq, self.zxid, self._at)
+        left = self._fold.batch.leave(keeps)
         self.judgements += [extra(one, *place) for one in left]
         self._fold.deliver()
 

@@ -20,6 +20,7 @@ from controller.core.events import ApiRequest
 from controller.core.values import Assignment
 from eventstore.records import EventRecord
 from replay.agreement.batches import Decision
+from replay.agreement.broker_answers import CONTROLLER_APIS
 from replay.agreement.handled_order import NEVER, HandledOrder
 from replay.agreement.inferred_requests import InferredRequests
 from replay.agreement.line_coverage import LineCoverage
@@ -414,10 +415,12 @@ class Index:
                 self.states_read.take(record.seq, event)
                 if what == "response":
                     self.answers_of.add((broker, epoch))
-            case RequestServed(broker=broker, api=api, version=version):
+            case RequestServed(broker=broker, api=api, version=version, client=client):
                 self.request_logs_of.add(broker)
                 self.coverage.take(record.wall_ns // _NS, event)
                 self.lines.take_served(broker, record.seq, record.wall_ns // _NS)
+                if api in CONTROLLER_APIS and client.isdecimal():
+                    self.lines.take_controllers(broker, int(client), event.correlation)
                 if api == "STOP_REPLICA":
                     self._stopped_ms[broker].append(record.wall_ns // _NS)
                 if api == "LEADER_AND_ISR":

@@ -24,6 +24,8 @@ _STARTING_MS: Final = 10_000
 _SETTLED_MS: Final = 1_000
 """How long behind the first line of a state-change.log, or before the last one, the fold may be
 elsewhere than Kafka was."""
+_FIRST_CORRELATION: Final = 0
+"""A controller's connection to a broker numbers its requests from 0 on (NetworkClient)."""
 _ELECTED: Final = re.compile(r"successfully elected as the controller\. Epoch incremented to (\d+)")
 _LEAVE_NO_LINE: Final = ("producer_ids", "feature")
 """Decisions that a log may end long before."""
@@ -69,6 +71,7 @@ class LineCoverage:
         self._elected: set[Term] = set()
         self._sent: dict[int, _Log] = {}
         self._served: dict[int, _Log] = {}
+        self._correlation: dict[tuple[int, int], int] = {}
         self._registered_ms: dict[int, int] = {}
         self._sessions: dict[int, _Span] = {}
         self._terms: dict[Term, _Span] = {}
@@ -92,6 +95,10 @@ class LineCoverage:
     def take_served(self, broker: int, seq: int, time_ms: int) -> None:
         """A line of a broker's request log, and its record."""
         self._served.setdefault(broker, _Log(time_ms, seq)).take(seq, time_ms)
+
+    def take_controllers(self, broker: int, controller: int, correlation: int) -> None:
+        """It is of a request of a controller's, so numbered on the connection to the broker."""
+        self._correlation.setdefault((broker, controller), correlation)
 
     def take_registration(self, broker: int, time_ms: int) -> None:
         """A broker is there."""
@@ -149,7 +156,8 @@ class LineCoverage:
         if served is None or elected_ms is None:
             return WHOLE
         is_serving_ms = self._registered_ms.get(broker, 0) + _STARTING_MS
-        begins = served.first_ms > max(elected_ms, is_serving_ms)
+        is_late = served.first_ms > max(elected_ms, is_serving_ms)
+        begins = is_late and self._correlation.get((broker, term[0])) != _FIRST_CORRELATION
         return Reach(served.first, begins=begins, settled=served.settled if begins else 0)
 
     def tells_of(self, term: Term, seq: int) -> bool:

@@ -113,6 +113,9 @@ class _Search:
         self._random = random
         self._incident = Incident(source)
         self._log_starts = {log.zxid for log in source.server.logs}
+        self._last_zxid = max(
+            (one.zxid for log in source.server.logs for one in transactions_of(log.path)), default=0
+        )
         self._ids_path = self._incident.chroot + BROKER_IDS
         self._found: dict[str, tuple[_Change, int]] = {}
         self._counts: Counter[str] = Counter()
@@ -145,7 +148,9 @@ class _Search:
         return structs.replace(change, corruption=corruption)
 
     def _decision(self, transaction: Transaction, multi: Multi, found: Observed) -> None:
-        self._keep("dropped", transaction, found, ())
+        if transaction.zxid != self._last_zxid:
+            # Without its last transaction a log only ends earlier.
+            self._keep("dropped", transaction, found, ())
         error = Error(_NO_NODE)
         blank = structs.replace(transaction, type=int(OpCode.ERROR), content=error)
         self._keep("blanked", transaction, found, (blank,))
@@ -182,7 +187,9 @@ class _Search:
                 content = structs.replace(multi, operations=tuple(operations))
                 changed = structs.replace(transaction, content=content)
                 self._keep(how, transaction, found, (changed,), data)
-        self._keep("dropped", transaction, found, ())
+        if transaction.zxid != self._last_zxid:
+            # Without its last transaction a log only ends earlier.
+            self._keep("dropped", transaction, found, ())
 
     def _is_edited(self, written: Create | SetData, found: Observed) -> bool:
         path = written.path.removeprefix(self._incident.chroot)

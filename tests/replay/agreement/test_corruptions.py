@@ -20,6 +20,8 @@ Get = Callable[[str], Path]
 
 _SECOND_ELECTION = 202
 """A seed that meets that of the second term in broker-crash-2."""
+_SAME_AGAIN = 44
+"""One that takes away a write of what stood there before, in reassignments-6019352."""
 
 app = Typer()
 app.command()(corruptions.main)
@@ -80,6 +82,16 @@ def test_election_that_is_dropped_leaves_decisions_of_nobody(
     # The second term is the one that was dropped.
     assert {one.epoch for one in missing if one.subject == "request"} == {2, 3}
     assert told.what == "election"
+
+
+def test_write_that_kafka_has_later_on_no_more_is_extra(folder_of: Get) -> None:
+    """It writes the same znode later, and does something else to it."""
+    [trial] = trials(folder_of("reassignments-6019352"), [_SAME_AGAIN])
+    assert trial.corruption.path == "/admin/reassign_partitions"
+    [extra] = trial.result.divergences
+    assert (extra.verdict, extra.kind) == ("extra", "reassign_partitions")
+    assert extra.differences[0].startswith("SetData of /admin/reassign_partitions: ")
+    assert extra.zxid == trial.corruption.zxid
 
 
 def test_epoch_of_an_election_is_compared(recording: str, folder_of: Get, tmp_path: Path) -> None:

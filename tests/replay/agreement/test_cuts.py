@@ -61,6 +61,13 @@ def test_what_is_left_agrees(
     assert result.warm == 0 or how in STARTS_LATE
 
 
+def test_broker_that_serves_long_after_it_was_asked(folder_of: Get, tmp_path: Path) -> None:
+    """All that its log has of the term comes behind the start, and is whole."""
+    made = cuts(folder_of("zookeeper-80105"), tmp_path / "cuts", 7)
+    for number, cut in enumerate(one for one in made if one.how == "fuzzy"):
+        assert told(result_of(cut, tmp_path / f"log-{number}")) == []
+
+
 @pytest.mark.parametrize("recording", ["broker-crash-2", "reassign-cancel-6"])
 def test_end_behind_a_write_that_was_asked_for(
     recording: str, folder_of: Get, tmp_path: Path

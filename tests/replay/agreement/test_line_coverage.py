@@ -101,6 +101,19 @@ def test_how_far_a_request_log_reaches(
     assert found.served(TERM, 2) == found.served((1, 3), 3) == WHOLE
 
 
+@pytest.mark.parametrize(("correlation", "begins"), [(0, False), (3, True)])
+def test_request_log_that_begins_with_a_connection_lacks_nothing(
+    correlation: int, begins: bool
+) -> None:
+    """However late that is: a broker may serve long behind what it is sent."""
+    found = coverage()
+    found.take_registration(3, 0)
+    for seq, (controller, number) in enumerate([(2, 7), (1, correlation), (1, correlation + 1)]):
+        found.take_served(3, seq, 20_100)
+        found.take_controllers(3, controller, number)
+    assert found.served(TERM, 3).begins == begins
+
+
 def of_lines(lines: list[bytes], part: str) -> list[bytes]:
     """A log without a part of it."""
     some = len(lines) * 3 // 10

@@ -14,7 +14,12 @@ from replay.zookeeper_log.data_folder import log_zxid
 from replay.zookeeper_log.source import open_source
 from replay.zookeeper_log.transactions import Create, Error, Multi, SetData, Transaction
 from tools.zookeeper_log.corrupting import HOWS, Corruption, corrupt
-from tools.zookeeper_log.incidents import Incident, transactions_of, write_again
+from tools.zookeeper_log.incidents import (
+    Incident,
+    copy_all_but_logs,
+    transactions_of,
+    write_again,
+)
 
 FIELDS = HOWS[:7]
 
@@ -94,6 +99,20 @@ def test_dropped_write_leaves_its_zxid_out(tmp_path: Path, incident: Path) -> No
     result = import_source(tmp_path / "copy", tmp_path / "log", Selection())
     gap = f"between zxid {told.zxid - 1:#x} and {told.zxid + 1:#x} are missing"
     assert [one for one in result.gaps if gap in one] == result.gaps != []
+
+
+def test_last_transaction_of_all_is_not_dropped(tmp_path: Path, incident: Path) -> None:
+    """Nobody could tell: the log only ends earlier."""
+    until = min(zxid for zxid, one in decisions(incident).items() if one.what == "partition_state")
+    shorter = tmp_path / "shorter"
+    copy_all_but_logs(incident, shorter)
+    with open_source(incident) as source:
+        for log in source.server.logs:
+            whole = transactions_of(log.path)
+            write_again(log, shorter, (one for one in whole if one.zxid <= until))
+    for seed in range(20):
+        told = corrupt(shorter, tmp_path / str(seed), seed, ["dropped"])
+        assert told.zxid < until
 
 
 def test_blanked_write_is_a_refused_request(tmp_path: Path, incident: Path) -> None:
