@@ -1,4 +1,4 @@
-"""How fast `refold fleet ingest` is, and how much memory its driver needs.
+"""How fast `refold fleet ingest` is, and `decode` behind it, and how much memory each driver takes.
 
 Bias: the logs were just written, so they are read from the page cache; the time is that of the
 whole command, Spark's start included, as a user waits for it. Memory is the largest resident set
@@ -27,25 +27,37 @@ def main(
     logs: Annotated[Path, typer.Argument(help="As `python -m tools.fleet` has made them.")],
     master: Annotated[str, typer.Option(help="Of Spark.")] = "local[2]",
 ) -> None:
-    """Ingest LOGS into a new table, then once more with nothing new."""
+    """Ingest LOGS into a new table, then once more with nothing new, and decode it."""
     with tempfile.TemporaryDirectory(dir=logs.absolute().parent) as folder:
         out = Path(folder) / "table"
+        events = 0
         for what in ("all is new", "nothing is new"):
-            seconds, memory, result = _ingest(logs, out, master)
-            events, commands = result["events"], result["commands"]
-            rates = f"{events / seconds:,.0f} events/s, {(events + commands) / seconds:,.0f} rows/s"
+            seconds, memory, result = _timed(["ingest", str(logs), "--out", str(out)], master)
+            told = _rate(result["events"] + result["commands"], seconds)
             typer.echo(
-                f"{what}: {events} events and {commands} commands of {result['inputs']} logs in"
-                f" {seconds:.1f} s ({result['seconds']:.1f} s without Spark's start):"
-                f" {rates}; driver {memory / _MIB:,.0f} MiB"
+                f"{what}: {result['events']} events and {result['commands']} commands of"
+                f" {result['inputs']} logs in {seconds:.1f} s ({result['seconds']:.1f} s without"
+                f" Spark's start): {_rate(result['events'], seconds)} events/s, {told} rows/s;"
+                f" driver {memory / _MIB:,.0f} MiB"
             )
-        size = sum(file.stat().st_size for file in out.rglob("*.parquet"))
-        typer.echo(f"table: {size / _MIB:,.0f} MiB")
+            events += int(result["events"])
+        seconds, memory, result = _timed(["decode", str(out)], master)
+        typer.echo(
+            f"decoded: in {seconds:.1f} s ({result['seconds']:.1f} s without Spark's start):"
+            f" {_rate(events, seconds)} events/s; driver {memory / _MIB:,.0f} MiB"
+        )
+        for name in ("records", "decoded"):
+            size = sum(file.stat().st_size for file in (out / name).rglob("*.parquet"))
+            typer.echo(f"{name}: {size / _MIB:,.0f} MiB, {size / events:.0f} bytes an event")
 
 
-def _ingest(logs: Path, out: Path, master: str) -> tuple[float, int, dict[str, float]]:
+def _rate(count: float, seconds: float) -> str:
+    return f"{count / seconds:,.0f}"
+
+
+def _timed(command: list[str], master: str) -> tuple[float, int, dict[str, float]]:
     start = time.monotonic()
-    result, used = run_fleet(["ingest", str(logs), "--out", str(out), "--master", master])
+    result, used = run_fleet([*command, "--master", master])
     return time.monotonic() - start, used.memory, result
 
 
