@@ -77,11 +77,11 @@ def decode(
     conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Make of the records a table for queries: which znode, broker, topic and partition each is
-    about, leaders and ISRs, errors, rules, and its content as JSON.
+    """Decode the records into columns for queries.
 
-    Parquet below DIR/decoded (docs/fleet.md), of what was ingested since the last time; `analyse`
-    and `report` do it by themselves.
+    Which znode, broker, topic and partition each is about, leaders and ISRs, errors, rules, and its
+    content as JSON: Parquet below DIR/decoded (docs/fleet.md), of what was ingested since the last
+    time. `analyse` and `report` do it by themselves.
 
     Exit status: 0 done, 2 DIR or Spark cannot be used.
     """
