@@ -104,7 +104,8 @@ def test_each_record_is_in_the_table_once(fleet: Fleet) -> None:
 
 
 def test_decisions_of_stock_controllers_are_those_of_an_import(fleet: Fleet) -> None:
-    records = dataset.dataset(sorted(map(str, fleet.table.rglob("cluster=*/date=*/*.parquet"))))
+    files = (fleet.table / "decoded").rglob("*.parquet")
+    records = dataset.dataset(sorted(map(str, files)))
     observed = records.filter(dataset.field("kind") == "observed")
     found = Counter(
         (row["log"], row["rule"]) for row in observed.to_table(["log", "rule"]).to_pylist()
