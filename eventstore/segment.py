@@ -73,6 +73,7 @@ class Segment:
         Raises LogNotFound, NotALog, LogTooNew, LogCorrupt.
         """
         self.path = path
+        self.uri = ""
         self._resources = ExitStack()
         try:
             self._database = self._connect(living)
@@ -232,9 +233,9 @@ class Segment:
         return self._open(self._writable_copy(wal), "mode=rw")
 
     def _open(self, path: Path, options: str) -> Database:
-        uri = f"{path.absolute().as_uri()}?{options}"
+        self.uri = f"{path.absolute().as_uri()}?{options}"
         connection = sqlite3.connect(
-            uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            self.uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )
         self._resources.callback(connection.close)
         # Bytes that were changed into text are found by their type, whatever they are.

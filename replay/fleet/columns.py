@@ -132,50 +132,31 @@ class Batches:
 
     def events(self, rows: Rows) -> pa.RecordBatch:
         """A page of the table of events."""
-        seq, wall, mono, term, kind, schema, channel, origin, cause, payload, _ = zip(
-            *rows, strict=True
-        )
-        stored = {
-            "seq": seq,
-            "wall_ns": pa.array(wall, pa.int64()),
-            "mono_ns": mono,
-            "term": term,
-            "kind": kind,
-            "schema": schema,
-            "channel": channel,
-            "origin": origin,
-            "cause": cause,
-            "stored": payload,
-        }
+        columns = _by_column(rows)
         facts: by_kind.Columns = {}
         if self._facts:
-            current = _current(kind, schema, payload, lambda: (row[:-1] for row in rows))
+            kinds, schemas, payloads = columns[4], columns[5], columns[9]
+            current = _current(kinds, schemas, payloads, lambda: (row[:-1] for row in rows))
             facts = by_kind.event_columns(*current, self._facts)
-        return self._batch(EVENT, len(rows), stored, facts)
+        return self._batch(EVENT, len(rows), _of_events(columns), facts)
 
     def commands(self, rows: Rows, clocks_of: Clocks) -> pa.RecordBatch:
         """A page of the table of commands, with the clocks of their causes."""
-        cause, ordinal, term, kind, target, reason, digest, body, _ = zip(*rows, strict=True)
-        causes = pa.array(cause, pa.int64())
-        wall, mono = clocks_of(causes)
-        stored = {
-            "seq": causes,
-            "ordinal": ordinal,
-            "wall_ns": wall,
-            "mono_ns": mono,
-            "term": term,
-            "kind": kind,
-            "cause": causes,
-            "target": target,
-            "stored": body,
-            "reason_stored": reason,
-            "digest": digest,
-        }
+        columns = _by_column(rows)
         facts: by_kind.Columns = {}
         if self._facts:
+            _, _, _, kinds, targets, reasons, _, bodies, _ = columns
             wanted = self._facts - _OF_EVENTS_ONLY
-            facts = by_kind.command_columns(kind, target, reason, body, wanted)
-        return self._batch(COMMAND, len(rows), stored, facts)
+            facts = by_kind.command_columns(kinds, targets, reasons, bodies, wanted)
+        return self._batch(COMMAND, len(rows), _of_commands(columns, clocks_of), facts)
+
+    def event_page(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+        """As `events`, of columns; nothing of them is decoded."""
+        return self._batch(EVENT, len(columns[0]), _of_events(columns), {})
+
+    def command_page(self, columns: Sequence[pa.Array], clocks_of: Clocks) -> pa.RecordBatch:
+        """As `commands`, of columns; nothing of them is decoded."""
+        return self._batch(COMMAND, len(columns[0]), _of_commands(columns, clocks_of), {})
 
     def _batch(
         self, record: str, size: int, stored: Mapping[str, Any], facts: by_kind.Columns
@@ -190,6 +171,38 @@ class Batches:
         if "time" in self.schema.names:
             columns["time"] = _times(stored["wall_ns"])
         return _filled(self.schema, size, columns)
+
+
+def _by_column(rows: Rows) -> list[tuple[Any, ...]]:
+    return list(zip(*rows, strict=True))
+
+
+def _of_events(columns: Sequence[Any]) -> dict[str, Any]:
+    stored = dict(zip(EVENT_COLUMNS, columns[:-1], strict=True))
+    return {**stored, "wall_ns": _int64(stored["wall_ns"])}
+
+
+def _of_commands(columns: Sequence[Any], clocks_of: Clocks) -> dict[str, Any]:
+    cause, ordinal, term, kind, target, reason, digest, body, _ = columns
+    causes = _int64(cause)
+    wall, mono = clocks_of(causes)
+    return {
+        "seq": causes,
+        "ordinal": ordinal,
+        "wall_ns": wall,
+        "mono_ns": mono,
+        "term": term,
+        "kind": kind,
+        "cause": causes,
+        "target": target,
+        "stored": body,
+        "reason_stored": reason,
+        "digest": digest,
+    }
+
+
+def _int64(column: Any) -> pa.Array:
+    return column if isinstance(column, pa.Array) else pa.array(column, pa.int64())
 
 
 def decoded(batch: pa.RecordBatch) -> list[pa.RecordBatch]:

@@ -17,6 +17,7 @@ from eventstore.records import Tip
 from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import STORED, Batches, Origin
 from replay.fleet.reading import segment_id, stored_clocks
+from replay.fleet.stored_pages import StoredPages
 from replay.fleet.table import Known
 
 OnBatch = Callable[[pa.RecordBatch], None]
@@ -59,15 +60,21 @@ def ingest_segment(
 
     Raises LogCorrupt where the checksum chain breaks, what is known included, and LogError.
     """
-    with open_segment(path) as segment:
-        return _Reading(segment, known, Origin(cluster, log), on_batch).read()
+    with open_segment(path) as segment, StoredPages(segment) as pages:
+        return _Reading(segment, pages, known, Origin(cluster, log), on_batch).read()
 
 
 class _Reading:
     def __init__(
-        self, segment: Segment, known: Known | None, origin: Origin, on_batch: OnBatch
+        self,
+        segment: Segment,
+        pages: StoredPages,
+        known: Known | None,
+        origin: Origin,
+        on_batch: OnBatch,
     ) -> None:
         self._segment = segment
+        self._pages = pages
         self._origin = origin
         self._batches = Batches(STORED, origin, decodes=False)
         self._on_batch = on_batch
@@ -109,40 +116,45 @@ class _Reading:
 
     def _commands(self, after: int, last: int) -> bytes:
         previous = self._known.command_chain
-        conditions = (f"rowid > {after}", f"rowid <= {last}")
         clocks = _Clocks(self._segment, self._known.last_seq + 1, self._clocks)
-        for page in self._segment.command_rows(conditions):
-            previous = self._follow("command", previous, page)
-            self._on_batch(self._batches.commands(page, clocks.of))
+        for columns in self._pages.commands(after, last):
+            previous = self._follow("command", previous, columns)
+            self._on_batch(self._batches.command_page(columns, clocks.of))
         return previous
 
     def _events(self, after: int, last: int) -> bytes:
         previous, expected = self._known.event_chain, after + 1
-        for page in self._segment.event_rows((f"seq > {after}", f"seq <= {last}")):
-            if page[0][0] != expected or page[-1][0] != expected + len(page) - 1:
-                missing = next(seq for seq, row in enumerate(page, expected) if row[0] != seq)
+        for columns in self._pages.events(after, last):
+            seqs = columns[0]
+            size = len(seqs)
+            if seqs[0].as_py() != expected or seqs[-1].as_py() != expected + size - 1:
+                pairs = enumerate(seqs.to_pylist(), expected)
+                missing = next(number for number, seq in pairs if seq != number)
                 raise LogCorrupt(
                     self._segment.path, f"it is not there: {PUT_A_COPY}", f"event {missing}"
                 )
-            previous = self._follow("event", previous, page)
-            expected += len(page)
-            batch = self._batches.events(page)
+            previous = self._follow("event", previous, columns)
+            expected += size
+            batch = self._batches.event_page(columns)
             self._clocks.append(pa.table(batch.select(_NO_CLOCKS.schema.names)))
             self._on_batch(batch)
         return previous
 
-    def _follow(self, what: str, previous: bytes, page: list[Row]) -> bytes:
+    def _follow(self, what: str, previous: bytes, columns: list[pa.Array]) -> bytes:
         """The chain value at a page's end. Raises LogCorrupt."""
+        try:
+            *fields, chains = (column.to_pylist() for column in columns)
+        except UnicodeDecodeError as error:
+            raise self._pages.damage(what, f"cannot be read ({error}): {PUT_A_COPY}") from None
         begin = blake2b(digest_size=CHAIN_BYTES).copy
         # It is chain.link, without a call and a new hash's arguments for each of millions of rows.
-        for row in page:
+        for row, link in zip(zip(*fields, strict=True), chains, strict=True):
             following = begin()
-            following.update(previous + _encode(row[:-1]))
-            found = following.digest()
-            if found != row[-1]:
+            following.update(previous + _encode(row))
+            previous = following.digest()
+            if previous != link:
                 text = f"it was changed, moved or put in, or the one before it was: {PUT_A_COPY}"
                 raise LogCorrupt(self._segment.path, text, f"{what} {row[0]}")
-            previous = found
         return previous
 
 
