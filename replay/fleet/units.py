@@ -22,6 +22,7 @@ from replay.errors import ReplayError
 from replay.fleet.day_files import DayFiles
 from replay.fleet.errors import OutputError, reason_of
 from replay.fleet.inputs import Kind
+from replay.fleet.read_ahead import with_read_ahead
 from replay.fleet.reading import log_name, segment_id
 from replay.fleet.segment_rows import ingest_segment
 from replay.fleet.stock import ingest_stock
@@ -80,7 +81,7 @@ def ingest_units(rows: Iterable[Any], table: Path, files: Path) -> Iterator[Valu
     OutputError."""
     task = Task(table, files)
     with paused_collector():
-        for row in rows:
+        for row in with_read_ahead(rows, lambda row: Path(row.path)):
             for ingested in task.ingest(row.asDict(recursive=True)):
                 yield _values(ingested, INGESTED)
         task.shared.close()
