@@ -100,7 +100,9 @@ _MORE: Final = (
     ("PartitionReassignment", re.compile(rf"Updating assignment of partition {_NAME} from ")),
     (
         "PartitionModifications",
-        re.compile(r"Restoring the partition replica assignment for topic (\S+)()$"),
+        re.compile(
+            r"Skipping adding partitions \S+ for topic (\S+) since it is() .* being deleted$"
+        ),
     ),
     (
         "PartitionReassignmentIsrChange",

@@ -216,7 +216,8 @@ def test_line_opens_an_event_and_names_what_it_is_about(
     "text",
     [
         "[PartitionStateMachine controllerId=5] Stopped partition state machine",
-        "[Controller id=1] Restoring the partition replica assignment for topic a-0",
+        "[Controller id=1] Skipping adding partitions 4,7 for topic a-0 since it is currently being"
+        " deleted",
     ],
 )
 def test_lines_that_stand_for_those_of_level_debug(text: str) -> None:
