@@ -55,7 +55,7 @@ def ingest(
     Exit status: 0 done, 1 something was set aside, 2 a source, DIR or Spark cannot be used.
     """
     settings = settings_of(conf)
-    with fleet_errors("ingest"):
+    with fleet_errors("ingest", into=out / "records"):
         from replay.fleet.ingest import ingest as bring_in
         from replay.fleet.inputs import named
         from replay.fleet.session import spark_session

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -11,6 +12,7 @@ from controller.cli.progress import bar
 from replay.errors import ReplayError
 
 _UNUSABLE: Final = 2
+_ADDED: Final = "all was added before that, run it again to see what"
 _NEEDED: Final = ("pyspark", "py4j", "pyarrow", "plotly")
 
 Master = Annotated[
@@ -37,9 +39,12 @@ def settings_of(conf: list[str] | None) -> dict[str, str]:
 
 
 @contextmanager
-def fleet_errors(command: str, stopped: str = "nothing was added, run it again") -> Iterator[None]:
+def fleet_errors(
+    command: str, stopped: str = "nothing was added, run it again", into: Path | None = None
+) -> Iterator[None]:
     """A clear line and an exit status in the place of a traceback; `stopped` is what Ctrl-C and
-    SIGTERM leave."""
+    SIGTERM leave. `into`: where a batch is added, which may be before they come."""
+    before = _batches(into)
     try:
         with interrupted_by_sigterm(f"refold fleet {command}: stopping"):
             yield
@@ -52,11 +57,18 @@ def fleet_errors(command: str, stopped: str = "nothing was added, run it again")
     except OSError as error:
         text = f"{error.filename or 'a file'}: {error.strerror or error}"
     except KeyboardInterrupt:
-        text = f"stopped: {stopped}"
+        is_added = _batches(into) != before
+        text = f"stopped: {_ADDED if is_added else stopped}"
     else:
         return
     typer.echo(f"refold fleet {command}: {text}", err=True)
     raise typer.Exit(_UNUSABLE)
+
+
+def _batches(folder: Path | None) -> list[Path]:
+    from replay.fleet.batches import batches
+
+    return [] if folder is None else batches(folder)
 
 
 @contextmanager

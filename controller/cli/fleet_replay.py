@@ -56,7 +56,7 @@ def replay(
     cannot be used.
     """
     settings = settings_of(conf)
-    with fleet_errors("replay"):
+    with fleet_errors("replay", into=table / "replays"):
         from replay.fleet.replaying.replay import replay as fold_all
         from replay.fleet.replaying.versions import find_versions
         from replay.fleet.session import spark_session

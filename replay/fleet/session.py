@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread, current_thread, main_thread
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -187,17 +187,50 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.driver.extraJavaOptions", f"{options} {mine}".strip())
-    before = signal.getsignal(signal.SIGINT)
+    with _interrupt_held_back() as came:
+        try:
+            spark = builder.getOrCreate()
+        except (Py4JError, PySparkException, RuntimeError, OSError) as error:
+            if came:
+                raise KeyboardInterrupt from None
+            told = str(error).strip().splitlines()
+            first = told[0] if told else ""
+            text = next((line for line in told if "Exception: " in line), first).strip()
+            raise FleetError(f"Spark does not start with --master {master}: {text}") from None
+    if came:
+        spark.stop()
+        raise KeyboardInterrupt
+    return spark
+
+
+@contextmanager
+def _interrupt_held_back() -> Iterator[list[int]]:
+    """Gives the first Ctrl-C or SIGTERM that comes, instead of raising KeyboardInterrupt: Java that
+    has not answered yet does not notice that nobody waits for it any more, and stays. A second one
+    is not held back."""
+    came: list[int] = []
+    if current_thread() is not main_thread():
+        yield came
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def hold_back(number: int, frame: Any) -> None:
+        came.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        handler = before[signal.Signals(number)]
+        with suppress(KeyboardInterrupt):
+            if callable(handler):
+                handler(number, frame)
+
+    for number, handler in before.items():
+        if callable(handler):
+            signal.signal(number, hold_back)
     try:
-        return builder.getOrCreate()
-    except (Py4JError, PySparkException, RuntimeError, OSError) as error:
-        reason = str(error).strip().splitlines()
-        text = next((line for line in reason if "Exception: " in line), reason[0] if reason else "")
-        raise FleetError(f"Spark does not start with --master {master}: {text.strip()}") from None
+        yield came
     finally:
-        # Spark's own handler asks Java to stop in the middle of another question, which fails.
-        if current_thread() is main_thread():
-            signal.signal(signal.SIGINT, before)
+        # Spark puts a handler of its own there, which asks Java in the middle of another question.
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_IGN if came and number == signal.SIGTERM else handler)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:

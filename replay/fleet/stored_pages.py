@@ -161,6 +161,8 @@ class _NotAsWritten(Exception):
 def _typed(page: pa.Table, schema: pa.Schema) -> list[pa.Array]:
     """A page's columns with their types, which nothing tells where all values are null. Raises
     _NotAsWritten."""
+    if page.num_columns != len(schema):
+        raise _NotAsWritten("the table has other columns")
     return [_with_type(column, field) for field, column in zip(schema, page.columns, strict=True)]
 
 

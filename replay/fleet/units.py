@@ -236,6 +236,11 @@ def _unpacked(archive: Path, folder: Path) -> list[Path]:
                     shutil.copyfileobj(content, target)
                 if folders.is_segment(place / name.name):
                     segments.append(place / name.name)
+    except tarfile.ReadError as error:
+        reason = "it is no tar archive, or its beginning is damaged"
+        if not str(error).startswith("file could not be opened"):
+            reason = str(error)
+        raise ReplayError(f"{archive} cannot be unpacked: {reason}") from None
     except (tarfile.TarError, OSError, EOFError) as error:
         raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
     return segments

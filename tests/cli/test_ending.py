@@ -77,3 +77,37 @@ def test_fleet_tells_at_once_that_it_stops_and_then_what_it_left(name: str) -> N
         "refold fleet analyse: stopping",
         "refold fleet analyse: stopped: the analysis is as it was",
     ]
+
+
+ENDED_WHEN_ALL_IS_THERE = """
+import os, signal, sys
+from pathlib import Path
+import typer
+from controller.cli.fleet_options import fleet_errors
+
+app = typer.Typer()
+
+@app.command()
+def work(folder: Path) -> None:
+    with fleet_errors("ingest", into=folder):
+        (folder / "batch=000002").mkdir()
+        os.kill(os.getpid(), signal.SIGINT)
+
+app()
+"""
+
+
+def test_what_was_added_before_the_end_is_not_denied(tmp_path: Path) -> None:
+    (tmp_path / "batch=000001").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED_WHEN_ALL_IS_THERE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "refold fleet ingest: stopping",
+        "refold fleet ingest: stopped: all was added before that, run it again to see what",
+    ]

@@ -123,6 +123,35 @@ def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
 @pytest.mark.lab
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: Path) -> None:
+    write_log(tmp_path / "logs", history(60, 1_790_000_000_000, 1), "a", 1)
+    command = [sys.executable, "-m", "controller.cli.main", "fleet", "ingest"]
+    command += [str(tmp_path / "logs"), "--out", str(tmp_path / "table"), *LOCAL]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not any("SparkSubmit" in one for one in of_session(process.pid)):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert said.startswith("refold fleet ingest: stopping\n")
+    assert said.endswith("refold fleet ingest: stopped: nothing was added, run it again\n")
+    assert "Exception" not in said
+    assert not (tmp_path / "table").exists()
+    while of_session(process.pid):
+        time.sleep(0.05)
+
+
+def of_session(leader: int) -> list[str]:
+    """The commands of a session that run."""
+    listed = subprocess.run(["ps", "-ww", "-e", "-o", "sid=,args="], capture_output=True, text=True)
+    rows = [line.split(maxsplit=1) for line in listed.stdout.splitlines()]
+    return [args for sid, args in rows if sid == str(leader)]
+
+
+@pytest.mark.lab
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
     write_log(tmp_path / "logs", history(60, 1_790_000_000_000, 1), "a", 1)
     table = tmp_path / "table"

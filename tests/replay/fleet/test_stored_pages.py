@@ -98,6 +98,16 @@ def test_value_that_was_changed_is_told(
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
+def test_table_with_another_column_is_told(told: History, tmp_path: Path) -> None:
+    path = segment_of(write_told(tmp_path / "log", told, "c", 1))
+    connection = sqlite3.connect(path)
+    connection.execute("alter table events add column extra text")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LogCorrupt, match=r"event 1: .* put a sound copy"):
+        ingest_segment(path, None, "c", "l", lambda _: None)
+
+
 def test_damaged_file_is_told(told: History, tmp_path: Path) -> None:
     path = segment_of(write_told(tmp_path / "log", told, "c", 1))
     content = bytearray(path.read_bytes())
