@@ -3,6 +3,7 @@ through it, and the same with the role in the hands of a stock controller."""
 
 import asyncio
 import json
+from functools import partial
 from typing import TypeGuard
 
 import anyio
@@ -36,7 +37,9 @@ from controller.core.values import Broker, Endpoint
 from tests.api.client import METADATA, Client, metadata_request
 from tests.api.conftest import OWN_ID, Serve, Served
 from tests.default_clusters.cluster import tool
-from tools.lab import Lab
+from tools.lab import Lab, broker_view
+from tools.lab.broker import KafkaBroker
+from tools.lab.cluster_view import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
@@ -45,6 +48,7 @@ DESCRIBE_CLUSTER = 60
 CONTROLLER_ZNODE = json.dumps(
     {"version": 2, "brokerid": OWN_ID, "timestamp": "0", "kraftControllerEpoch": -1}
 )
+TOLD_SECONDS_MAX = 30.0
 HIGH_EPOCH = 1000
 """Above the epoch of the stock controller, which brokers refuse from then on."""
 
@@ -53,15 +57,24 @@ def endpoint_of(port: int) -> Endpoint:
     return Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)
 
 
+async def knows_a_controller(broker: KafkaBroker) -> bool:
+    """aiokafka's admin client breaks where a broker that it asks was told of none yet."""
+    return await broker_view.controller(broker) is not None
+
+
 @pytest.fixture
 async def cluster(lab: Lab, serve: Serve) -> Served:
     """Two brokers with a topic, and an endpoint that passes on to them."""
     await lab.start_zookeeper()
     brokers = await lab.start_brokers(2)
+    for broker in brokers:
+        await until(partial(knows_a_controller, broker), TOLD_SECONDS_MAX, "it has a controller")
     admin = AIOKafkaAdminClient(bootstrap_servers=lab.bootstrap)
-    await admin.start()
-    await admin.create_topics([NewTopic(TOPIC, 2, 2)])
-    await admin.close()
+    try:
+        await admin.start()
+        await admin.create_topics([NewTopic(TOPIC, 2, 2)])
+    finally:
+        await admin.close()
     served = await serve()
     live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in brokers]
     served.endpoint.set_brokers(live)

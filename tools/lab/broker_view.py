@@ -32,11 +32,23 @@ async def topics(broker: KafkaBroker) -> dict[str, dict[int, PartitionView]]:
     return await _ask(broker, None)
 
 
+async def controller(broker: KafkaBroker) -> int | None:
+    """The controller that the broker tells clients of: None until one has told it of a cluster.
+    Raises as `leaders` does."""
+    answer = await _metadata(broker, [])
+    known = {node_id for node_id, *_ in answer.brokers}
+    return answer.controller_id if answer.controller_id in known else None
+
+
 async def _ask(broker: KafkaBroker, names: list[str] | None) -> dict[str, dict[int, PartitionView]]:
+    answer = await _metadata(broker, names)
+    return {name: dict(map(_partition, found)) for _, name, _, found in answer.topics}
+
+
+async def _metadata(broker: KafkaBroker, names: list[str] | None) -> Any:
     connection = await create_conn(HOST, broker.port, request_timeout_ms=_ANSWER_MS_MAX)
     with closing(connection):
-        answer = await connection.send(MetadataRequest(names, allow_auto_topic_creation=False))
-    return {name: dict(map(_partition, found)) for _, name, _, found in answer.topics}
+        return await connection.send(MetadataRequest(names, allow_auto_topic_creation=False))
 
 
 def _partition(found: tuple[Any, ...]) -> tuple[int, PartitionView]:
