@@ -20,6 +20,7 @@ from replay.agreement.broker_requests.told import Told
 from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
 from replay.agreement.index import Index, operations_of, path_of
 from replay.agreement.judging import At, judged
+from replay.agreement.lost_replies import LostReplies
 from replay.agreement.marks import opening
 from replay.agreement.order import Order
 from replay.agreement.stock_controller import StockController
@@ -74,11 +75,14 @@ class Agreeing:
         given: Mapping[str, str],
         follow: Follow = lambda _: None,
         order: Order | None = None,
+        replies: LostReplies | None = None,
     ) -> None:
         """`given` are the settings that count whatever the log shows; `follow` is told of each
-        session that wants to be controller; `order` says what is chosen otherwise."""
+        session that wants to be controller; `order` says what is chosen otherwise, `replies` what
+        was not answered."""
         self._given = given
         self.order = order or Order()
+        self._replies = replies or LostReplies()
         self.settings: dict[str, str] = dict(given)
         """Kafka's names, with the values of all processes that were controller."""
         self._world = world
@@ -212,6 +216,7 @@ class Agreeing:
             self._view,
             self.index,
             self.order,
+            self._replies,
         )
         if session not in self.index.starts:
             controller.fold.controller.unsent.update(self._unsent.get(broker, {}))

@@ -51,6 +51,7 @@ class Batch:
         self._is_atomic = is_atomic
         self._is_fenced = False
         self._errors: list[int | None] = [None] * len(writes)
+        self._done: list[int] = []
         self._versions = [-1] * len(writes)
         # To delete what is not there decides nothing.
         self._idle = {
@@ -80,6 +81,8 @@ class Batch:
 
         What was changed since `since_zxid` the controller may not have read.
         """
+        if not self._open:
+            return None
         if decision.error:
             return [] if self._claim_refused(decision, since_zxid) else None
         claimed: list[int] = []
@@ -92,7 +95,31 @@ class Batch:
             differences += write_differences(self._writes[place], kafkas, path)
         for place, (_, kafkas) in zip(claimed, decision.operations, strict=True):
             self._settle(place, operations.OK, kafkas.version if isinstance(kafkas, SetData) else 0)
+            self._done.append(place)
         return differences if claimed else None
+
+    def can_repeat(self, decision: Decision) -> bool:
+        """Whether it is what ZooKeeper answers to a write that was done and comes again."""
+        return self._repeated(decision) is not None
+
+    def claim_repeated(self, decision: Decision) -> bool:
+        """Settle the last write that was done as refused, if this is what ZooKeeper answers to it
+        now: Kafka repeats what it gets no reply to (KafkaZkClient retryRequestsUntilConnected). Of
+        an election it looks who won (registerControllerAndIncrementControllerEpoch)."""
+        place = self._repeated(decision)
+        if place is None:
+            return False
+        self._done.remove(place)
+        if not self._is_atomic:
+            self._settle(place, decision.error, -1)
+        return True
+
+    def _repeated(self, decision: Decision) -> int | None:
+        if not decision.error or decision.what == "fenced":
+            return None
+        done = reversed(self._done)
+        answers = ((place, refusal(self._writes[place], self._view)) for place in done)
+        return next((place for place, error in answers if error == decision.error), None)
 
     def leave(self, keeps: Callable[[WriteOperation], bool]) -> list[Left]:
         """The controller has gone on without the rest: it counts as done, or as refused where

@@ -18,10 +18,12 @@ from replay.agreement.agreeing import Agreeing, Follow
 from replay.agreement.between import with_between
 from replay.agreement.either_order import RUNS_MAX, in_the_order_that_fits
 from replay.agreement.index import Index
+from replay.agreement.lost_replies import LostReplies
 from replay.agreement.order import Order
 from replay.agreement.repeated_writes import repeated_writes
 from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.stretches import import_told, stretches
+from replay.agreement.unanswered import WithLostReplies
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.imports.importing import Selection, import_source
@@ -60,11 +62,14 @@ def agree(
     tried = count(1)
     with LogReader.open(log, UPCASTERS) as reader:
 
-        def compare(order: Order) -> AgreementResult:
+        def compared(order: Order, replies: LostReplies) -> AgreementResult:
+            order.begin()
             result, last = AgreementResult(source=printable(log)), reader.last_seq
             what = f"trying order {next(tried)}" if order.instead else "comparing"
             for world in stretches(reader):
-                agreeing = agreeing_on(world, last, rules, settings, advance, order=order)
+                agreeing = agreeing_on(
+                    world, last, rules, settings, advance, order=order, replies=replies
+                )
                 agreement = agreeing.run(told(world, what, last, advance))
                 of_stretch = result_of(agreement, result.source)
                 of_stretch.settings = agreeing.settings
@@ -73,9 +78,11 @@ def agree(
             return result
 
         if rules == "kafka":
-            result = in_the_order_that_fits(compare, reader.last_seq, orders)
+            answering = WithLostReplies(compared)
+            result = in_the_order_that_fits(answering.compare, reader.last_seq, orders)
+            result.notes += answering.notes
         else:
-            result = compare(Order())
+            result = compared(Order(), LostReplies())
         if not result.decisions and not result.requests.decisions:
             result.notes.append("nothing was judged: the log has no decision behind an election")
         notes, result.missing_transactions, ended = import_told(reader)
@@ -96,6 +103,7 @@ def agreeing_on(
     advance: Advance,
     follow: Follow = lambda _: None,
     order: Order | None = None,
+    replies: LostReplies | None = None,
 ) -> Agreeing:
     """A comparison that is about to begin: what has to be known of the whole log before is known.
 
@@ -106,7 +114,7 @@ def agreeing_on(
     view = ZnodeView(world.state.tree, chroot)
     index = Index(told(world, "looking through", last, advance), chroot, view)
     given = dict(settings or {})
-    return Agreeing(world, _configuration(given, rules), index, given, follow, order)
+    return Agreeing(world, _configuration(given, rules), index, given, follow, order, replies)
 
 
 def told(

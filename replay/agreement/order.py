@@ -51,6 +51,11 @@ class Order:
         self.chosen: dict[Turn, Chosen] = {}
         self._changed: dict[str, list[int]] = defaultdict(list)
 
+    def begin(self) -> None:
+        """A comparison begins: nothing is chosen yet."""
+        self.chosen.clear()
+        self._changed.clear()
+
     def choose(self, chosen: Chosen) -> None:
         """Note a choice; the last one of a turn counts."""
         if self._is_noted:

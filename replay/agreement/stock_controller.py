@@ -24,16 +24,18 @@ from controller.core.triggers import (
 )
 from controller.core.watches import trigger_of
 from replay.agreement.arrivals import Arrivals, name_of
-from replay.agreement.batches import Decision
+from replay.agreement.batches import Batch, Decision
 from replay.agreement.broker_queues import Failed
 from replay.agreement.broker_requests.told import Told
 from replay.agreement.children_read import read_by_event, read_by_failover
 from replay.agreement.compared_writes import ComparedWrites
+from replay.agreement.due_lines import are_ids, is_at_same_ms, is_its_write
 from replay.agreement.failover_lines import has_failed, read_behind
 from replay.agreement.fold_beside import FoldBeside
 from replay.agreement.index import Index, LoggedOpening
 from replay.agreement.inferring import calls_of
 from replay.agreement.last_taken import LastTaken
+from replay.agreement.lost_replies import LostReplies
 from replay.agreement.marks import Opening, trigger_for
 from replay.agreement.order import Chosen, Order
 from replay.agreement.unlogged import Suppositions
@@ -73,6 +75,7 @@ class StockController:
         view: ZnodeView,
         index: Index,
         order: Order,
+        replies: LostReplies,
     ) -> None:
         self.session = session
         self.broker = broker
@@ -83,6 +86,7 @@ class StockController:
         self._view = view
         self._index = index
         self._order = order
+        self._replies = replies
         self._arrivals = Arrivals(session, broker, self.fold.controller, index, order)
         self._suppositions = Suppositions(session, broker, self.fold, self._arrivals, index)
         self._inferred: list[Trigger] = []
@@ -92,12 +96,13 @@ class StockController:
         self._free_ms = 0
         self._is_connected = False
         self._last = LastTaken()
+        self._delivered: Batch | None = None
         self._begun: Trigger | None = None
 
     @property
     def world(self) -> tuple[object, ...]:
         """What a copy of it shares with it."""
-        return self.fold.world
+        return (*self.fold.world, self._replies)
 
     @property
     def judgements(self) -> list[Judgement]:
@@ -183,6 +188,8 @@ class StockController:
         if decision.what == "fenced" and self.fold.is_failing_over:
             self.fold.overlay = self._view.role_of(self.session)
         judgement = self._decide(decision)
+        if judgement.verdict == "missing" and self._may_be_repeated(decision):
+            self._replies.suppose(self._mark_zxid)
         self._last.forget()
         self._arrivals.let_go_of_unnamed()
         self.fold.overlay = _NO_OVERLAY
@@ -358,18 +365,30 @@ class StockController:
             if self.fold.batch is not None:
                 differences = self.fold.batch.claim(decision, self._mark_zxid)
                 if differences is not None:
-                    judgement = self.compared.judge(decision, differences)
-                    self.fold.deliver()
-                    return judgement
+                    return self._claimed(decision, differences)
                 if self.compared.is_still_to_come(self.fold.batch.paths()):
                     if self._take_back():
                         continue
+                    if self.fold.batch.claim_repeated(decision):
+                        return self._claimed(decision, ())
                     return self.compared.judge(decision, (), "missing")
                 self.compared.leave_batch()
             elif self.fold.read is not None:
                 self.fold.answer()
             elif not self._go_on(decision):
                 return self.compared.judge(decision, (), "missing")
+
+    def _claimed(self, decision: Decision, differences: Sequence[str]) -> Judgement:
+        """The fold writes this, too; unless the reply was lost, it is told so."""
+        judgement = self.compared.judge(decision, differences)
+        self._delivered = self.fold.batch
+        if decision.zxid not in self._replies.lost:
+            self.fold.deliver()
+        return judgement
+
+    def _may_be_repeated(self, decision: Decision) -> bool:
+        """Whether it can be what was written last, once more: without a reply Kafka repeats it."""
+        return self._delivered is not None and self._delivered.can_repeat(decision)
 
     def _go_on(self, decision: Decision) -> bool:
         """Begin the controller event that is next; False: there is none."""
@@ -386,10 +405,10 @@ class StockController:
         if held is not None:
             self._begin(held)
             return True
-        if self._open_due(decision, _are_ids) or self._open_due(decision, _is_its_write):
+        if self._open_due(decision, are_ids) or self._open_due(decision, is_its_write):
             return True
         trigger = self._arrivals.unlogged()
-        if trigger is None and self._open_due(decision, _is_at_same_ms):
+        if trigger is None and self._open_due(decision, is_at_same_ms):
             return True
         if trigger is not None and not self._arrivals.has_debug:
             self._last.take(self, trigger)
@@ -449,34 +468,3 @@ class StockController:
             else:
                 self.fold.answer()
         self.compared.adopt()
-
-
-def _is_at_same_ms(following: LoggedOpening, decision: Decision) -> bool:
-    return following.time_ms <= decision.time_ms
-
-
-def _is_its_write(following: LoggedOpening, decision: Decision) -> bool:
-    """Whether the line comes before this write in any case. What leaves no line and waits writes an
-    assignment first, and none of a topic that is being deleted."""
-    opening = following.opening
-    if not _is_at_same_ms(following, decision):
-        return False
-    if opening.event == "PartitionModifications":
-        return opening.text.endswith(" being deleted") and _is_about_topics(opening, decision)
-    states = {znodes.state_path(*one) for one in opening.partitions}
-    return opening.event == "AlterPartitionReceived" and any(
-        path in states for path, _ in decision.operations
-    )
-
-
-def _are_ids(following: LoggedOpening, decision: Decision) -> bool:
-    """Topics get their ids before their line is written."""
-    return following.opening.event == "TopicChange" and _is_about_topics(
-        following.opening, decision
-    )
-
-
-def _is_about_topics(opening: Opening, decision: Decision) -> bool:
-    """Whether a decision writes the znode of a topic that a line names."""
-    topics = {znodes.topic_path(one) for one in opening.topics}
-    return any(path in topics for path, _ in decision.operations)

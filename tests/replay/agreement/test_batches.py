@@ -198,3 +198,51 @@ def test_what_was_claimed_is_not_left(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
     assert claims(one, SetData(STATE, DATA, 2)) == []
     assert [each.write.path for each in one.leave(nothing)] == [OTHER]
+
+
+def test_last_writes_come_again_if_their_replies_were_lost(tree: Tree) -> None:
+    """The third is done behind them, the first was answered."""
+    third = f"{TOPIC}/partitions/2/state"
+    one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER), operations.Create(third, DATA))
+    for path in (STATE, OTHER):
+        assert claims(one, SetData(path, DATA, 2)) == []
+        tree.put(path, DATA)
+    again = decision(Error(operations.BAD_VERSION), error=operations.BAD_VERSION)
+    assert one.claim_repeated(again)
+    assert one.paths() == [third]
+    assert claims(one, create(third, DATA)) == []
+    assert outcome(one) == ([OK, operations.BAD_VERSION, OK], [2, -1, 0])
+
+
+def test_write_that_was_made_comes_again_and_is_there(tree: Tree) -> None:
+    third = f"{TOPIC}/partitions/2/state"
+    one = batch(tree, operations.Create(third, DATA))
+    assert claims(one, create(third, DATA)) == []
+    tree.put(third, DATA)
+    again = decision(Error(operations.NODE_EXISTS), error=operations.NODE_EXISTS)
+    assert claims(one, error=operations.NODE_EXISTS) is None
+    assert not one.claim_repeated(
+        decision(Error(operations.BAD_VERSION), error=operations.BAD_VERSION)
+    )
+    assert one.claim_repeated(again)
+    assert not one.claim_repeated(again)
+    assert outcome(one) == ([operations.NODE_EXISTS], [-1])
+
+
+def test_election_that_comes_again_was_won(tree: Tree) -> None:
+    """Kafka looks who is controller then."""
+    election = operations.Create("/controller", b"{}")
+    one = batch(tree, election, set_state(DATA, 1), is_atomic=True)
+    assert claims(one, create("/controller", b"{}"), SetData(STATE, DATA, 2)) == []
+    tree.put("/controller", b"{}")
+    refused = decision(error=operations.NODE_EXISTS, what="election")
+    assert claims(one, error=operations.NODE_EXISTS, what="election") is None
+    assert one.claim_repeated(refused)
+    assert outcome(one)[0] == [OK, OK]
+
+
+def test_fenced_write_is_no_repetition(tree: Tree) -> None:
+    one = batch(tree, set_state(DATA, 1))
+    assert claims(one, SetData(STATE, DATA, 2)) == []
+    tree.put(STATE, DATA)
+    assert not one.claim_repeated(decision(error=operations.BAD_VERSION, what="fenced"))

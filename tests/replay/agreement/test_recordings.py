@@ -104,6 +104,8 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         # Lines of the same ms come before a write, whatever waits that leaves no line; a request
         # that seems to have come is handled later.
         ("reassignments-912302", "all"),
+        # A controller is paused in the middle of its failover: the reply to a write is lost.
+        ("zookeeper-931204", "all"),
         # An election by znode waits for its line, while another event still goes on.
         ("chaos-7310062", "all"),
         # The line of an AlterPartition stands behind its write; after another one nothing is sent.
@@ -125,6 +127,14 @@ def test_fewer_logs_are_enough(kind: str, recording: str, folder_of: Get, tmp_pa
     if kind == "none":
         assert result.decisions + result.inputs == COUNTS[recording][0]
         assert requests.decisions == 0
+
+
+def test_lost_reply_is_told(log_of: Get) -> None:
+    """Kafka writes again what it got no reply to, and is refused: nothing else shows that."""
+    notes = agree(log_of("zookeeper-931204")).notes
+    assert [one for one in notes if "lost" in one] == [
+        "zxid 0x279: its reply was lost, as the same write comes again and is refused"
+    ]
 
 
 def test_role_that_is_taken_away_by_hand_while_it_is_given_up(log_of: Get) -> None:

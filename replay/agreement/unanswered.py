@@ -1,0 +1,50 @@
+"""Finding out which writes of an incident were done and not answered."""
+
+from collections.abc import Callable
+from typing import Final
+
+from replay.agreement.lost_replies import LostReplies
+from replay.agreement.order import Order
+from replay.agreement.results import AgreementResult
+
+_RUNS_MAX: Final = 10
+
+
+class WithLostReplies:
+    """Compares in any order, with those replies lost that leave less divergent; which ones is found
+    out in the order that is chosen first."""
+
+    def __init__(self, compare: Callable[[Order, LostReplies], AgreementResult]) -> None:
+        self._compare = compare
+        self._lost: frozenset[int] = frozenset()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was found, for the reader."""
+        return [
+            f"zxid {zxid:#x}: its reply was lost, as the same write comes again and is refused"
+            for zxid in sorted(self._lost)
+        ]
+
+    def compare(self, order: Order) -> AgreementResult:
+        """The comparison in an order."""
+        replies = LostReplies(self._lost)
+        result = self._compare(order, replies)
+        if order.instead or not replies.supposed:
+            return result
+        self._lost = self._found(result, replies)
+        return self._compare(order, LostReplies(self._lost)) if self._lost else result
+
+    def _found(self, result: AgreementResult, replies: LostReplies) -> frozenset[int]:
+        given_up: set[int] = set()
+        for _ in range(_RUNS_MAX):
+            zxid = next((one for one in replies.supposed if one not in given_up), None)
+            if zxid is None:
+                break
+            others = LostReplies({*replies.lost, zxid})
+            other = self._compare(Order(), others)
+            if len(other.divergences) < len(result.divergences):
+                result, replies = other, others
+            else:
+                given_up.add(zxid)
+        return frozenset(replies.lost)
