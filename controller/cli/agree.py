@@ -142,7 +142,7 @@ def _damage(result: AgreementResult) -> str:
     files = [f"{count} in {name}" for name, count in result.damaged.items()]
     shown, left = files[:_FILES_SHOWN], len(files) - _FILES_SHOWN
     more = f" and {left} more files" if left > 0 else ""
-    return f"; damaged lines or transactions: {', '.join(shown)}{more}"
+    return f"; damaged lines, transactions or snapshots: {', '.join(shown)}{more}"
 
 
 def _counts(side: Side) -> str:

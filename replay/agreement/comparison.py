@@ -87,6 +87,7 @@ def agree(
             result.notes.append("nothing was judged: the log has no decision behind an election")
         notes, result.missing_transactions, ended = import_told(reader)
         result.notes += notes
+        result.missing_transactions += ended.missing_before
         result.passed_over, result.is_cut = ended.passed_over, ended.is_cut
         result.add_damage({one.file: one.count for one in ended.damaged})
         world = open_world(reader)

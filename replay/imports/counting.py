@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from replay.world_log.encoding import kind_of
 from replay.world_log.events import BrokerLogged, Observed, RequestInferred, WorldBegun
-from replay.zookeeper_log.merging import MergedLogs
+from replay.zookeeper_log.damage import Damage
+from replay.zookeeper_log.merging import Gap
 from replay.zookeeper_log.transactions import CreateSession, Transaction
 
 
@@ -78,7 +79,8 @@ class Counts:
         log: str,
         begun: WorldBegun,
         cluster_id: str,
-        logs: MergedLogs,
+        damages: Sequence[Damage],
+        gaps: Sequence[Gap],
         notes: Sequence[str],
     ) -> ImportResult:
         """The counts."""
@@ -102,8 +104,8 @@ class Counts:
             to_zxid=self._to_zxid or begun.zxid,
             from_ms=self.from_ms,
             to_ms=self._to_ms,
-            damages=[str(one) for one in logs.damages],
-            gaps=[str(one) for one in logs.gaps],
+            damages=[str(one) for one in damages],
+            gaps=[str(one) for one in gaps],
             notes=list(notes),
         )
 

@@ -8,23 +8,25 @@ from replay.imports.asked import Asked
 from replay.world_log.events import DamagedFile, ImportEnded
 from replay.zookeeper_log.damage import Damage
 from replay.zookeeper_log.merging import MergedLogs
+from replay.zookeeper_log.source import Source
 
 
 def import_ended(
+    source: Source,
     logs: MergedLogs,
     broker_logs: BrokerLogs,
     asked: Asked,
     notes: Sequence[str],
-    *,
-    is_cut: bool,
+    missing_before: int,
 ) -> ImportEnded:
-    """Of logs that were read to their end; `is_cut`: the source lacks what was behind. What a
-    server that is killed leaves unfinished is no damage."""
+    """Of logs that were read to their end. What a server that is killed leaves unfinished is no
+    damage."""
+    damages = [*source.damages, *logs.damages]
     damaged = Counter(broker_logs.damaged)
     damaged.update(
         {f"request log of broker {one}": count for one, count in asked.unreadable.items()}
     )
-    damaged.update(one.file for one in logs.damages if not one.is_torn)
+    damaged.update(one.file for one in damages if not one.is_torn)
     repeated: set[int] = set()
     passed_over = 0
     for one in logs.misplaced:
@@ -34,12 +36,13 @@ def import_ended(
         else:
             passed_over += len(one.records)
     return ImportEnded(
-        logs.damages,
+        damages,
         list(notes),
         [DamagedFile(*one) for one in sorted(damaged.items())],
         passed_over,
         sorted(repeated),
-        is_cut or any(_ends(one, logs) for one in logs.damages),
+        source.is_cut or any(_ends(one, logs) for one in logs.damages),
+        missing_before,
     )
 
 

@@ -7,12 +7,13 @@ of its ZooKeeper and what the request logs say was asked for.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from heapq import merge
 from itertools import chain, takewhile
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -40,7 +41,8 @@ from replay.world_log.events import (
     WorldResumed,
 )
 from replay.world_log.restored import apply, changed_events, restored_events
-from replay.zookeeper_log.merging import Gap
+from replay.zookeeper_log.damage import Damage
+from replay.zookeeper_log.merging import Gap, MergedLogs
 from replay.zookeeper_log.restoring import State
 from replay.zookeeper_log.resuming import Resuming, Resumption
 from replay.zookeeper_log.source import Progress, Source, open_source
@@ -68,7 +70,7 @@ def import_source(
     was written of it is removed then.
     """
     with open_source(path, progress) as source:
-        state, root = _first_with_kafka(source, selection.chroot)
+        state, root, before = _first_with_kafka(source, selection.chroot)
         logs = source.transactions(state.zxid)
         resuming = Resuming(source, logs)
         counts = Counts()
@@ -98,31 +100,50 @@ def import_source(
             misplaced = map(str, logs.misplaced)
             of_zookeeper = (*source.notes, *misplaced, *one.versions.notes)
             notes = [*of_zookeeper, *broker_logs.notes, *asked.notes, *clocks]
-            one.end(import_ended(logs, broker_logs, asked, notes, is_cut=source.is_cut))
-    return counts.result(printable(log), begun, root.cluster_id, logs, notes)
+            missing = before.left_out + sum(gap.at_least for gap in before.gaps)
+            one.end(import_ended(source, logs, broker_logs, asked, notes, missing))
+    damaged, gaps = (*source.damages, *logs.damages), (*before.gaps, *logs.gaps)
+    return counts.result(printable(log), begun, root.cluster_id, damaged, gaps, notes)
 
 
-def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot]:
+class _Before(NamedTuple):
+    """What of a source comes before the first state that is used, and tells nothing."""
+
+    left_out: int
+    gaps: Sequence[Gap]
+
+
+def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _Before]:
     """The first state that the cluster is in, or comes into. Of logs that are damaged or not all
     there a later one may be of use.
 
     Raises NoClusterError, which tells of the damage, and SeveralClustersError.
     """
     why = ""
-    for state, note in source.first_states():
+    tried: MergedLogs | None = None
+    for state, note, left_out in source.first_states():
         logs = source.transactions(state.zxid)
         try:
             root = find_kafka(state.tree, logs, chroot)
         except NoClusterError as error:
             broken = [*map(str, logs.damages), *map(str, logs.gaps)]
             why = why or "; ".join((*broken, str(error)))
+            tried = tried or logs
             if not broken:
                 break
-            source.notes += [f"{one}: nothing of a Kafka cluster is before" for one in broken]
         else:
             source.notes.append(note)
-            return state, root
-    raise NoClusterError(why)
+            if tried is None:
+                return state, root, _Before(left_out, ())
+            source.damages += [one for one in tried.damages if _is_before(one, state.zxid)]
+            lost = [gap.up_to(state.zxid) for gap in tried.gaps if gap.after < state.zxid]
+            return state, root, _Before(0 if lost else left_out, lost)
+    raise NoClusterError("; ".join((*map(str, source.damages), why)))
+
+
+def _is_before(damage: Damage, zxid: int) -> bool:
+    """Whether it is of what is not read any more."""
+    return damage.zxid is None or damage.zxid < zxid
 
 
 def _behind_first_state(

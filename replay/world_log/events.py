@@ -106,6 +106,8 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     Of the transactions that no server writes where they stand `repeated` are the zxids of those
     that come again in their file, `passed_over` is how many others there are: no event has them.
     `is_cut`: of what comes behind the last transaction something was there, and cannot be read.
+    `missing_before`: transactions before the first state that are not there or cannot be used, at
+    least, though more before them is there.
     """
 
     damages: list[Damage]
@@ -114,6 +116,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     passed_over: int = 0
     repeated: list[int] = []
     is_cut: bool = False
+    missing_before: int = 0
 
 
 # What a stock controller did ------------------------------------------------------------------

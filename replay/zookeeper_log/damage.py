@@ -9,7 +9,8 @@ class Damage(Struct, frozen=True):
     """A file is good up to `offset` (bytes; of the decompressed file) and `zxid`, and no further.
 
     `zxid` is that of the last good transaction, None if there is none. `is_torn`: the server was
-    killed while it wrote, which leaves nothing out that it ever acknowledged.
+    killed while it wrote, which leaves nothing out that it ever acknowledged. `is_snapshot`: no
+    part of it is of use without the rest.
     """
 
     file: str
@@ -17,14 +18,17 @@ class Damage(Struct, frozen=True):
     zxid: int | None
     reason: str
     is_torn: bool = False
+    is_snapshot: bool = False
 
     def __str__(self) -> str:
+        if self.is_snapshot:
+            return f"{self.file} ends at offset {self.offset}: {self.reason}: it is not used"
         last = "before any transaction" if self.zxid is None else f"at zxid {self.zxid:#x}"
         return f"{self.file} ends at offset {self.offset}, {last}: {self.reason}"
 
 
-class DamagedFileError(ReplayError):
-    """A file that is of no use without the part that is damaged."""
+class DamagedSnapshotError(ReplayError):
+    """A snapshot that cannot be used."""
 
     def __init__(self, damage: Damage) -> None:
         super().__init__(str(damage))

@@ -7,7 +7,7 @@ does not belong to the others keeps nothing of theirs back.
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush, heapreplace
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from msgspec import Struct, structs
 
@@ -59,6 +59,10 @@ class Gap(Struct, frozen=True):
         """How many, of the last epoch at least: what the ones before it still had nobody knows."""
         is_within = self.before >> 32 == self.after >> 32
         return self.count if is_within else max((self.before & 0xFFFFFFFF) - 1, 1)
+
+    def up_to(self, zxid: int) -> Self:
+        """The part of it up to this one."""
+        return structs.replace(self, before=min(self.before, zxid + 1))
 
     def has(self, zxid: int) -> bool:
         """Whether it is one of them."""

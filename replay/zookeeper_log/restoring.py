@@ -47,7 +47,7 @@ class State:
     def load(cls, stream: BinaryIO, name: str, zxid: int) -> Self:
         """What a snapshot holds; `zxid` is the one in the file's name.
 
-        Raises DamagedFileError.
+        Raises DamagedSnapshotError.
         """
         reader = SnapshotReader(stream, name)
         state = cls()

@@ -15,7 +15,7 @@ from msgspec import Struct
 from replay.world.paths import ROOT, is_valid, parent_of
 from replay.world.tree import Znode
 from replay.zookeeper_log.compression import BROKEN, decompressed
-from replay.zookeeper_log.damage import Damage, DamagedFileError
+from replay.zookeeper_log.damage import Damage, DamagedSnapshotError
 from replay.zookeeper_log.transactions import OPEN_ACL, Acl, Acls
 
 MAGIC: Final = b"ZKSN"
@@ -50,7 +50,7 @@ class SnapshotReader:
 
     `sessions` are the time-outs in ms by session; `acls` the ACLs by the number that znodes have.
     After `znodes()`: `digest`, and `last_zxid` where the server wrote it (an option of 3.9), else
-    None. Raises DamagedFileError at the first thing that is wrong, a checksum included.
+    None. Raises DamagedSnapshotError at the first thing that is wrong, a checksum included.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
@@ -188,8 +188,10 @@ class _Bytes:
         self._fill(enough)
         return min(enough, len(self._buffer) - self._at)
 
-    def damaged(self, reason: str) -> DamagedFileError:
-        return DamagedFileError(Damage(self._name, self._start + self._at, None, reason))
+    def damaged(self, reason: str) -> DamagedSnapshotError:
+        return DamagedSnapshotError(
+            Damage(self._name, self._start + self._at, None, reason, is_snapshot=True)
+        )
 
     def _need(self, size: int) -> None:
         if len(self._buffer) - self._at < size and not self._fill(size):

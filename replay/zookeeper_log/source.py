@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, Final
+from typing import IO, BinaryIO, Final, NamedTuple
 
 from eventstore.errors import FULL
 from replay.errors import ReplayError
 from replay.printable import printable
 from replay.zookeeper_log.compression import BROKEN
+from replay.zookeeper_log.damage import Damage, DamagedSnapshotError
 from replay.zookeeper_log.data_folder import (
     VERSIONED,
     BrokerLog,
@@ -56,11 +57,21 @@ File = tuple[str, Path, int]
 """Name in the source, with slashes; path on this disk; size in bytes."""
 
 
+class FirstState(NamedTuple):
+    """What one can start from, and what to tell of that; how many transactions that are there come
+    before it, because an earlier snapshot is damaged."""
+
+    state: State
+    note: str
+    left_out: int = 0
+
+
 class Source:
     """One server's data, and the brokers' logs.
 
     `notes` tells what was decided about the source, a sentence each: which server, which
-    snapshot, what could not be used. `is_cut`: there was more than there is to read.
+    snapshot, what could not be read. `damages` are those of snapshots that were looked at, and of
+    what lies before the first state that is used. `is_cut`: there was more than there is to read.
     """
 
     def __init__(
@@ -76,6 +87,7 @@ class Source:
         self.server = server
         self.broker_logs = tuple(broker_logs)
         self.notes = list(notes)
+        self.damages: list[Damage] = []
         self._progress = progress
         self._looked_at: set[SourceFile] = set()
 
@@ -84,7 +96,8 @@ class Source:
         return _reading(self.server, after, "reading", self._progress)
 
     def load(self, snapshot: SourceFile) -> State:
-        """What a snapshot of `server.snapshots` holds. Raises ReplayError if it is damaged."""
+        """What a snapshot of `server.snapshots` holds. Raises DamagedSnapshotError, or
+        ReplayError if it cannot be read."""
         try:
             with snapshot.path.open("rb") as stream:
                 return State.load(stream, snapshot.name, snapshot.zxid)
@@ -93,13 +106,13 @@ class Source:
 
     def first_state(self) -> State:
         """The first of `first_states`, which a note names. Raises ReplayError."""
-        state, note = next(self.first_states())
-        self.notes.append(note)
-        return state
+        first = next(self.first_states())
+        self.notes.append(first.note)
+        return first.state
 
-    def first_states(self) -> Iterator[tuple[State, str]]:
-        """The states that one can start from, and what to tell of each; the earlier, the more there
-        is behind it, if the logs are whole.
+    def first_states(self) -> Iterator["FirstState"]:
+        """The states that one can start from; the earlier, the more there is behind it, if the logs
+        are whole.
 
         First that of the snapshot before the logs, from which a few transactions may be missing: a
         server takes one while it writes the last ones of a log. If it is damaged or there is none
@@ -118,32 +131,36 @@ class Source:
         found = False
         for state, snapshot in self.usable(before):
             found = True
-            yield state, f"starts from {snapshot.name}"
+            yield FirstState(state, f"starts from {snapshot.name}")
         nothing_before = all(is_epochs_start(one.zxid) for one in earlier)
         if not found and nothing_before and is_first(begin):
             found = True
-            yield State(), _EMPTY
+            yield FirstState(State(), _EMPTY)
         for state, snapshot in self.usable(among):
             found = True
-            left_out = f"what the logs have before it, from zxid {begin:#x} on, is left out"
-            yield state, f"starts from {snapshot.name}: {left_out}"
+            note = f"starts from {snapshot.name}: what the logs have before it, from zxid"
+            left_out = Gap(begin - 1, snapshot.zxid + 1).at_least if self.damages else 0
+            yield FirstState(state, f"{note} {begin:#x} on, is left out", left_out)
         for state, snapshot in self.usable(one for one in earlier if one not in before):
             found = True
-            yield state, f"starts from {snapshot.name}"
+            yield FirstState(state, f"starts from {snapshot.name}")
         if not found and follows(begin, 0):
-            yield State(), _EMPTY
+            yield FirstState(State(), _EMPTY)
         elif not found:
+            damaged = "".join(f"{one}; " for one in self.damages)
             raise ReplayError(
-                f"{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot before can"
-                " be used; add the snapshot.* files of the same server"
+                f"{damaged}{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot"
+                " before can be used; add the snapshot.* files of the same server"
             )
 
     def usable(self, snapshots: Iterable[SourceFile]) -> Iterator[tuple[State, SourceFile]]:
-        """The states of those that are sound; notes tell of the others."""
+        """The states of those that are sound; `damages` and notes tell of the others."""
         for snapshot in snapshots:
             self._looked_at.add(snapshot)
             try:
                 state = self.load(snapshot)
+            except DamagedSnapshotError as error:
+                self.damages.append(error.damage)
             except ReplayError as error:
                 self.notes.append(str(error))
             else:

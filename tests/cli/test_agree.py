@@ -166,7 +166,7 @@ def test_verdict_tells_of_damage(folder: Path, tmp_path: Path) -> None:
     result = agree(copy)
     assert result.exit_code == 0
     told = ", ".join(f"{count} in {name}" for name, count in damaged.items())
-    end = f"{copy}: agrees; damaged lines or transactions: {told}"
+    end = f"{copy}: agrees; damaged lines, transactions or snapshots: {told}"
     assert result.stdout.splitlines()[-1] == end
     assert as_json(copy)["damaged"] == damaged
 
@@ -184,8 +184,8 @@ def test_verdict_tells_of_what_is_passed_over(folder: Path, tmp_path: Path) -> N
     assert result.exit_code == 1
     behind = len(whole) - 121
     assert result.stdout.splitlines()[-1] == (
-        f"{copy}: not all was judged, {behind} transactions are out of order; damaged lines or"
-        f" transactions: {behind} in {log.name}"
+        f"{copy}: not all was judged, {behind} transactions are out of order; damaged lines,"
+        f" transactions or snapshots: {behind} in {log.name}"
     )
 
 

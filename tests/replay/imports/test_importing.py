@@ -6,7 +6,7 @@ import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,6 +16,7 @@ import pytest
 from eventstore.errors import LogExists
 from eventstore.reader import LogReader
 from eventstore.verify import verify
+from replay.agreement.comparison import agree
 from replay.errors import ReplayError
 from replay.imports.counting import ImportResult
 from replay.imports.importing import Selection, import_source
@@ -253,9 +254,11 @@ def test_good_part_of_a_damaged_file_is_imported(
     assert [str(one) for one in ended.damages] == result.damages
 
 
-@pytest.mark.parametrize("place", [0, 200], ids=["header", "third transaction"])
+@pytest.mark.parametrize(
+    ("place", "missing"), [(0, 0x13B), (200, 0x13B - 3)], ids=["header", "fourth transaction"]
+)
 def test_first_file_that_is_damaged_at_once_leaves_what_a_later_snapshot_has(
-    place: int, tmp_path: Path, unpacked: Callable[[Path], Path]
+    place: int, missing: int, tmp_path: Path, unpacked: Callable[[Path], Path]
 ) -> None:
     source = zookeeper_only(unpacked(RECORDING), tmp_path / "source")
     first = source / "version-2" / "log.1"
@@ -264,11 +267,55 @@ def test_first_file_that_is_damaged_at_once_leaves_what_a_later_snapshot_has(
     first.write_bytes(content)
     result = import_source(source, tmp_path / "log", Selection())
     assert result.transactions == 406
-    assert result.notes[0].startswith("version-2/log.1 ends at offset ")
+    [damage] = result.damages
+    assert damage.startswith("version-2/log.1 ends at offset ")
+    [gap] = result.gaps
+    assert gap.endswith("0x13c are missing")
     assert result.notes[-1].startswith("starts from version-2/snapshot.13b: what the logs have bef")
+    [ended] = [one for one in events(tmp_path / "log") if isinstance(one, ImportEnded)]
+    assert ended.missing_before == missing
+    assert [one.file for one in ended.damaged] == ["version-2/log.1"]
     (source / "version-2" / "snapshot.13b").unlink()
     with pytest.raises(ReplayError, match=r"log\.1 ends at offset .* no Kafka cluster"):
         import_source(source, tmp_path / "other", Selection())
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_damaged_snapshot_that_is_needed_is_named(
+    others: bool, tmp_path: Path, unpacked: Callable[[Path], Path]
+) -> None:
+    """Whether another one, of which the logs have nothing, is there or not."""
+    source = zookeeper_only(unpacked(RECORDING), tmp_path / "source") / "version-2"
+    (source / "log.1").unlink()
+    if not others:
+        (source / "snapshot.0").unlink()
+    snapshot = source / "snapshot.13b"
+    snapshot.write_bytes(snapshot.read_bytes()[:7000])
+    with pytest.raises(ReplayError, match=r"snapshot\.13b ends at offset \d+: "):
+        import_source(source, tmp_path / "log", Selection())
+
+
+def test_what_a_damaged_snapshot_leaves_out_is_counted(
+    tmp_path: Path, unpacked: Callable[[Path], Path]
+) -> None:
+    """Of the logs that begin behind it, up to the next one."""
+    source = zookeeper_only(unpacked(RECORDING), tmp_path / "source") / "version-2"
+    (source / "log.1").unlink()
+    with open_source(source) as opened:
+        state = opened.first_state()
+        for one in islice(opened.transactions(state.zxid), 100):
+            state.apply(one)
+    znodes = [(path, 1, znode) for path, znode in sorted(state.tree.dump().items())]
+    with (source / f"snapshot.{state.zxid:x}").open("wb") as stream:
+        write_snapshot(stream, state.sessions, {1: OPEN_ACL}, znodes)
+    for name in ("snapshot.0", "snapshot.13b"):
+        (source / name).write_bytes(b"ZKSN")
+    result = import_source(source, tmp_path / "log", Selection())
+    assert len(result.damages) == 2
+    assert result.from_zxid == state.zxid
+    [ended] = [one for one in events(tmp_path / "log") if isinstance(one, ImportEnded)]
+    assert ended.missing_before == 100
+    assert agree(tmp_path / "log").missing_transactions == 100
 
 
 def test_logs_of_which_nothing_can_be_read_are_refused(

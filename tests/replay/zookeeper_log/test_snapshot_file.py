@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.world.tree import Znode
-from replay.zookeeper_log.damage import DamagedFileError
+from replay.zookeeper_log.damage import DamagedSnapshotError
 from replay.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
 from replay.zookeeper_log.transactions import OPEN_ACL, Acl
 from tests.replay.zookeeper_log.samples import ACLS, INTS, LONGS, patient
@@ -97,7 +97,7 @@ def test_every_changed_byte_is_noticed() -> None:
     for place in range(len(whole)):
         content = bytearray(whole)
         content[place] ^= 1
-        with pytest.raises(DamagedFileError):
+        with pytest.raises(DamagedSnapshotError):
             read(bytes(content))
 
 
@@ -109,33 +109,33 @@ def test_every_cut_is_noticed_but_one_that_leaves_an_older_format(
     without_digest = len(snapshot_bytes("", SESSIONS, ACL_CACHE, NODES))
     for size in range(len(whole)):
         if size != without_digest:
-            with pytest.raises(DamagedFileError, match=r"snapshot\.8 ends at offset"):
+            with pytest.raises(DamagedSnapshotError, match=r"snapshot\.8 ends at offset"):
                 read(whole[:size])
 
 
 def test_cut_gzip_is_named() -> None:
     whole = snapshot_bytes("x.gz", SESSIONS, ACL_CACHE, NODES)
     for size in (0, 5, len(whole) // 2, len(whole) - 1):
-        with pytest.raises(DamagedFileError, match=r"snapshot\.8\.gz"):
+        with pytest.raises(DamagedSnapshotError, match=r"snapshot\.8\.gz"):
             read(whole[:size], "snapshot.8.gz")
 
 
 def test_znode_before_its_parent_is_damage() -> None:
-    with pytest.raises(DamagedFileError, match="'/a/b' cannot be or comes before its parent"):
+    with pytest.raises(DamagedSnapshotError, match="'/a/b' cannot be or comes before its parent"):
         read(snapshot_bytes("", {}, {}, [NODES[0], NODES[2]]))
 
 
 @pytest.mark.parametrize("size", [2**31 - 1, -2])
 def test_length_that_cannot_be_is_damage(size: int) -> None:
     head = b"ZKSN" + struct.pack(">iqii", 2, -1, 0, 0)
-    with pytest.raises(DamagedFileError, match=f"a field of {size} bytes cannot be"):
+    with pytest.raises(DamagedSnapshotError, match=f"a field of {size} bytes cannot be"):
         read(head + struct.pack(">i", size) + bytes(100))
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, -1])
 def test_count_that_cannot_be_is_damage(count: int) -> None:
     head = b"ZKSN" + struct.pack(">iq", 2, -1)
-    with pytest.raises(DamagedFileError):
+    with pytest.raises(DamagedSnapshotError):
         read(head + struct.pack(">i", count) + bytes(100))
 
 
@@ -147,7 +147,7 @@ def test_count_that_cannot_be_is_damage(count: int) -> None:
     ],
 )
 def test_other_files_are_named(head: bytes, said: str) -> None:
-    with pytest.raises(DamagedFileError, match=said):
+    with pytest.raises(DamagedSnapshotError, match=said):
         read(head + bytes(100))
 
 
@@ -165,14 +165,14 @@ def test_damaged_snappy_is_named() -> None:
         whole[:16] + struct.pack(">i", 1) + b"\xff",
     )
     for content in wrong:
-        with pytest.raises(DamagedFileError, match=r"snapshot\.8\.snappy .* decompressed"):
+        with pytest.raises(DamagedSnapshotError, match=r"snapshot\.8\.snappy .* decompressed"):
             read(content, "snapshot.8.snappy")
 
 
 def test_snappy_block_that_says_it_is_huge_is_not_decoded() -> None:
     whole = snapshot_bytes("x.snappy", SESSIONS, ACL_CACHE, NODES)
     huge = struct.pack(">i", 8) + b"\xff\xff\xff\xff\x0fabc"
-    with pytest.raises(DamagedFileError, match="a block decodes to 4294967295 bytes"):
+    with pytest.raises(DamagedSnapshotError, match="a block decodes to 4294967295 bytes"):
         read(whole[:16] + huge, "snapshot.8.snappy")
 
 
@@ -193,7 +193,7 @@ def test_compressed_snapshot_is_told_where_it_is_damaged() -> None:
     content = snapshot_bytes("", SESSIONS, ACL_CACHE, NODES)
     packed = bytearray(gzip.compress(content))
     packed[-8] ^= 1
-    with pytest.raises(DamagedFileError) as raised:
+    with pytest.raises(DamagedSnapshotError) as raised:
         read(bytes(packed), "snapshot.8.gz")
     assert raised.value.damage.offset == len(content)
     assert "cannot be decompressed: CRC check failed" in raised.value.damage.reason

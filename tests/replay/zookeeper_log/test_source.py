@@ -149,12 +149,16 @@ def test_starts_from_the_earliest_snapshot_that_can_be_read(tmp_path: Path) -> N
         },
     )
     with open_source(tmp_path) as source:
+        assert [one.left_out for one in source.first_states()] == [3, 5, 0]
+    with open_source(tmp_path) as source:
         assert source.first_state().zxid == 0x12
         assert source.notes[-1] == (
             "starts from version-2/snapshot.12: what the logs have before it, from zxid 0x10 on, is"
             " left out"
         )
-        assert source.notes[-2].startswith("version-2/snapshot.f ends at offset")
+        [damage] = source.damages
+        assert str(damage).startswith("version-2/snapshot.f ends at offset")
+        assert str(damage).endswith(": it is not used")
 
 
 def test_snapshot_may_lack_the_last_transactions_before_the_logs(tmp_path: Path) -> None:
@@ -186,7 +190,7 @@ def test_damaged_snapshot_is_not_needed_where_the_logs_have_all(tmp_path: Path) 
     with open_source(tmp_path) as source:
         assert source.first_state().zxid == 0
         assert source.notes[-1].startswith("starts from an empty ZooKeeper: ")
-        assert source.notes[-2].startswith("version-2/snapshot.0 ends at offset")
+        assert [one.file for one in source.damages] == ["version-2/snapshot.0"]
 
 
 @pytest.mark.parametrize("begin", [1, (1 << 32) + 1])
