@@ -106,7 +106,7 @@ def _print(result: AgreementResult) -> None:
         typer.echo(note)
     _print_divergences(result.divergences)
     assumed = ", ".join(f"{key}={value}" for key, value in result.settings.items())
-    typer.echo(f"settings of the brokers: {assumed}")
+    typer.echo(f"settings of the brokers: {assumed or 'no controller shows any'}")
     typer.echo(
         f"decisions: {_counts(result)}; {result.warm} before the first election, "
         f"{result.inputs} were asked for"

@@ -58,6 +58,7 @@ def _time_ms(text: str | None, option: str) -> int | None:
         ) from None
     if moment.tzinfo is None:
         raise typer.BadParameter(
-            f"{text} lacks its zone: write {text}Z or {text}+01:00", param_hint=option
+            f"{text} lacks its zone: write {moment.isoformat()}Z or {moment.isoformat()}+01:00",
+            param_hint=option,
         )
     return int(moment.timestamp() * 1000)

@@ -98,7 +98,7 @@ def import_source(
                 source.note_uncovered(logs)
             clocks = clock_notes(asked.elected_ms, one.elected_ms)
             misplaced = map(str, logs.misplaced)
-            of_zookeeper = (*source.notes, *misplaced, *one.versions.notes)
+            of_zookeeper = (*source.notes, *logs.renamed, *misplaced, *one.versions.notes)
             notes = [*of_zookeeper, *broker_logs.notes, *asked.notes, *clocks]
             missing = before.left_out + sum(gap.at_least for gap in before.gaps)
             one.end(import_ended(source, logs, broker_logs, asked, notes, missing))
@@ -127,7 +127,8 @@ def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaR
             root = find_kafka(state.tree, logs, chroot)
         except NoClusterError as error:
             broken = [*map(str, logs.damages), *map(str, logs.gaps)]
-            why = why or "; ".join((*broken, str(error)))
+            empty = [] if logs.read else ["the logs have no transaction"]
+            why = why or "; ".join((*broken, *empty, str(error)))
             tried = tried or logs
             if not broken:
                 break

@@ -138,6 +138,15 @@ class MergedLogs:
         """What no server writes where it stands, file by file; all of it is passed over."""
         return [one for file in self._files.values() for one in self._misplaced_in(file)]
 
+    @property
+    def renamed(self) -> list[str]:
+        """What there is to tell of files whose names say a later zxid than they begin with."""
+        return [
+            f"{one.log.name} begins with zxid {one.begin:#x}: its server named it otherwise"
+            for one in self._files.values()
+            if one.begin is not None
+        ]
+
     def covers(self, zxid: int) -> bool:
         """Whether a transaction is among those that were read, or the one that they begin behind,
         and none is missing around it."""

@@ -193,7 +193,7 @@ def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[So
         notes: list[str] = []
         try:
             if path.is_dir():
-                files = list(_walk(path))
+                files = list(_walk(path, notes))
             elif path.name.endswith(ARCHIVES) and path.is_file():
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="refold-import-"))
                 files = _unpack(path, Path(folder), progress, notes)
@@ -222,7 +222,7 @@ def is_source(folder: Path) -> bool:
     """Whether there is data of a ZooKeeper server somewhere in a folder; False where that cannot be
     read."""
     try:
-        return bool(_servers(_walk(folder)))
+        return bool(_servers(_walk(folder, [])))
     except OSError:
         return False
 
@@ -233,7 +233,7 @@ def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
 
 
 def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: Progress) -> Source:
-    """`notes` are those of the unpacking: of damage."""
+    """`notes` are of what was there and cannot be read."""
     is_cut = bool(notes)
     misnamed = [name for name, _, _ in sorted(files) if is_misnamed(PurePosixPath(name))]
     if misnamed:
@@ -295,12 +295,22 @@ def _reading(server: DataFolder, after: int, what: str, progress: Progress) -> M
     return logs
 
 
-def _walk(root: Path) -> Iterator[File]:
+def _walk(root: Path, notes: list[str]) -> Iterator[File]:
+    """The files that can be of use; `notes` tell of what has such a name and is none."""
     for folder, _, names in os.walk(root, onerror=_refuse):
         for name in names:
             path = Path(folder, name)
-            if (is_wanted(name) or is_misnamed(path)) and path.is_file():
-                yield printable(path.relative_to(root).as_posix()), path, path.stat().st_size
+            if not (is_wanted(name) or is_misnamed(path)):
+                continue
+            shown = printable(path.relative_to(root).as_posix())
+            if path.is_file():
+                yield shown, path, path.stat().st_size
+            else:
+                notes.append(f"{shown} is left out: it is a {_kind(path)}")
+
+
+def _kind(path: Path) -> str:
+    return "link to nothing" if path.is_symlink() else "device, socket or pipe"
 
 
 def _refuse(error: OSError) -> None:

@@ -51,6 +51,7 @@ def test_people_are_told_what_was_found(tmp_path: Path) -> None:
         (("{source}", "--from", "2036-01-01T00:00:00Z"), "no transaction is as late as --from"),
         (("{source}", "--from", "yesterday"), "yesterday is neither a time such as"),
         (("{source}", "--to", "2026-11-21T03:59:01"), "lacks its zone"),
+        (("{source}", "--from", "2026-11-21"), "write 2026-11-21T00:00:00Z or"),
         (("{source}", "--from", "2", "--to", "1"), "2 is after --to 1"),
         (("{source}", "--zone", "Mars/Phobos"), "Mars/Phobos is no time zone"),
         (("{folder}/nothing",), "nothing is not there"),

@@ -331,6 +331,12 @@ def test_logs_of_which_nothing_can_be_read_are_refused(
     assert not (tmp_path / "log").exists()
 
 
+def test_logs_without_a_transaction_are_told(tmp_path: Path) -> None:
+    log_file(tmp_path / "version-2", [], 1)
+    with pytest.raises(ReplayError, match="the logs have no transaction; no Kafka cluster is in"):
+        import_source(tmp_path, tmp_path / "log", Selection())
+
+
 def test_source_may_have_a_name_of_any_bytes(tmp_path: Path) -> None:
     source = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a \xff"))
     log_file(source / "version-2", [at(1, OpCode.CREATE, create("/brokers/ids", 1))])

@@ -56,6 +56,29 @@ def test_what_comes_again_in_one_file_is_told(tmp_path: Path) -> None:
     assert f"the first at offset {offset} with zxid 0x2:" in str(told)
 
 
+def test_file_that_was_renamed_is_told(tmp_path: Path) -> None:
+    """Nothing in it comes again."""
+    whole = log_file(tmp_path, run(4, 6))
+    renamed = SourceFile(9, "log.9", whole.path, whole.size)
+    logs = MergedLogs([log_file(tmp_path, run(1, 3)), renamed])
+    assert zxids(logs) == [1, 2, 3, 4, 5, 6]
+    assert logs.misplaced == []
+    assert logs.renamed == ["log.9 begins with zxid 0x4: its server named it otherwise"]
+
+
+@pytest.mark.parametrize("behind", [[error(5)], []])
+def test_first_transaction_may_be_another_one(behind: list, tmp_path: Path) -> None:
+    """That of another zxid, where the next one does not go on from it."""
+    whole = log_file(tmp_path, [error(2), *behind])
+    logs = MergedLogs(
+        [log_file(tmp_path / "1", run(1, 3)), SourceFile(4, "log.4", whole.path, whole.size)]
+    )
+    assert zxids(logs) == [1, 2, 3, *(one.zxid for one in behind)]
+    assert logs.renamed == []
+    [told] = logs.misplaced
+    assert [one.zxid for one in told.records] == [2]
+
+
 def test_what_comes_again_with_another_content_is_told(tmp_path: Path) -> None:
     """The first one counts, and what is behind is not lost."""
     log = log_file(tmp_path, [*run(1, 3), error(3, code=-110), *run(4, 5)])

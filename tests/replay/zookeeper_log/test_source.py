@@ -129,6 +129,20 @@ def test_other_files_of_such_names_are_no_logs(tmp_path: Path) -> None:
     assert zxids(tmp_path) == [*range(1, 21)]
 
 
+def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+    """A link whose target was not copied may have been a log."""
+    fill(tmp_path, ONE_SERVER)
+    folder = tmp_path / "incident/zk/version-2"
+    (folder / "log.20").symlink_to("elsewhere/log.20")
+    os.mkfifo(folder / "log.30")
+    with open_source(tmp_path) as source:
+        assert sorted(source.notes) == [
+            "incident/zk/version-2/log.20 is left out: it is a link to nothing",
+            "incident/zk/version-2/log.30 is left out: it is a device, socket or pipe",
+        ]
+        assert source.is_cut
+
+
 def test_damaged_log_in_its_folder_is_told(tmp_path: Path) -> None:
     fill(tmp_path, {**ONE_SERVER, "incident/zk/version-2/log.10": b"broken"})
     with open_source(tmp_path) as source:
