@@ -57,10 +57,10 @@ def ingest(
     settings = settings_of(conf)
     with fleet_errors("ingest", into=out / "records"):
         from replay.fleet.ingest import ingest as bring_in
-        from replay.fleet.inputs import named
+        from replay.fleet.inputs import check_inputs
         from replay.fleet.session import spark_session
 
-        named(sources)
+        check_inputs(sources)
         with task_progress() as progress:
             progress("starting Spark", 0, 0)
             with spark_session(master, settings, is_brief=True) as spark:
@@ -87,15 +87,15 @@ def decode(
     """
     settings = settings_of(conf)
     with fleet_errors("decode", "run it again"):
-        from replay.fleet.decoding import decode_table
+        from replay.fleet.decoding import decode_table, nothing_to_decode
         from replay.fleet.session import spark_session
-        from replay.fleet.table import check_table
 
-        check_table(folder)
-        with task_progress() as progress:
-            progress("starting Spark", 0, 0)
-            with spark_session(master, settings, is_brief=True) as spark:
-                result = decode_table(spark, folder, progress)
+        result = nothing_to_decode(folder)
+        if result is None:
+            with task_progress() as progress:
+                progress("starting Spark", 0, 0)
+                with spark_session(master, settings, is_brief=True) as spark:
+                    result = decode_table(spark, folder, progress)
     print_result(result, lambda: _print_decoded(result), as_json=as_json)
 
 

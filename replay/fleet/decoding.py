@@ -46,6 +46,16 @@ class Decoded(Struct):
     seconds: float
 
 
+def nothing_to_decode(folder: Path) -> Decoded | None:
+    """What there is to tell where all of a table is decoded; None where it is not. Raises
+    FleetError."""
+    start = time.monotonic()
+    check_table(folder)
+    source = folder_of_records(folder)
+    into = source.with_name(_DECODED)
+    return None if _lacking(source, into) else Decoded(str(into), 0, time.monotonic() - start)
+
+
 def decode_table(spark: SparkSession, folder: Path, progress: Progress | None = None) -> Decoded:
     """`decode`, with its progress told. Raises FleetError."""
     start = time.monotonic()

@@ -58,6 +58,12 @@ def inputs_below(sources: Iterable[str]) -> Iterator[Input]:
             )
 
 
+def check_inputs(sources: Iterable[str]) -> None:
+    """Raises FleetError for a source that is not there or holds nothing to read."""
+    for source in sources:
+        next(inputs_below([source]))
+
+
 def segments_below(sources: Iterable[str]) -> list[Path]:
     """The segments of the logs that are named or lie below. Raises FleetError if there is none."""
     found: dict[Path, None] = {}

@@ -43,7 +43,8 @@ def incident(place: int, one: Incident, folder: str) -> str:
         f'<span class="badge {escape(about["what"])}">{escape(what)}</span>'
         f"<b>{duration(about['partition_seconds'])}</b> of partitions · {size} ·"
         f" {moment(about['time'])} UTC, {duration(_lasted(about))}{lasts}"
-        f'<span class="where">{escape(str(about["cluster"]))} · {_cause(about)}</span>'
+        f'<span class="where">{escape(str(about["cluster"]))}, log {escape(str(about["log"]))}'
+        f" · {_cause(about)}</span>"
     )
     return (
         f'<details class="incident" id="incident-{place}"'

@@ -113,4 +113,8 @@ def test_what_cannot_be_decoded_leaves_no_half_of_a_batch(
         decoding.decode_table(spark, out)
     assert not list((out / "decoded").glob("batch=*"))
     file.write_bytes(whole)
+    assert decoding.nothing_to_decode(out) is None
     assert decoding.decode_table(spark, out).batches == 1
+    told_without_spark = decoding.nothing_to_decode(out)
+    assert told_without_spark is not None
+    assert (told_without_spark.table, told_without_spark.batches) == (str(out / "decoded"), 0)
