@@ -78,7 +78,7 @@ def agree(
             return result
 
         if rules == "kafka":
-            answering = WithLostReplies(compared)
+            answering = WithLostReplies(compared, reader.last_seq)
             result = in_the_order_that_fits(answering.compare, reader.last_seq, orders)
             result.notes += answering.notes
         else:

@@ -8,14 +8,20 @@ from replay.agreement.order import Order
 from replay.agreement.results import AgreementResult
 
 _RUNS_MAX: Final = 10
+_RECORDS_MAX: Final = 500_000
+"""That are walked through in all runs but the first one and one more."""
 
 
 class WithLostReplies:
     """Compares in any order, with those replies lost that leave less divergent; which ones is found
     out in the order that is chosen first."""
 
-    def __init__(self, compare: Callable[[Order, LostReplies], AgreementResult]) -> None:
+    def __init__(
+        self, compare: Callable[[Order, LostReplies], AgreementResult], records: int
+    ) -> None:
+        """`records` are those of the log."""
         self._compare = compare
+        self._runs = min(_RUNS_MAX, max(1, _RECORDS_MAX // max(records, 1)))
         self._lost: frozenset[int] = frozenset()
 
     @property
@@ -37,7 +43,7 @@ class WithLostReplies:
 
     def _found(self, result: AgreementResult, replies: LostReplies) -> frozenset[int]:
         given_up: set[int] = set()
-        for _ in range(_RUNS_MAX):
+        for _ in range(self._runs):
             zxid = next((one for one in replies.supposed if one not in given_up), None)
             if zxid is None:
                 break
