@@ -155,6 +155,7 @@ class Index:
                 self._take_content(record.seq, event)
                 self._take_session(record.seq, event)
                 self._take_deletions(event)
+                self.lines.take_transaction(event.time_ms)
             elif isinstance(event, (Observed, RequestInferred)):
                 if previous is not None:
                     self._take_decision(*previous)
@@ -410,7 +411,7 @@ class Index:
                 if found is not None:
                     self.openings[broker].append(LoggedOpening(record.seq, time_ms, found))
             case StateChangeLogged(broker=broker, epoch=epoch, what=what):
-                self.lines.take_state_change(broker, record.seq, record.wall_ns // _NS)
+                self.lines.take_state_change(broker, record.seq, record.wall_ns // _NS, what)
                 self.state_changes_of.add((broker, epoch))
                 self.states_read.take(record.seq, event)
                 if what == "response":

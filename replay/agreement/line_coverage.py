@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from msgspec import Struct, field
 
 from replay.agreement.broker_requests.comparing import WHOLE, Reach
+from replay.times import iso_time
 
 _APART_MS: Final = 2_000
 """By how much a controller.log may end before the last decision, and a state-change.log begin
@@ -24,9 +25,13 @@ _STARTING_MS: Final = 10_000
 _SETTLED_MS: Final = 1_000
 """How long behind the first line of a state-change.log, or before the last one, the fold may be
 elsewhere than Kafka was."""
+_BEHIND_MS: Final = 2_000
+"""How long behind the last transaction a controller may still tell brokers of it."""
 _FIRST_CORRELATION: Final = 0
 """A controller's connection to a broker numbers its requests from 0 on (NetworkClient)."""
 _ELECTED: Final = re.compile(r"successfully elected as the controller\. Epoch incremented to (\d+)")
+_ANSWER: Final = "response"
+_NS: Final = 1_000_000
 _LEAVE_NO_LINE: Final = ("producer_ids", "feature")
 """Decisions that a log may end long before."""
 
@@ -78,6 +83,12 @@ class LineCoverage:
         self._first_of: dict[int, Term] = {}
         self._elected_ms: dict[Term, int] = {}
         self._session_of: dict[Term, int] = {}
+        self._last_ms = 0
+        self._behind_ms = 0
+
+    def take_transaction(self, time_ms: int) -> None:
+        """A transaction of the ZooKeeper's: what was told so far is before it."""
+        self._last_ms, self._behind_ms = time_ms, 0
 
     def take_line(self, broker: int, text: str, time_ms: int, *, is_debug: bool) -> None:
         """A line of a broker's controller.log."""
@@ -88,8 +99,10 @@ class LineCoverage:
         if is_debug:
             self.has_debug.add(broker)
 
-    def take_state_change(self, broker: int, seq: int, time_ms: int) -> None:
-        """A line of a broker's state-change.log, and its record."""
+    def take_state_change(self, broker: int, seq: int, time_ms: int, what: str) -> None:
+        """A line of a broker's state-change.log, what it tells of, and its record."""
+        if what != _ANSWER and time_ms > self._last_ms + _BEHIND_MS:
+            self._behind_ms = max(self._behind_ms, time_ms)
         self._sent.setdefault(broker, _Log(time_ms, seq)).take(seq, time_ms)
 
     def take_served(self, broker: int, seq: int, time_ms: int) -> None:
@@ -167,7 +180,15 @@ class LineCoverage:
 
     @property
     def notes(self) -> Iterator[str]:
-        """What is compared as without a log that is there."""
+        """What is compared as without a log that is there, and what a log tells of that no
+        transaction does."""
+        if self._behind_ms:
+            end, last = (iso_time(one * _NS) for one in (self._last_ms, self._behind_ms))
+            yield (
+                f"state-change.log tells of what controllers did up to {last}, the last transaction"
+                f" is of {end}: the end of the transaction logs is missing, what is behind is not"
+                " judged"
+            )
         for broker in sorted(
             {self._first_of[one][0] for one in self._sessions if not self.has_lines(one)}
         ):

@@ -67,11 +67,27 @@ def test_broker_without_a_log_and_a_term_from_before_are_as_they_are() -> None:
 def test_how_far_a_state_change_log_reaches(times_ms: tuple[int, ...], reach: Reach) -> None:
     found = coverage()
     for seq, time_ms in enumerate(times_ms):
-        found.take_state_change(1, seq, time_ms)
+        found.take_state_change(1, seq, time_ms, "sending_leader_and_isr")
     assert found.state_changes(TERM) == reach
     assert found.tells_of(TERM, len(times_ms) - 1)
     assert not found.tells_of(TERM, len(times_ms))
     assert not found.tells_of((2, 5), 0)
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "what", "is_told"),
+    [(14_000, "sending_stop_replica", True), (14_000, "response", False), (11_500, "other", False)],
+)
+def test_what_controllers_did_behind_the_last_transaction(
+    time_ms: int, what: str, is_told: bool
+) -> None:
+    """An answer may come late; what is sent comes at once."""
+    found = LineCoverage()
+    found.take_state_change(1, 1, 20_000, "other")
+    found.take_transaction(10_000)
+    found.take_state_change(1, 2, time_ms, what)
+    assert [one for one in found.notes if "00:00:14.000000Z" in one] == [*found.notes]
+    assert bool([*found.notes]) is is_told
 
 
 @pytest.mark.parametrize(
