@@ -53,9 +53,10 @@ class Configuration(Struct, frozen=True, kw_only=True):
         return self.is_broker and self.rules == "kafka"
 
     @property
-    def keeps_topics_without_role(self) -> bool:
+    def keeps_state_without_role(self) -> bool:
         """Whether a controller whose role is gone when it wants to give it up keeps what it knows,
-        as Kafka's does: its next failover fails on a partition without replicas that had a leader.
+        and its channels, as Kafka's does: its next failover fails on a partition without replicas
+        that had a leader, and on a broker that still has a channel.
         """
         return self.lists_empty_partitions
 

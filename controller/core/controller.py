@@ -30,9 +30,10 @@ class Controller:
     a failover of ours has just failed. `stood_session` is the session that stood for election last
     (0: none has), `last_epoch` the highest controller epoch that it has held. `timed` holds the
     requests that are not answered yet and have a time-out, by the name of its timer, `unsent`
-    the state machines that a fenced change has left unable to go on. `now_ms` is
-    the wall clock of the event that is folded, `follower` who is told of every step,
-    `turns` the order of what is done one by one.
+    the state machines that a fenced change has left unable to go on, `left_channels` the brokers
+    to which a role that ended without resigning has left channels. `now_ms` is the wall clock of
+    the event that is folded, `follower` who is told of every step, `turns` the order of what is
+    done one by one.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -49,6 +50,7 @@ class Controller:
         self.last_epoch = 0
         self.timed: dict[str, int] = {}
         self.unsent: dict[str, None] = {}
+        self.left_channels: frozenset[int] = frozenset()
         self.now_ms = 0
         self.follower = Follower()
         self.turns = Turns()

@@ -23,7 +23,7 @@ from replay.agreement.order import Order
 from replay.agreement.repeated_writes import repeated_writes
 from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.stretches import import_told, stretches
-from replay.agreement.unanswered import WithLostReplies
+from replay.agreement.unanswered import WithLostReplies, may_have_lost
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.imports.importing import Selection, import_source
@@ -59,24 +59,8 @@ def agree(
     `settings` are those of the brokers that a log does not hold, by Kafka's names; of other orders
     at most `orders` are tried. Raises ReplayError, LogError.
     """
-    tried = count(1)
     with LogReader.open(log, UPCASTERS) as reader:
-
-        def compared(order: Order, replies: LostReplies) -> AgreementResult:
-            order.begin()
-            result, last = AgreementResult(source=printable(log)), reader.last_seq
-            what = f"trying order {next(tried)}" if order.instead else "comparing"
-            for world in stretches(reader):
-                agreeing = agreeing_on(
-                    world, last, rules, settings, advance, order=order, replies=replies
-                )
-                agreement = agreeing.run(told(world, what, last, advance))
-                of_stretch = result_of(agreement, result.source)
-                of_stretch.settings = agreeing.settings
-                of_stretch.notes += [one for one in agreeing.notes if one not in result.notes]
-                result.go_on(of_stretch)
-            return result
-
+        compared = _comparing(reader, printable(log), rules, settings, advance)
         if rules == "kafka":
             answering = WithLostReplies(compared, reader.last_seq)
             result = in_the_order_that_fits(answering.compare, reader.last_seq, orders)
@@ -94,6 +78,46 @@ def agree(
         for one in repeated_writes(reader, {*ended.repeated}, world.begun.chroot):
             result.add_decision(one)
         return with_between(result, world) if result.divergences else result
+
+
+def lost_replies(
+    reader: LogReader, settings: Mapping[str, str] | None = None, advance: Advance = lambda *_: None
+) -> LostReplies:
+    """Which decisions in a world-backed log were not answered, for who walks through it himself.
+    Raises ReplayError, LogError."""
+    if not may_have_lost(reader):
+        return LostReplies()
+    answering = WithLostReplies(_comparing(reader, "", "kafka", settings, advance), reader.last_seq)
+    answering.compare(Order())
+    return answering.replies
+
+
+def _comparing(
+    reader: LogReader,
+    source: str,
+    rules: Rules,
+    settings: Mapping[str, str] | None,
+    advance: Advance,
+) -> Callable[[Order, LostReplies], AgreementResult]:
+    tried = count(1)
+    last = reader.last_seq
+
+    def compared(order: Order, replies: LostReplies) -> AgreementResult:
+        order.begin()
+        result = AgreementResult(source=source)
+        what = f"trying order {next(tried)}" if order.instead else "comparing"
+        for world in stretches(reader):
+            agreeing = agreeing_on(
+                world, last, rules, settings, advance, order=order, replies=replies
+            )
+            agreement = agreeing.run(told(world, what, last, advance))
+            of_stretch = result_of(agreement, result.source)
+            of_stretch.settings = agreeing.settings
+            of_stretch.notes += [one for one in agreeing.notes if one not in result.notes]
+            result.go_on(of_stretch)
+        return result
+
+    return compared
 
 
 def agreeing_on(

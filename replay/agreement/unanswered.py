@@ -3,13 +3,37 @@
 from collections.abc import Callable
 from typing import Final
 
+from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS
+from eventstore.filters import EventFilter
+from eventstore.reader import LogReader
 from replay.agreement.lost_replies import LostReplies
 from replay.agreement.order import Order
 from replay.agreement.results import AgreementResult
+from replay.world_log.encoding import event_of
+from replay.world_log.events import Observed
+from replay.zookeeper_log.transactions import Transaction
 
+_KINDS: Final = ("transaction", "observed")
+_REPEATED: Final = (BAD_VERSION, NODE_EXISTS, NO_NODE)
 _RUNS_MAX: Final = 10
 _RECORDS_MAX: Final = 500_000
 """That are walked through in all runs but the first one and one more."""
+
+
+def may_have_lost(reader: LogReader) -> bool:
+    """Whether a session was refused what it may have written just before: else there is no need of
+    a comparison to find out. Raises ReplayError, LogError."""
+    done: dict[int, bool] = {}
+    session = 0
+    for record in reader.events(EventFilter(kinds=_KINDS)):
+        event = event_of(record)
+        if isinstance(event, Transaction):
+            session = event.session
+        elif isinstance(event, Observed):
+            if event.error in _REPEATED and done.get(session):
+                return True
+            done[session] = not event.error
+    return False
 
 
 class WithLostReplies:
@@ -23,6 +47,11 @@ class WithLostReplies:
         self._compare = compare
         self._runs = min(_RUNS_MAX, max(1, _RECORDS_MAX // max(records, 1)))
         self._lost: frozenset[int] = frozenset()
+
+    @property
+    def replies(self) -> LostReplies:
+        """What was found."""
+        return LostReplies(self._lost)
 
     @property
     def notes(self) -> list[str]:

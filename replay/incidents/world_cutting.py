@@ -14,7 +14,7 @@ from controller.fingerprint import code_version, core_fingerprint
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
-from replay.agreement.comparison import agreeing_on, told
+from replay.agreement.comparison import agreeing_on, lost_replies, told
 from replay.agreement.stretches import stretches
 from replay.agreement.verdicts import Judgement
 from replay.errors import ReplayError
@@ -77,8 +77,9 @@ def _divergences(reader: LogReader, last: int) -> set[tuple[int, str, tuple[str,
     """Where the fold and the log do not agree; of a log up to record `last`, if one is given, what
     the log ended too early for is left out."""
     judgements: list[Judgement] = []
+    replies = lost_replies(reader)
     for world in stretches(reader):
-        agreeing = agreeing_on(world, reader.last_seq, "kafka", None, _silent)
+        agreeing = agreeing_on(world, reader.last_seq, "kafka", None, _silent, replies=replies)
         judgements += agreeing.run(told(world, "", reader.last_seq, _silent)).judgements
     return {
         (one.zxid, one.verdict, one.paths)

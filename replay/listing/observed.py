@@ -14,7 +14,7 @@ from controller.core.commands import Issued
 from controller.core.follower import Follower
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
-from replay.agreement.comparison import agreeing_on, told
+from replay.agreement.comparison import agreeing_on, lost_replies, told
 from replay.agreement.stock_controller import StockController
 from replay.agreement.stretches import stretches
 from replay.agreement.verdicts import Judgement
@@ -128,8 +128,9 @@ class _Explained:
             _Following(stock)
             stocks.append(stock)
 
+        replies = lost_replies(log.reader, advance=advance)
         for world in stretches(log.reader):
-            agreeing = agreeing_on(world, last, "kafka", None, advance, follow)
+            agreeing = agreeing_on(world, last, "kafka", None, advance, follow, replies=replies)
             agreeing.run(told(world, "deriving decisions", last, advance))
         self._judged: dict[int, tuple[Judgement, StockController]] = {
             one.seq: (one, stock)

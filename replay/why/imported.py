@@ -11,7 +11,7 @@ from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
-from replay.agreement.comparison import agreeing_on, told
+from replay.agreement.comparison import agreeing_on, lost_replies, told
 from replay.agreement.stock_controller import StockController
 from replay.agreement.stretches import stretches
 from replay.agreement.verdicts import Judgement
@@ -118,6 +118,7 @@ class _Followed:
 
 def _decided(reader: LogReader, subject: Subject, seq: int, advance: Advance) -> list[_Followed]:
     followed: list[_Followed] = []
+    replies = lost_replies(reader, advance=advance)
     for world in stretches(reader):
         agreeing = agreeing_on(
             world,
@@ -126,6 +127,7 @@ def _decided(reader: LogReader, subject: Subject, seq: int, advance: Advance) ->
             None,
             advance,
             lambda one: followed.append(_Followed(one, subject)),
+            replies=replies,
         )
         agreeing.run(_until(told(world, "deriving decisions", seq, advance), seq))
     return followed

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from controller.core import znodes
 from controller.core.commands import CloseChannel, OpenChannel, Reason
 from controller.core.controller import Controller
+from controller.core.errors import ProcedureError
 from controller.core.values import Broker
 
 
@@ -27,6 +28,14 @@ def open_channels(controller: Controller, brokers: Iterable[Broker], rule: str) 
             continue
         channels[broker.id] = broker.epoch
         controller.issue(OpenChannel(broker.id, broker.epoch, endpoint), Reason(rule))
+
+
+def demand_none_is_left(controller: Controller) -> None:
+    """Raises ProcedureError where a broker has a channel that was open before the role was taken:
+    Kafka's cannot register the metrics of another one (ControllerChannelManager.startup)."""
+    left = sorted(controller.left_channels & controller.context.brokers.keys())
+    if left:
+        raise ProcedureError(f"broker {left[0]} has a channel of an earlier term")
 
 
 def close_channels(controller: Controller, brokers: Iterable[int], rule: str) -> None:

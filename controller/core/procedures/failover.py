@@ -5,7 +5,7 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import OK
 from controller.core.outcomes import SLICE, suspend
-from controller.core.procedures.channels import open_channels
+from controller.core.procedures.channels import demand_none_is_left, open_channels
 from controller.core.procedures.deletion import queue_deletions, resume_deletions
 from controller.core.procedures.dynamic_configuration import read_dynamic_configuration
 from controller.core.procedures.features import set_up_features
@@ -64,7 +64,8 @@ async def fail_over(controller: Controller) -> None:
 async def load_context(controller: Controller) -> list[Partition]:
     """Brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
 
-    Gives the partitions whose assignment or ISR named the daemon.
+    Gives the partitions whose assignment or ISR named the daemon. Raises ProcedureError where
+    channels are left of an earlier term.
     """
     context = controller.context
     for broker in await read_brokers(controller, _RULE):
@@ -77,6 +78,7 @@ async def load_context(controller: Controller) -> list[Partition]:
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None
     to_repair = await _load_leaders(controller)
+    demand_none_is_left(controller)
     open_channels(controller, context.brokers.values(), _RULE)
     return topics.repaired + to_repair
 

@@ -227,6 +227,7 @@ def resign(controller: Controller, why: str) -> None:
     if controller.is_active and controller.configuration.auto_leader_rebalance_enable:
         controller.issue(CancelTimer(rebalance_timer(controller)), Reason("resignation"))
     controller.is_active = False
+    controller.left_channels = frozenset()
     give_up_waiting(controller)
     controller.context = controller.new_context()
 
@@ -235,10 +236,11 @@ async def give_up(controller: Controller) -> None:
     """Hand the role to another broker (triggerControllerMove, KB 13.3.3)."""
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
     if found.errors[0] == NO_NODE or found.owners[0] != controller.session_id:
-        topics = controller.context.topics
+        topics, channels = controller.context.topics, frozenset(controller.context.channels)
         resign(controller, "the role was gone already")
-        if controller.configuration.keeps_topics_without_role:
+        if controller.configuration.keeps_state_without_role:
             controller.context.topics = topics
+            controller.left_channels = channels
         return
     delete = Delete(znodes.CONTROLLER, ANY_VERSION)
     try:

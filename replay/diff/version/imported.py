@@ -14,7 +14,7 @@ from msgspec import Struct
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.agreement.agreeing import paired
-from replay.agreement.comparison import agreeing_on, told
+from replay.agreement.comparison import agreeing_on, lost_replies, told
 from replay.agreement.index import Index
 from replay.agreement.results import AgreementResult, Side, result_of
 from replay.agreement.stock_controller import StockController
@@ -51,9 +51,10 @@ def fold_imported(
     with LogReader.open(log, UPCASTERS) as reader:
         result, last, end_ns = AgreementResult(), reader.last_seq, 0
         elections: dict[int, _Stretch] = {}
+        replies = lost_replies(reader, settings, advance)
         for number, world in enumerate(stretches(reader)):
             controllers.clear()
-            agreeing = agreeing_on(world, last, "kafka", settings, advance, listen)
+            agreeing = agreeing_on(world, last, "kafka", settings, advance, listen, replies=replies)
             agreement = agreeing.run(told(world, "folding", last, advance))
             result.go_on(result_of(agreement, str(log)))
             sessions = {one.session: _follower(one) for one in controllers}
