@@ -76,6 +76,7 @@ async def reassignment_end(stage: Stage) -> None:
     await stage.until_assigned("moved", 0, [3, 2])
     await stage.until_assigned("moved", 1, [1, 3])
     await stage.until_in_sync("moved")
+    await stage.until_none_is_reassigned()
 
 
 async def topic_deletion(stage: Stage) -> None:

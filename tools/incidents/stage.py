@@ -178,6 +178,14 @@ class Stage:
 
         await until(assigned, _SECONDS_MAX, f"{topic}-{partition} is on {replicas}")
 
+    async def until_none_is_reassigned(self) -> None:
+        """The controller says so: all that it did for that is in its log."""
+
+        async def none() -> bool:
+            return not await self.ask(lambda admin: admin.list_partition_reassignments())
+
+        await until(none, _SECONDS_MAX, "no partition is reassigned any more")
+
     async def until_partitions(self, topic: str, count: int) -> None:
         """It has so many partitions with a leader."""
 
