@@ -139,6 +139,7 @@ class Index:
         self.topics_read = TopicsRead()
         self._epochs: dict[int, list[int]] = defaultdict(list)
         self._consumed: set[int] = set()
+        self._role_writes: dict[int, list[int]] = defaultdict(list)
         self._turns: dict[int, list[tuple[int, tuple[str, int]]]] = defaultdict(list)
         self._assignments: dict[str, dict[int, Assignment]] = {}
         self._changed: list[tuple[str, int]] = []
@@ -225,11 +226,15 @@ class Index:
         return {path for at, path in following if at <= end}
 
     def first_writes(self, session: int, seq: int) -> dict[tuple[str, int], int]:
-        """For each partition that a session writes about behind a record, the first such record;
-        of topics the same, with the number -1."""
-        turns = self._turns.get(session, [])
+        """For each partition that a session writes about behind a record, up to the end of its
+        term, the first such record; of topics the same, with the number -1."""
+        turns, role = self._turns.get(session, []), self._role_writes.get(session, [])
+        place = bisect_right(role, seq)
+        end = role[place] if place < len(role) else _NO_END
         first: dict[tuple[str, int], int] = {}
         for at, name in turns[bisect_right(turns, seq, key=lambda one: one[0]) :][:_TURNS_MAX]:
+            if at > end:
+                break
             first.setdefault(name, at)
         return first
 
@@ -392,8 +397,10 @@ class Index:
             if path.startswith(f"{znodes.TOPICS}/"):
                 topic = path[len(znodes.TOPICS) + 1 :].partition("/")[0]
                 turns.append((record.seq, (topic, -1)))
-        written = self.writes[transaction.session]
-        written += [(record.seq, self._path(one)) for one in _operations(transaction)]
+        written = [(record.seq, self._path(one)) for one in _operations(transaction)]
+        self.writes[transaction.session] += written
+        if any(path == znodes.CONTROLLER for _, path in written):
+            self._role_writes[transaction.session].append(record.seq)
 
     def _path(self, operation: Operation) -> str:
         """What an operation is about, as Kafka knows it; "" for what lies elsewhere."""
@@ -424,6 +431,7 @@ class Index:
                     self.lines.take_controllers(broker, int(client), event.correlation)
                 if api == "STOP_REPLICA":
                     self._stopped_ms[broker].append(record.wall_ns // _NS)
+                    self._evidence.take_stop_replica(event.request, version)
                 if api == "LEADER_AND_ISR":
                     self._evidence.take_leader_and_isr(event.request, version)
                 with suppress(UnreadableRequestError):

@@ -1,6 +1,7 @@
 """Which inter.broker.protocol.version a broker's process has: no log tells, what it does shows."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -13,6 +14,8 @@ from replay.zookeeper_log.transactions import Create, SetData
 
 _OF_LEADER_AND_ISR: Final = {4: "2.7", 5: "3.1", 7: LATEST}
 """A version that has it, by the version of LeaderAndIsr (KB 12.3)."""
+_OF_STOP_REPLICA: Final = {1: "2.4-IV0", 2: "2.5"}
+"""The same below 2.6, by the version of StopReplica."""
 _LEADER_AND_ISR_OF_3_2: Final = 6
 _FEATURE_OF_3_3: Final = 2
 _FIRST_WITH_FEATURES: Final = 5
@@ -35,6 +38,7 @@ class ProtocolEvidence:
         self._feature = 0
         self._with_recovery: set[int] = set()
         self._leader_and_isr: dict[int, int] = {}
+        self._stop_replica: dict[int, int] = {}
         self._topics_without_id: set[str] = set()
         self._draws_ids = False
         self._without_ids: set[int] = set()
@@ -43,7 +47,8 @@ class ProtocolEvidence:
         """The latest version that fits what a session wrote, and sent as controller with these
         epochs."""
         if self._registrations.get(session, _FIRST_WITH_FEATURES) < _FIRST_WITH_FEATURES:
-            return "2.6"
+            stops = (self._stop_replica.get(epoch) for epoch in epochs)
+            return next((_OF_STOP_REPLICA[one] for one in stops if one in _OF_STOP_REPLICA), "2.6")
         feature = self._features.get(session, self._feature)
         for epoch in epochs:
             version = self._leader_and_isr.get(epoch)
@@ -95,8 +100,14 @@ class ProtocolEvidence:
 
     def take_leader_and_isr(self, request: bytes, version: int) -> None:
         """A controller has sent LeaderAndIsr in this version."""
-        try:
-            epoch = _of_controller_decoder.decode(request).controllerEpoch
-        except msgspec.DecodeError:
-            return
-        self._leader_and_isr[epoch] = version
+        _note(self._leader_and_isr, request, version)
+
+    def take_stop_replica(self, request: bytes, version: int) -> None:
+        """A controller has sent StopReplica in this version."""
+        _note(self._stop_replica, request, version)
+
+
+def _note(versions: dict[int, int], request: bytes, version: int) -> None:
+    """By the epoch of the controller that has sent it."""
+    with suppress(msgspec.DecodeError):
+        versions[_of_controller_decoder.decode(request).controllerEpoch] = version

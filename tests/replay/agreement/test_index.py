@@ -285,16 +285,28 @@ def test_refused_writes_have_no_path() -> None:
 
 
 def test_first_write_about_each_partition_and_topic() -> None:
-    """Of a topic's znode those partitions count whose assignment is another."""
+    """Of a topic's znode those partitions count whose assignment is another. What is written
+    behind the end of the term is of another failover."""
     log = Log()
     log.write(create(TOPIC, with_id(FIRST, [1], [2])))
     moved = log.decide(SetData(TOPIC, with_id(FIRST, [1], [2, 3]), 1), what="assignment")
     led = log.decide(SetData(STATE, b"{}", 1))
     log.decide(SetData(STATE, b"{}", 2))
+    log.decide(Delete(znodes.CONTROLLER), what="resignation")
+    log.decide(SetData(OTHER, b"{}", 1))
     index = log.index()
     assert index.first_writes(7, 0) == {("t", 0): led, ("t", 1): moved, ("t", -1): moved}
     assert index.first_writes(7, moved) == {("t", 0): led, ("t", -1): led}
     assert index.first_writes(8, 0) == {}
+
+
+@pytest.mark.parametrize(("sent", "version"), [(1, "2.4-IV0"), (2, "2.5"), (3, "2.6")])
+def test_older_protocol_version_is_known_by_stop_replica(sent: int, version: str) -> None:
+    log = Log()
+    log.register(4)
+    log.elect(3)
+    log.serve("STOP_REPLICA", sent, {"controllerEpoch": 3})
+    assert log.index().protocol_version(7) == version
 
 
 # Brokers --------------------------------------------------------------------------------------
