@@ -1,5 +1,6 @@
 """`refold fleet` as a user meets it; what it does with logs is tested in tests/replay/fleet."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -92,6 +93,17 @@ def test_source_that_is_not_there(tmp_path: Path) -> None:
     told = refold("fleet", "ingest", str(tmp_path / "gone"), "--out", str(tmp_path / "table"))
     assert_one_line(told, "gone is not there: name a folder, a log or an archive")
     assert not (tmp_path / "table").exists()
+
+
+def test_source_that_is_empty_starts_no_spark(tmp_path: Path) -> None:
+    """Nor does a table of which nothing is left to decode."""
+    told = refold("fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none")
+    assert_one_line(told, "holds nothing to read: no segment (.refold), no archive")
+    table = _table(tmp_path / "table")
+    (table / "decoded" / "batch=000001").mkdir(parents=True)
+    told = refold("fleet", "decode", str(table), "--json", JAVA_HOME="/none")
+    assert told.returncode == 0
+    assert json.loads(told.stdout)["batches"] == 0
 
 
 def test_no_kafka(tmp_path: Path) -> None:
@@ -254,6 +266,8 @@ def _arguments(command: str, folder: Path, *, table: bool = True) -> list[str]:
         "report": [str(of_table), "-o", str(folder / "fleet.html")],
         "live": ["--bootstrap-server", "127.0.0.1:1", "--out", str(folder / "live")],
     }
+    if command == "ingest":
+        (folder / "00000000000000000001.refold").touch()
     if command == "divergences" and table:
         (of_table / "replays" / "batch=000001").mkdir(parents=True)
     return ["fleet", command, *more[command]]
