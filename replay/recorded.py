@@ -25,7 +25,8 @@ def demand_this_core(header: Header) -> None:
     if header.kind != "recorded":
         raise ReplayError(
             "this is no recorded log but a world-backed one, of another controller: there is "
-            "nothing of refold's own to fold again. `refold log show` shows what is in it"
+            "nothing of refold's own to fold again. `refold log show` without --format shows "
+            "what is in it"
         )
     if header.core_fingerprint != core_fingerprint():
         raise OtherCoreError(

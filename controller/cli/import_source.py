@@ -88,11 +88,16 @@ def _print(result: ImportResult, source: Path) -> None:
     if result.from_ms is not None and result.to_ms is not None:
         times = f", {iso_time(result.from_ms * _NS)} to {iso_time(result.to_ms * _NS)}"
     typer.echo(
-        f"{source}: {result.transactions} transactions behind zxid {result.from_zxid:#x}{times},"
-        f" {result.sessions} sessions, {result.terms} terms, {result.decisions} decisions"
-        f" ({result.warm} more are warm) of the cluster under {result.chroot or '/'}"
+        f"{source}: {_counted(result.transactions, 'transaction')} behind zxid"
+        f" {result.from_zxid:#x}{times}, {_counted(result.sessions, 'session')},"
+        f" {_counted(result.terms, 'term')}, {_counted(result.decisions, 'decision')}"
+        f" ({result.warm} more warm) of the cluster under {result.chroot or '/'}"
     )
-    typer.echo(f"{result.log}: {result.events} events")
+    typer.echo(f"{result.log}: {_counted(result.events, 'event')}")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def selection_of(chroot: str | None, first: str | None, last: str | None, zone: str) -> Selection:
