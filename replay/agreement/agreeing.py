@@ -269,7 +269,7 @@ class Agreeing:
         found = answer_of_line(event)
         for one in self._controllers.values():
             if found and one.broker == event.broker and one.epoch == event.epoch:
-                one.answered(*found)
+                one.answered(found)
 
     def _request(self, seq: int, event: RequestServed) -> None:
         for one in self._controllers.values():
@@ -289,7 +289,7 @@ class Agreeing:
         epoch, answer = found
         for one in self._controllers.values():
             if one.epoch == epoch and (one.broker, epoch) not in self.index.state_changes_of:
-                one.answered(*answer)
+                one.answered(answer)
 
     def _beside(self, told: Told) -> Told:
         """Kafka's request, with what the fold is at meanwhile."""

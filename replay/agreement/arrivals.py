@@ -12,6 +12,8 @@ from controller.core.events import (
     AlterPartitionReassignmentsReceived,
     AlterPartitionReceived,
     ApiRequest,
+    ControlledShutdownReceived,
+    ElectLeadersReceived,
 )
 from controller.core.procedures.alter_partition import accepted
 from controller.core.replica_states import ReplicaState
@@ -267,7 +269,7 @@ class Arrivals:
         """A request that leaves no line, is answered later, and is about the same znodes."""
         return self._come_soon(
             now_ms,
-            lambda one: isinstance(one, _LEAVE_NO_LINE) and _is_about(one, decision),
+            lambda one: not self.is_logged(ApiCall(one)) and self._is_about(one, decision),
         )
 
     def served(self, number: int, now_ms: int) -> Trigger | None:
@@ -330,6 +332,31 @@ class Arrivals:
     def _asked_until(self, time_ms: int) -> list[Asked]:
         return list(takewhile(lambda one: one.received_ms <= time_ms, self._coming))
 
+    def _is_about(self, request: ApiRequest, decision: Decision) -> bool:
+        """Whether a request may have led to a decision, by the znodes of both."""
+        paths = [path for path, _ in decision.operations]
+        states = {found for path in paths if (found := znodes.state_of(path)) is not None}
+        match request:
+            case AlterPartitionReassignmentsReceived(partitions=asked):
+                topics = {znodes.topic_path(one.topic) for one in asked}
+                return znodes.REASSIGN_PARTITIONS in paths or any(
+                    path == topic or path.startswith(f"{topic}/")
+                    for path in paths
+                    for topic in topics
+                )
+            case AllocateProducerIdsReceived():
+                return znodes.PRODUCER_IDS in paths
+            case UpdateFeaturesReceived():
+                return znodes.FEATURE in paths
+            case AlterPartitionReceived():
+                return not states.isdisjoint(self._writes(ApiCall(request)))
+            case ElectLeadersReceived(partitions=asked_for):
+                return bool(states) and (asked_for is None or not states.isdisjoint(asked_for))
+            case ControlledShutdownReceived(broker=broker):
+                partitions = starmap(self._controller.context.find, states)
+                return any(one is not None and broker in one.replicas for one in partitions)
+        return False
+
     def _writes(self, trigger: Trigger) -> set[tuple[str, int]]:
         """The partitions whose state an AlterPartition would write now."""
         if isinstance(trigger, ApiCall) and isinstance(trigger.request, AlterPartitionReceived):
@@ -346,19 +373,3 @@ def name_of(trigger: Trigger) -> str:
 
 def _is_alter_partition(trigger: Trigger) -> bool:
     return isinstance(trigger, ApiCall) and isinstance(trigger.request, AlterPartitionReceived)
-
-
-def _is_about(request: ApiRequest, decision: Decision) -> bool:
-    """Whether a request may have led to a decision, by the znodes of both."""
-    paths = [path for path, _ in decision.operations]
-    match request:
-        case AlterPartitionReassignmentsReceived(partitions=asked):
-            topics = {znodes.topic_path(one.topic) for one in asked}
-            return znodes.REASSIGN_PARTITIONS in paths or any(
-                path == topic or path.startswith(f"{topic}/") for path in paths for topic in topics
-            )
-        case AllocateProducerIdsReceived():
-            return znodes.PRODUCER_IDS in paths
-        case UpdateFeaturesReceived():
-            return znodes.FEATURE in paths
-    return False

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from controller.core.values import UNKNOWN_BROKER_EPOCH
 from replay.world_log.asked_requests import topic_id_bytes
 from replay.world_log.events import RequestServed, StateChangeLogged
 
@@ -20,12 +21,14 @@ _ERROR: Final = re.compile(r"partitionIndex=(\d+), errorCode=(\d+)")
 
 
 class Answer(NamedTuple):
-    """A broker's answer to the first request of a kind that it has not answered yet."""
+    """A broker's answer to the first request of a kind that it has not answered yet, of those to
+    one run of it if its epoch is told."""
 
     broker: int
     kind: str
     error: int
     failed: list[tuple[str, int, int]]
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
 
 
 def answer_of_line(logged: StateChangeLogged) -> Answer | None:
@@ -67,6 +70,7 @@ class _Response(Struct):
 
 class _Request(Struct):
     controllerEpoch: int
+    brokerEpoch: int = UNKNOWN_BROKER_EPOCH
 
 
 CONTROLLER_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
@@ -79,7 +83,7 @@ def answer_of_request(served: RequestServed) -> tuple[int, Answer] | None:
     if served.api not in CONTROLLER_APIS:
         return None
     try:
-        epoch = _request_decoder.decode(served.request).controllerEpoch
+        request = _request_decoder.decode(served.request)
         response = _response_decoder.decode(served.response)
     except msgspec.DecodeError:
         return None
@@ -95,7 +99,8 @@ def answer_of_request(served: RequestServed) -> tuple[int, Answer] | None:
             for one in topic.partitionErrors
             if one.errorCode
         ]
-    return epoch, Answer(served.broker, served.api, response.errorCode, failed)
+    answer = Answer(served.broker, served.api, response.errorCode, failed, request.brokerEpoch)
+    return request.controllerEpoch, answer
 
 
 def _hex(topic_id: str) -> str:

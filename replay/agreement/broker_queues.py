@@ -15,6 +15,7 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import NONE
 from controller.core.events import BrokerAnswered
+from controller.core.values import UNKNOWN_BROKER_EPOCH
 
 APIS = {
     LeaderAndIsrRequest: "LEADER_AND_ISR",
@@ -45,6 +46,14 @@ class BrokerQueues:
     def has(self, broker: int, api: str) -> bool:
         """Whether a request of this kind waits."""
         return any(APIS[type(one.request)] == api for one in self._queues.get(broker, ()))
+
+    def is_for_other_run(self, broker: int, broker_epoch: int) -> bool:
+        """Whether requests with this epoch of a broker are for another run of it than those that
+        wait: one that was paused serves what came before, and has registered anew meanwhile."""
+        queue = self._queues.get(broker)
+        if not queue or broker_epoch == UNKNOWN_BROKER_EPOCH:
+            return False
+        return queue[0].request.broker_epoch != broker_epoch
 
     def is_known(self, broker: int, api: str) -> bool:
         """Whether this answer was told of before, by another log; it is not told a second time."""

@@ -21,6 +21,7 @@ from controller.core.values import Assignment
 from eventstore.records import EventRecord
 from replay.agreement.batches import Decision
 from replay.agreement.broker_answers import CONTROLLER_APIS
+from replay.agreement.brokers_read import BrokersRead
 from replay.agreement.handled_order import NEVER, HandledOrder
 from replay.agreement.inferred_requests import InferredRequests
 from replay.agreement.line_coverage import LineCoverage
@@ -135,6 +136,7 @@ class Index:
         """The record of the last one."""
         self._topic_ids: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self._evidence = ProtocolEvidence()
+        self.brokers_read = BrokersRead()
         self.states_read = StatesRead()
         self.topics_read = TopicsRead()
         self._epochs: dict[int, list[int]] = defaultdict(list)
@@ -420,6 +422,7 @@ class Index:
             case StateChangeLogged(broker=broker, epoch=epoch, what=what):
                 self.lines.take_state_change(broker, record.seq, record.wall_ns // _NS, what)
                 self.state_changes_of.add((broker, epoch))
+                self.brokers_read.take(record.seq, event)
                 self.states_read.take(record.seq, event)
                 if what == "response":
                     self.answers_of.add((broker, epoch))

@@ -25,7 +25,7 @@ from controller.core.triggers import (
 from controller.core.watches import trigger_of
 from replay.agreement.arrivals import Arrivals, name_of
 from replay.agreement.batches import Batch, Decision
-from replay.agreement.broker_queues import Failed
+from replay.agreement.broker_answers import Answer
 from replay.agreement.broker_requests.told import Told
 from replay.agreement.children_read import read_by_event, read_by_failover
 from replay.agreement.compared_writes import ComparedWrites
@@ -48,6 +48,7 @@ _LAG_MS: Final = 3
 _READ_MS: Final = 1
 """How long a read takes."""
 _NO_OVERLAY: Final[Overlay] = {}
+_EVER: Final = 0
 _BY_CONFIGURATION: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ELECTIONS: Final = ("Elected", "NotElected", "Started")
 _NO_CHOICE: Final = (Startup, Reelect, ConfigChange, ControllerChange)
@@ -140,28 +141,36 @@ class StockController:
             if trigger is not None:
                 self._arrivals.add(trigger, self.fold.now_ms)
 
-    def answered(self, broker: int, api: str, error: int, failed: Failed) -> None:
+    def answered(self, answer: Answer) -> None:
         """A broker has answered the first request of a kind that it was sent."""
-        self._last.note(lambda one: one.answered(broker, api, error, failed))
+        self._last.note(lambda one: one.answered(answer))
         queues = self.fold.queues
-        if queues.is_known(broker, api):
+        broker, api, error, failed, broker_epoch = answer
+        if queues.is_for_other_run(broker, broker_epoch) or queues.is_known(broker, api):
             return
         while not queues.has(broker, api) and self.fold.read is not None:
             # What is answered was sent before.
             self.fold.answer()
-        if (answer := queues.answer(broker, api, error, failed)) is not None:
-            self.fold.hear(answer)
+        if (heard := queues.answer(broker, api, error, failed)) is not None:
+            self.fold.hear(heard)
             self._collect()
 
     def kafka_sent(self, told: Told) -> None:
         """The controller has sent a request: so has the fold, as far as no write has to come first.
         Failed log directories it tells of before it writes; what it took last may have no line."""
         self.fold.catch_up(told)
-        if self.fold.is_behind(told) and not self.fold.is_running:
-            for one in self._arrivals:
-                if self._arrivals.is_log_over or self._is_told(one, LogDirEventNotification):
-                    self._begin(one)
-                    self.fold.read_up(told)
+        if not self.fold.is_behind(told) or self.fold.is_running:
+            return
+        live = self._index.brokers_read.told(self.broker, self.epoch, told.seq)
+        if live is not None and not self._arrivals.is_logged(BrokerChange()):
+            # Who was not read then made the watch that the reading had set go off.
+            self._arrivals.add(BrokerChange(), self.fold.now_ms)
+        for one in self._arrivals:
+            if self._arrivals.is_log_over or self._is_told(one, LogDirEventNotification):
+                self.fold.listed = live if isinstance(one, BrokerChange) else None
+                self._begin(one)
+                self.fold.read_up(told)
+        self.fold.listed = None
 
     def served(self, number: int) -> None:
         """A request of somebody was answered: the controller is done with it."""
@@ -315,10 +324,15 @@ class StockController:
                 self.unknown_calls.setdefault(self.epoch, self.fold.seq)
             return
         self.fold.listed = read_by_event(opening, self.fold.controller.context.known_topics())
+        is_by_znode = isinstance(trigger, ZkPartitionReassignment)
+        if is_by_znode and self._view.find(znodes.REASSIGN_PARTITIONS) is None:
+            # The line is about what it held: it was read before it was deleted.
+            self.fold.overlay = self._view.deleted_since(_EVER)
         self._begin(trigger)
-        if opening.event in _READ_BEFORE:
+        if opening.event in _READ_BEFORE or is_by_znode:
             self.fold.answer_all()
         self.fold.listed = None
+        self.fold.overlay = _NO_OVERLAY
 
     def _take_now(self, triggers: Iterable[Trigger]) -> None:
         for one in triggers:

@@ -2,7 +2,13 @@
 
 from controller.core.commands import CommandId
 from controller.core.configuration import Configuration
-from controller.core.events import AlterPartitionReceived, BrokerAnswered
+from controller.core.events import (
+    AlterPartitionReceived,
+    ApiRequest,
+    BrokerAnswered,
+    ControlledShutdownReceived,
+    ElectLeadersReceived,
+)
 from controller.core.triggers import (
     ApiCall,
     BrokerChange,
@@ -14,12 +20,15 @@ from controller.core.triggers import (
     ZkPartitionReassignment,
 )
 from controller.core.turns import Turns
+from controller.core.values import Assignment
 from replay.agreement.arrivals import Arrivals
+from replay.agreement.batches import Decision
 from replay.agreement.held_fold import HeldFold
-from replay.agreement.index import Index, LoggedOpening
+from replay.agreement.index import Asked, Index, LoggedOpening
 from replay.agreement.marks import Opening
 from replay.agreement.order import Order
-from tests.replay.agreement.view import STATE, Tree
+from replay.zookeeper_log.transactions import SetData
+from tests.replay.agreement.view import OTHER, STATE, Tree
 
 REASSIGNMENT = ZkPartitionReassignment(created=True)
 ANSWER = LeaderAndIsrResponseReceived(BrokerAnswered(CommandId(1, 1), 2, 5, 0, []), [("t", 0)])
@@ -78,3 +87,42 @@ def test_what_waits_for_its_write_is_not_taken_for_that_there_is_nothing_else() 
     assert arrivals.unlogged() is None
     assert arrivals.let_go([STATE], lambda: {STATE}) == REQUEST
     assert arrivals.unlogged() == REQUEST
+
+
+def cause(asked: ApiRequest, path: str, at_ms: int, *, line: str = "") -> Trigger | None:
+    """What led to a write, of a request that seems to have come at 1000 ms."""
+    index = Index(iter(()), "", Tree().view)
+    index.asked[1].append(Asked(1000, 40, asked))
+    if line:
+        index.openings[1].append(LoggedOpening(1, 1, Opening(line, "")))
+    fold = HeldFold(Configuration(broker_id=1, rules="kafka"), Turns())
+    topic = fold.controller.context.topic("t")
+    for number, replicas in enumerate(((1, 2), (1, 3))):
+        partition = topic.partition(number)
+        partition.assignment = Assignment(replicas)
+    arrivals = Arrivals(9, 1, fold.controller, index, Order())
+    written = Decision(30, 7, at_ms, "partition_state", 0, ((path, SetData(path, b"", 2)),))
+    return arrivals.causing(written, at_ms)
+
+
+ELECT = ElectLeadersReceived(1, 2, "preferred", [("t", 0)])
+
+
+def test_request_that_seems_to_have_come_behind_its_write_led_to_it() -> None:
+    """Its log tells when it was put together, and takes off how long the request took."""
+    assert cause(ELECT, STATE, 990) == ApiCall(ELECT)
+    assert cause(ELECT, OTHER, 990) is None
+    assert cause(ELECT, STATE, 400) is None
+    everything = ElectLeadersReceived(1, 2, "preferred", None)
+    assert cause(everything, OTHER, 990) == ApiCall(everything)
+    assert cause(everything, "/admin/reassign_partitions", 990) is None
+
+
+def test_so_did_a_broker_that_shuts_down_if_it_has_a_replica() -> None:
+    asked = ControlledShutdownReceived(1, 3, 2, 70)
+    assert cause(asked, STATE, 990) == ApiCall(asked)
+    assert cause(asked, OTHER, 990) is None
+
+
+def test_request_with_a_line_is_taken_there() -> None:
+    assert cause(ELECT, STATE, 990, line="BrokerChange") is None

@@ -100,6 +100,8 @@ def test_request_log_tells_the_same(api: str) -> None:
     assert found == (4, Answer(3, api, 0, [("t", 1, 56), (T_HEX, 2, 11)]))
     refused = served(api, {"controllerEpoch": 4}, {"errorCode": 11})
     assert answer_of_request(refused) == (4, Answer(3, api, 11, []))
+    to_one_run = served(api, {"controllerEpoch": 4, "brokerEpoch": 70}, {"errorCode": 0})
+    assert answer_of_request(to_one_run) == (4, Answer(3, api, 0, [], 70))
 
 
 def test_other_requests_are_no_controllers() -> None:

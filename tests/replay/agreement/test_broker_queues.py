@@ -4,6 +4,7 @@ from msgspec import structs
 
 from controller.core.commands import BrokerRequest, CommandId
 from controller.core.events import BrokerAnswered
+from controller.core.values import UNKNOWN_BROKER_EPOCH
 from replay.agreement.broker_queues import BrokerQueues
 from tests.replay.agreement.broker_requests.samples import LEADER_AND_ISR, STOP, UPDATE
 
@@ -40,6 +41,14 @@ def test_what_came_before_it_is_answered_too() -> None:
     assert [one.has(BROKER, api) for api in APIS] == [False, True, False]
     assert number(one.answer(BROKER, "UPDATE_METADATA", 0, [])) == 3
     assert one.answer(BROKER, "UPDATE_METADATA", 0, []) is None
+
+
+def test_answer_to_what_another_run_of_a_broker_was_sent_is_known_by_its_epoch() -> None:
+    one = queues(UPDATE)
+    assert one.is_for_other_run(BROKER, EPOCH - 1)
+    assert not one.is_for_other_run(BROKER, EPOCH)
+    assert not one.is_for_other_run(BROKER, UNKNOWN_BROKER_EPOCH)
+    assert not one.is_for_other_run(7, EPOCH - 1)
 
 
 def test_answer_without_a_request_leaves_the_queue_as_it_is() -> None:
