@@ -86,7 +86,8 @@ def fetch(
 ) -> None:
     """Make logs again of what a mirror published, each in a folder of its name below DIR.
 
-    Exit code 1: a log that was made is damaged; 2: the topic cannot be used, or DIR.
+    A log that cannot be made of what the topic has is told, and the others are made. Exit code 1: a
+    log could not be made, or is damaged; 2: the topic cannot be used, or DIR.
     """
     if is_list == (out is not None):
         raise typer.BadParameter("one of --out and --list is needed", param_hint="--out")
@@ -112,22 +113,27 @@ def _list(source: Any, reading: Any, as_json: bool) -> None:
 
 
 def _fetch(source: Any, out: Path, run: str | None, reading: Any, as_json: bool) -> bool:
-    """Whether all is sound."""
+    """Whether all is there and sound."""
     from anyio import run as run_async
 
+    from eventstore.mirror.fetching import NotFetched
     from eventstore.mirror.fetching import fetch as fetch_logs
 
-    fetched = run_async(fetch_logs, source, out, run, reading)
-    for one in fetched:
+    is_all_sound = True
+    for one in run_async(fetch_logs, source, out, run, reading):
+        is_sound = not isinstance(one, NotFetched) and one.report.is_sound
+        is_all_sound &= is_sound
         if as_json:
-            content = {"sound": one.report.is_sound, **msgspec.to_builtins(one, enc_hook=str)}
+            content = {"sound": is_sound, **msgspec.to_builtins(one, enc_hook=str)}
             typer.echo(msgspec.json.encode(content))
-            continue
-        cut = ", its beginning is no longer on the topic" if one.is_cut else ""
-        typer.echo(f"{one.folder}: {one.records} records, cluster {one.cluster}{cut}")
-        for damage in one.report.damages:
-            typer.echo(f"{damage.file}, {damage.record}: {damage.text}", err=True)
-    return all(one.report.is_sound for one in fetched)
+        elif isinstance(one, NotFetched):
+            typer.echo(f"{one.log} was not made: {one.reason}", err=True)
+        else:
+            cut = ", its beginning is no longer on the topic" if one.is_cut else ""
+            typer.echo(f"{one.folder}: {one.records} records, cluster {one.cluster}{cut}")
+            for damage in one.report.damages:
+                typer.echo(f"{damage.file}, {damage.record}: {damage.text}", err=True)
+    return is_all_sound
 
 
 def mirrored_topic(servers: str, name: str, config: Path | None) -> Any:

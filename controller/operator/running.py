@@ -31,6 +31,7 @@ from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.session import SessionSettings
 from eventstore.errors import LogError
 from eventstore.folders import run_folder
+from eventstore.mirror.progress import Place
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 
@@ -164,7 +165,8 @@ async def _run_daemon(
         client_id=str(settings.broker_id),
         socket_timeout_ms=settings.socket_timeout_ms,
     )
-    mirror = settings.mirror_topic if settings.mirror_servers is not None else None
+    servers = settings.mirror_servers
+    mirror = Place(settings.mirror_topic, servers) if servers is not None else None
     limits = Retention(settings.retention_bytes, settings.retention_ms, mirror)
     housekeeping = Housekeeping(Path(log.folder), limits)
     daemon = Daemon(

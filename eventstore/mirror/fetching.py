@@ -1,8 +1,9 @@
 """Makes logs again of what is on the topic."""
 
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ from aiokafka.structs import ConsumerRecord
 from msgspec import Struct
 
 from eventstore import folders
-from eventstore.errors import LogCorrupt, LogExists, LogNotFound, from_os
+from eventstore.errors import LogCorrupt, LogExists, LogNotFound, LogTooNew, from_os
 from eventstore.frames import (
     CommandRow,
     CommandsFrame,
@@ -56,6 +57,13 @@ class Fetched(Struct, frozen=True):
     report: VerifyReport
 
 
+class NotFetched(Struct, frozen=True):
+    """A log on the topic of which none could be made, by its key, and why."""
+
+    log: str
+    reason: str
+
+
 Advance = Callable[[int, int], None]
 """How many messages were read, of how many offsets."""
 
@@ -71,11 +79,14 @@ async def runs(topic: Topic, advance: Advance) -> list[Run]:
     return [Run(*_names(key), records) for key, records in sorted(counts.items())]
 
 
-async def fetch(topic: Topic, parent: Path, wanted: str | None, advance: Advance) -> list[Fetched]:
+async def fetch(
+    topic: Topic, parent: Path, wanted: str | None, advance: Advance
+) -> list[Fetched | NotFetched]:
     """Make the logs of the topic below `parent`, or the one that is `wanted` (NAME, or
-    CLUSTER/NAME), each in a folder of its name; what is there by now.
+    CLUSTER/NAME), each in a folder of its name; what is there by now. Where several clusters have
+    logs of one name, their folders are CLUSTER/NAME. A log that cannot be made fails alone.
 
-    Raises MirrorFailed, LogExists, LogNotFound, LogTooNew, LogCorrupt, LogFull.
+    Raises MirrorFailed, LogExists, LogNotFound, LogFull, LogReadOnly, LogFailed.
     """
     incoming: dict[str, _Incoming] = {}
     with ExitStack() as resources:
@@ -84,14 +95,32 @@ async def fetch(topic: Topic, parent: Path, wanted: str | None, advance: Advance
             if wanted is not None and wanted not in (key, _names(key)[1]):
                 return
             if key not in incoming:
-                incoming[key] = resources.enter_context(_Incoming(parent, key, topic.place))
+                one = _Incoming(parent, key, len(incoming), topic.place)
+                incoming[key] = resources.enter_context(one)
             incoming[key].take(message)
 
         await _read(topic, take, advance)
         if wanted is not None and not incoming:
             raise LogNotFound(topic.place, f"holds no log {wanted}: --list names those it holds")
-        finished = [one.finish() for _, one in sorted(incoming.items())]
-        return [one for one in finished if one is not None]
+        targets = _folders(parent, sorted(incoming))
+        for folder in targets.values():
+            _refuse_if_there(folder)
+        return [incoming[key].finish(folder) for key, folder in targets.items()]
+
+
+def _folders(parent: Path, keys: list[str]) -> dict[str, Path]:
+    """Where logs go, by their keys."""
+    names = Counter(_names(key)[1] for key in keys)
+    return {
+        key: parent / name if names[name] == 1 else parent / cluster / name
+        for key in keys
+        for cluster, name in [_names(key)]
+    }
+
+
+def _refuse_if_there(folder: Path) -> None:
+    if folder.exists():
+        raise LogExists(folder, "is there already: name another folder by --out")
 
 
 async def _read(
@@ -114,10 +143,11 @@ async def _read(
 class _Incoming:
     """One log on its way into a folder that gets its name when all is there."""
 
-    def __init__(self, parent: Path, key: str, place: str) -> None:
+    def __init__(self, parent: Path, key: str, number: int, place: str) -> None:
+        self._key = key
         self._cluster, name = _names(key)
         self._folder = parent / name
-        self._partial = parent / f"{name}{_PARTIAL}"
+        self._partial = parent / f"{number}{_PARTIAL}"
         self._place = f"{place}, log {key}"
         self._resources = ExitStack()
         self._events: list[EventRow] = []
@@ -125,10 +155,12 @@ class _Incoming:
         self._parts: list[bytes] = []
         self._records = 0
         self._is_cut = False
+        self._reason = "" if _is_safe(key) else "its name cannot be that of a folder"
 
     def __enter__(self) -> "_Incoming":
-        if self._folder.exists():
-            raise LogExists(self._folder, "is there already: name another folder by --out")
+        if self._reason:
+            return self
+        _refuse_if_there(self._folder)
         try:
             shutil.rmtree(self._partial, ignore_errors=True)
             self._partial.mkdir(parents=True)
@@ -144,7 +176,40 @@ class _Incoming:
         self._resources.close()
 
     def take(self, message: ConsumerRecord) -> None:
-        """One message, in order."""
+        """One message, in order. Raises LogFull, LogReadOnly, LogFailed."""
+        if self._reason:
+            return
+        with self._fails_alone():
+            self._take(message)
+
+    def finish(self, folder: Path) -> Fetched | NotFetched:
+        """The folder gets its name. Its records are checked by their chains. Raises LogFull,
+        LogReadOnly, LogFailed."""
+        with self._fails_alone():
+            self._flush()
+        if not self._records and not self._reason:
+            self._reason = "the topic has lost its beginning, and no segment begins behind that"
+        if self._reason:
+            return NotFetched(self._key, self._reason)
+        self._receiver.close()
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._partial.rename(folder)
+            folders.sync_folder(folder.parent)
+        except OSError as error:
+            raise from_os(error, folder) from error
+        report = verify(folder)
+        return Fetched(folder, self._cluster, self._records, self._is_cut, report)
+
+    @contextmanager
+    def _fails_alone(self) -> Iterator[None]:
+        """What is wrong with the log is the reason why it is not made."""
+        try:
+            yield
+        except (LogCorrupt, LogTooNew) as error:
+            self._reason = str(error)
+
+    def _take(self, message: ConsumerRecord) -> None:
         self._parts.append(message.value or b"")
         if not _is_record(message):
             return
@@ -162,21 +227,6 @@ class _Incoming:
         elif frame is not None:
             self._records += 1
             self._put(frame)
-
-    def finish(self) -> Fetched | None:
-        """The folder gets its name. Its records are checked by their chains. None where no segment
-        of it begins on the topic any more."""
-        if not self._records:
-            return None
-        self._flush()
-        self._receiver.close()
-        try:
-            self._partial.rename(self._folder)
-            folders.sync_folder(self._folder.parent)
-        except OSError as error:
-            raise from_os(error, self._folder) from error
-        report = verify(self._folder)
-        return Fetched(self._folder, self._cluster, self._records, self._is_cut, report)
 
     def _put(self, frame: Frame) -> None:
         match frame:
@@ -201,6 +251,13 @@ class _Incoming:
 def _names(key: str) -> tuple[str, str]:
     cluster, _, name = key.partition("/")
     return cluster, name
+
+
+def _is_safe(key: str) -> bool:
+    """Whether both names in a key are those of folders, in the folder that is meant."""
+    return all(name not in ("", ".", "..") and name.isprintable() for name in key.split("/")) and (
+        key.count("/") == 1
+    )
 
 
 def _is_record(message: ConsumerRecord) -> bool:

@@ -11,6 +11,13 @@ from eventstore.errors import from_os
 from eventstore.mirror.outbox import Position
 
 
+class Place(Struct, frozen=True):
+    """A topic, and the servers by which it was found: on others there may be one of its name."""
+
+    topic: str
+    servers: str
+
+
 class Progress(Struct, frozen=True):
     """The last message that was there for certain: on `partition` at `offset`.
 
@@ -22,6 +29,12 @@ class Progress(Struct, frozen=True):
     offset: int
     at: Position
     is_whole: bool = False
+    servers: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where that is."""
+        return Place(self.topic, self.servers)
 
 
 def read_progress(log: Path, topic: str) -> Progress | None:
@@ -43,9 +56,9 @@ def write_progress(log: Path, progress: Progress) -> None:
         raise from_os(error, path) from error
 
 
-def is_mirrored(segment: Path, topic: str) -> bool:
+def is_mirrored(segment: Path, place: Place) -> bool:
     """Whether all of a segment is on the topic for certain."""
-    found = read_progress(segment.parent, topic)
-    if found is None:
+    found = read_progress(segment.parent, place.topic)
+    if found is None or found.place != place:
         return False
     return found.is_whole or found.at.segment > folders.first_seq_of(segment)

@@ -4,15 +4,16 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
 from aiokafka.structs import RecordMetadata
 from anyio.to_thread import run_sync
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from eventstore import folders
 from eventstore.errors import LogError, MirrorFailed, MirrorFenced, from_os
@@ -26,6 +27,7 @@ from eventstore.mirror.topic import (
     Found,
     Topic,
     errors_of,
+    is_there,
     last_message,
     make_topic,
     partitions_of,
@@ -41,8 +43,8 @@ _AT_ONCE: Final = 8
 
 
 class Told(Struct, frozen=True):
-    """What happened to a log: records were published, all of it is ("whole"), it failed, or it is
-    damaged: a record of it is not as it was written."""
+    """What happened to a log: records were published, all of it is ("whole"), it failed, it waits
+    for others, or it is damaged: a record of it is not as it was written."""
 
     what: str
     log: str
@@ -62,6 +64,7 @@ class Publisher:
         self._topic = topic
         self._tell = tell
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        self._places: list[TopicPartition] = []
 
     async def publish(self) -> int:
         """All there is by now; how many records that were. A log with a damage is told of, and
@@ -112,6 +115,8 @@ class Publisher:
                     await self._publish(log, ending)
                 return
             except LogError as error:
+                # The topic may have been made anew.
+                self._places = []
                 self._tell(Told("failed", str(log), str(error)))
             if ending.is_set():
                 return
@@ -122,15 +127,20 @@ class Publisher:
     async def _publish(self, log: Path, ending: anyio.Event) -> int:
         """A log, until nothing will follow, or nothing is there and it is to end."""
         noted = read_progress(log, self._topic.name)
-        if noted is not None and noted.is_whole:
-            return 0
         key = _key(log)
         async with errors_of(self._topic), _fenced(self._topic):
-            if await make_topic(self._topic):
-                self._tell(Told("made", str(log), f"{self._topic.place} was made"))
+            places = await self._partitions(log)
+            if (
+                noted is not None
+                and noted.is_whole
+                and await self._is_there(log, places, key, noted)
+            ):
+                return 0
             async with producer(self._topic, key) as writer:
-                hint = Found(noted.partition, noted.offset, noted.at) if noted else None
-                line = await _Line.after_last(self._topic, key.encode(), log, writer, hint)
+                hint = _found(noted) if noted is not None else None
+                waits = partial(self._wait, log)
+                last = await last_message(self._topic, places, key.encode(), hint, waits)
+                line = await _Line.after(last, self._topic, key.encode(), log, writer, len(places))
                 count = 0
                 while True:
                     is_over = not folders.is_living(log)
@@ -149,6 +159,28 @@ class Publisher:
                     else:
                         with anyio.move_on_after(_POLL_S):
                             await ending.wait()
+
+    async def _partitions(self, log: Path) -> list[TopicPartition]:
+        """The topic's, which is made where it is not there."""
+        if not self._places:
+            if await make_topic(self._topic):
+                self._tell(Told("made", str(log), f"{self._topic.place} was made"))
+            self._places = await partitions_of(self._topic)
+        return self._places
+
+    async def _is_there(
+        self, log: Path, places: list[TopicPartition], key: str, noted: Progress
+    ) -> bool:
+        """Whether the topic has what is noted of a log; the note is of this topic then."""
+        if not await is_there(self._topic, places, key.encode(), _found(noted)):
+            return False
+        if noted.servers != self._topic.servers:
+            write_progress(log, structs.replace(noted, servers=self._topic.servers))
+        return True
+
+    def _wait(self, log: Path) -> None:
+        text = f"{self._topic.place}: waits for the end of another producer's transaction"
+        self._tell(Told("waits", str(log), text))
 
 
 class _Line:
@@ -171,20 +203,22 @@ class _Line:
         self._last = last
 
     @classmethod
-    async def after_last(
-        cls, topic: Topic, key: bytes, log: Path, writer: AIOKafkaProducer, hint: Found | None
+    async def after(
+        cls,
+        last: Found | None,
+        topic: Topic,
+        key: bytes,
+        log: Path,
+        writer: AIOKafkaProducer,
+        partitions: int,
     ) -> "_Line":
         """On behind what is there; a log that is new to the topic gets a partition by its key."""
-        places = await partitions_of(topic)
-        last = await last_message(topic, places, key, hint)
         if last is None:
-            partition = zlib.crc32(key) % len(places)
-        else:
-            partition = last.partition
-            if last.record is not None and not await run_sync(is_of, log, last.record, last.at):
-                text = f"has another log under the name {key.decode()}: publish to another topic"
-                raise MirrorFailed(topic.place, text)
-        return cls(topic, key, log, writer, partition, last)
+            return cls(topic, key, log, writer, zlib.crc32(key) % partitions, None)
+        if last.record is not None and not await run_sync(is_of, log, last.record, last.at):
+            text = f"has another log under the name {key.decode()}: publish to another topic"
+            raise MirrorFailed(topic.place, text)
+        return cls(topic, key, log, writer, last.partition, last)
 
     @property
     def at(self) -> Position | None:
@@ -216,7 +250,14 @@ class _Line:
         """Write down how far it is."""
         if self._last is not None:
             found = self._last
-            progress = Progress(self._topic.name, found.partition, found.offset, found.at, is_whole)
+            progress = Progress(
+                self._topic.name,
+                found.partition,
+                found.offset,
+                found.at,
+                is_whole,
+                self._topic.servers,
+            )
             write_progress(self._log, progress)
 
 
@@ -234,6 +275,10 @@ def _parts(message: Message) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]:
         yield body[start : start + PART_BYTES], [part, at] if is_last else [part]
 
 
+def _found(noted: Progress) -> Found:
+    return Found(noted.partition, noted.offset, noted.at)
+
+
 def _key(log: Path) -> str:
     """What all messages of a log have as their key."""
     with open_segment(folders.segments_of(log)[0]) as first:
@@ -242,11 +287,18 @@ def _key(log: Path) -> str:
 
 @asynccontextmanager
 async def _fenced(topic: Topic) -> AsyncIterator[None]:
+    asyncio.get_running_loop().set_exception_handler(_but_for_fences)
     try:
         yield
     except ProducerFenced as error:
         text = "somebody else publishes the same log there: end one of the two"
         raise MirrorFenced(topic.place, text) from error
+
+
+def _but_for_fences(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """aiokafka gives the error of a fence to futures, too, that nobody asks."""
+    if not isinstance(context.get("exception"), ProducerFenced):
+        loop.default_exception_handler(context)
 
 
 def _look_at(sent: "asyncio.Future[RecordMetadata]") -> None:

@@ -37,6 +37,9 @@ _LEADERS_POLL_S: Final = 0.1
 _LOOK_BACK: Final = 512
 _FETCH_MS: Final = 500
 _STOP_S: Final = 5.0
+_OPEN_S_MAX: Final = 1000
+"""More than brokers let a transaction be open by default (transaction.max.timeout.ms)."""
+_OPEN_POLL_S: Final = 0.2
 _TRIES: Final = 50
 _TRY_AGAIN_S: Final = 0.1
 
@@ -51,9 +54,14 @@ class Topic(Struct, frozen=True):
     client: Mapping[str, Any]
 
     @property
+    def servers(self) -> str:
+        """By which it is found."""
+        return str(self.client.get("bootstrap_servers"))
+
+    @property
     def place(self) -> str:
         """For messages."""
-        return f"topic {self.name} at {self.client.get('bootstrap_servers')}"
+        return f"topic {self.name} at {self.servers}"
 
 
 class Found(Struct, frozen=True):
@@ -76,13 +84,15 @@ async def errors_of(topic: Topic) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def consumer(topic: Topic) -> AsyncIterator[AIOKafkaConsumer]:
+async def consumer(
+    topic: Topic, *, isolation: str = "read_committed"
+) -> AsyncIterator[AIOKafkaConsumer]:
     """A reader of what is committed, of no group."""
     opened = AIOKafkaConsumer(
         **topic.client,
         group_id=None,
         enable_auto_commit=False,
-        isolation_level="read_committed",
+        isolation_level=isolation,
         fetch_max_wait_ms=_FETCH_MS,
     )
     async with _started(opened, opened.stop):
@@ -202,27 +212,76 @@ async def messages(
                     yield message
 
 
+async def is_there(topic: Topic, places: list[TopicPartition], key: bytes, noted: Found) -> bool:
+    """Whether a message that was there once is there still, or was removed with all before it: a
+    topic that was made anew, or another cluster's, has other messages, or none."""
+    place = TopicPartition(topic.name, noted.partition)
+    if place not in places:
+        return False
+    async with consumer(topic) as reader:
+        begins = await reader.beginning_offsets([place])
+        ends = await reader.end_offsets([place])
+        if noted.offset < begins[place]:
+            return True
+        end = min(noted.offset + 1, ends[place])
+        found = await _last_between(reader, place, noted.offset, end, key)
+        return found is not None and found.at == noted.at
+
+
 async def last_message(
-    topic: Topic, places: list[TopicPartition], key: bytes, hint: Found | None
+    topic: Topic,
+    places: list[TopicPartition],
+    key: bytes,
+    hint: Found | None,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> Found | None:
     """The last message of a log on these partitions; None where they have none. `hint` is one of
-    it, if it is."""
+    it, if it is; `on_wait` is told where others' transactions are waited for. Raises
+    MirrorFailed."""
     async with consumer(topic) as reader:
         reader.assign(places)
-        ends = await reader.end_offsets(places)
-        if hint is not None:
-            place = TopicPartition(topic.name, hint.partition)
-            found = None
-            if hint.offset < ends.get(place, 0):
-                found = await _last_between(reader, place, hint.offset, ends[place], key)
+        if hint is not None and (place := TopicPartition(topic.name, hint.partition)) in places:
+            ends = await _readable_ends(topic, reader, [place], on_wait)
+            found = await _last_between(reader, place, hint.offset, ends[place], key)
             if found is not None and found.at.order >= hint.at.order:
                 return found
+        ends = await _readable_ends(topic, reader, places, on_wait)
         begins = await reader.beginning_offsets(places)
         for place in places:
             found = await _last_before(reader, place, begins[place], ends[place], key)
             if found is not None:
                 return found
         return None
+
+
+async def _readable_ends(
+    topic: Topic,
+    reader: AIOKafkaConsumer,
+    places: list[TopicPartition],
+    on_wait: Callable[[], None],
+) -> dict[TopicPartition, int]:
+    """The offsets behind all that is there now, once all of it can be read: what is committed
+    behind a transaction of another producer cannot, until that has ended, or the cluster ends it.
+
+    Raises MirrorFailed.
+    """
+    async with consumer(topic, isolation="read_uncommitted") as of_all:
+        ends: dict[TopicPartition, int] = await of_all.end_offsets(places)
+    is_told = False
+    with anyio.move_on_after(_OPEN_S_MAX):
+        while True:
+            readable = await reader.end_offsets(places)
+            if all(readable[one] >= ends[one] for one in places):
+                return ends
+            if not is_told:
+                is_told = True
+                on_wait()
+            await anyio.sleep(_OPEN_POLL_S)
+    text = (
+        f"a transaction of another producer is open for {_OPEN_S_MAX} s: end it"
+        " (kafka-transactions find-hanging, abort)"
+    )
+    raise MirrorFailed(topic.place, text)
 
 
 async def _last_before(

@@ -179,7 +179,7 @@ class Arrivals:
         """
         is_watch_early = False
         for one in self._pending:
-            if self._is_held(one):
+            if self.is_held(one):
                 continue
             is_watch = not isinstance(one, _NOT_BY_WATCH)
             if self._is_early(one) or (is_watch and is_watch_early):
@@ -196,9 +196,7 @@ class Arrivals:
             (
                 one
                 for one in self._pending
-                if isinstance(one, _ELSEWHERE)
-                and not self.is_logged(one)
-                and not self._is_held(one)
+                if isinstance(one, _ELSEWHERE) and not self.is_logged(one) and not self.is_held(one)
             ),
             None,
         )
@@ -218,7 +216,7 @@ class Arrivals:
 
     def first(self) -> Trigger | None:
         """The first one that need not wait, whether it leaves a line or not."""
-        return next((one for one in self._pending if not self._is_held(one)), None)
+        return next((one for one in self._pending if not self.is_held(one)), None)
 
     def arrived_ms(self, trigger: Trigger) -> int:
         """When an event came that waits."""
@@ -240,12 +238,13 @@ class Arrivals:
         for one in self._pending[:place]:
             is_deaf = is_deaf or (is_deposed and isinstance(one, ControllerChange))
             is_heard = isinstance(one, _NOT_BY_WATCH) or not is_deaf
-            shows = self.is_logged(one) or self._is_held(one) or self._ends_deletion(one)
+            shows = self.is_logged(one) or self.is_held(one) or self._ends_deletion(one)
             if is_heard and not shows and not self._is_early(one):
                 before.append(one)
         return before
 
-    def _is_held(self, trigger: Trigger) -> bool:
+    def is_held(self, trigger: Trigger) -> bool:
+        """Whether an event waits for its writes."""
         return any(trigger == held for held, _ in self._held)
 
     def opened(self, opening: Opening, now_ms: int) -> Trigger | None:
@@ -310,7 +309,7 @@ class Arrivals:
         """Requests may be handled in another order than they seem to have come in."""
         if not _is_alter_partition(first):
             return first
-        calls = [one for one in self._pending if _is_alter_partition(one)]
+        calls = [one for one in self._pending if _is_alter_partition(one) and not self.is_held(one)]
         if until_ms is not None:
             calls = [one for one in calls if self.arrived_ms(one) <= until_ms]
         return min((first, *calls), key=self._handled_order)

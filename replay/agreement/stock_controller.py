@@ -270,6 +270,9 @@ class StockController:
         comes to its writes later."""
         if self._begun is None or self._begun != self._last.taken:
             return False
+        if self._arrivals.is_held(self._begun):
+            # It was taken back before, and would be again and again.
+            return False
         other = self._last.without(self.fold.batch.paths() if self.fold.batch else ())
         if other is None:
             return False

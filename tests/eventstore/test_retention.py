@@ -6,7 +6,7 @@ from msgspec import structs
 from eventstore.errors import LogCorrupt
 from eventstore.folders import run_folder
 from eventstore.mirror.outbox import Position
-from eventstore.mirror.progress import Progress, is_mirrored, write_progress
+from eventstore.mirror.progress import Place, Progress, is_mirrored, write_progress
 from eventstore.reader import LogReader
 from eventstore.retention import retain
 from eventstore.snapshots import latest_snapshot, put_snapshot, read_snapshot
@@ -58,16 +58,17 @@ def test_no_limit_removes_nothing(tmp_path: Path) -> None:
 def test_what_is_not_mirrored_stays(tmp_path: Path) -> None:
     """And what comes after it in its log; with all of it the folder goes, too."""
     log = with_snapshots(write_log(tmp_path / "run-1", 12, segment_bytes=1), 3, 6, 9)
-    place = Progress("t", 0, 17, Position(4, 6, 3))
-    write_progress(log, place)
+    noted = Progress("t", 0, 17, Position(4, 6, 3), servers="one:9092")
+    write_progress(log, noted)
 
     def is_held(segment: Path) -> bool:
-        return not is_mirrored(segment, "t")
+        return not is_mirrored(segment, Place("t", "one:9092"))
 
     removed = retain(tmp_path, 0, None, START_NS, is_held=is_held)
     assert [path.name[:20].lstrip("0") for path in removed] == ["1"]
-    assert retain(tmp_path, 0, None, START_NS, is_held=lambda one: not is_mirrored(one, "u")) == []
-    write_progress(log, structs.replace(place, is_whole=True))
+    for other in (Place("u", "one:9092"), Place("t", "two:9092")):
+        assert not any(is_mirrored(segment, other) for segment in log.glob("*.refold"))
+    write_progress(log, structs.replace(noted, is_whole=True))
     retain(tmp_path, 0, None, START_NS, is_held=is_held)
     assert not log.exists()
 

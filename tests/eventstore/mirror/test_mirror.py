@@ -1,23 +1,33 @@
 """Logs that go to a topic of a real broker, and come back."""
 
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
+from aiokafka import AIOKafkaProducer
 from msgspec import structs
 
 from eventstore.errors import LogExists, LogNotFound, MirrorFailed
 from eventstore.folders import MIRRORED_NAME
-from eventstore.mirror.fetching import Fetched, fetch, runs
+from eventstore.mirror.fetching import Fetched, NotFetched, fetch, runs
+from eventstore.mirror.progress import Place, Progress, read_progress, write_progress
 from eventstore.mirror.publishing import Publisher, Told
-from eventstore.mirror.topic import Topic
+from eventstore.mirror.topic import Topic, consumer, messages, partitions_of
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import command, event, header, write_log
 
 pytestmark = [pytest.mark.lab, pytest.mark.ci, pytest.mark.timeout(180)]
+
+
+leaves_connections = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+)
+"""A client of aiokafka that is cancelled leaves its connections to the collector."""
 
 
 class Heard:
@@ -46,7 +56,9 @@ def publisher(logs: Path, topic: Topic, heard: Heard | None = None) -> Publisher
 
 
 async def fetched(topic: Topic, out: Path, wanted: str | None = None) -> list[Fetched]:
-    return await fetch(topic, out, wanted, lambda _, __: None)
+    made = await fetch(topic, out, wanted, lambda _, __: None)
+    assert not [one for one in made if isinstance(one, NotFetched)]
+    return [one for one in made if isinstance(one, Fetched)]
 
 
 def content(log: Path) -> list[object]:
@@ -77,6 +89,115 @@ async def test_nothing_is_published_twice(topic: Topic, tmp_path: Path) -> None:
     assert (run.cluster, run.name, run.records) == ("Zm9v", "run-a", first)
 
 
+@asynccontextmanager
+async def open_transaction(topic: Topic) -> AsyncIterator[None]:
+    """Of another producer, on all partitions; what is committed behind it cannot be read."""
+    places = await partitions_of(topic)
+    async with AIOKafkaProducer(**topic.client, transactional_id="another") as other:
+        await other.begin_transaction()
+        for place in places:
+            await other.send_and_wait(topic.name, b"", b"none", place.partition)
+        yield
+        await other.abort_transaction()
+
+
+@leaves_connections
+@pytest.mark.parametrize("is_noted", [True, False])
+async def test_what_is_behind_an_open_transaction_is_not_published_again(
+    is_noted: bool, topic: Topic, tmp_path: Path
+) -> None:
+    logs, heard, again = tmp_path / "logs", Heard(), Heard()
+    with LogWriter.create(logs / "run-a", header()) as writer:
+        async with anyio.create_task_group() as tasks, anyio.create_task_group() as first:
+            first.start_soon(publisher(logs, topic, heard).follow, anyio.Event())
+            await heard.until("published", 1)
+            async with open_transaction(topic):
+                writer.append([event(1), event(2)])
+                await heard.until("published", 3)
+                first.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    if not is_noted:
+                        (logs / "run-a" / MIRRORED_NAME).unlink()
+                    writer.append([event(3)])
+                    tasks.start_soon(publisher(logs, topic, again).publish)
+                    await again.until("waits")
+    assert [one.records for one in again.told if one.what == "published"] == [1]
+    await publisher(logs, topic).publish()
+    [one] = await fetched(topic, tmp_path / "out")
+    assert content(one.folder) == content(logs / "run-a")
+
+
+def noted(log: Path, topic: Topic) -> Progress:
+    found = read_progress(log, topic.name)
+    assert found is not None
+    return found
+
+
+async def test_a_topic_that_is_made_anew_gets_all_again(topic: Topic, tmp_path: Path) -> None:
+    """The notes are of another one, be it of another cluster, or deleted."""
+    log = write_log(tmp_path / "logs" / "run-a", 10)
+    first = await publisher(log.parent, topic).publish()
+    noted_once = noted(log, topic)
+    assert noted_once.place == Place(topic.name, topic.servers)
+    another = structs.replace(topic, name=f"{topic.name}-anew")
+    write_progress(log, structs.replace(noted_once, topic=another.name, offset=0))
+    assert await publisher(log.parent, another).publish() == first
+    [one] = await fetched(another, tmp_path / "out")
+    assert content(one.folder) == content(log)
+
+
+async def test_a_note_of_other_servers_is_looked_at(topic: Topic, tmp_path: Path) -> None:
+    """They may be of the same cluster."""
+    log = write_log(tmp_path / "logs" / "run-a", 10)
+    await publisher(log.parent, topic).publish()
+    mirrored = noted(log, topic)
+    write_progress(log, structs.replace(mirrored, servers="elsewhere:9092"))
+    assert await publisher(log.parent, topic).publish() == 0
+    assert noted(log, topic) == mirrored
+
+
+async def test_logs_of_one_name_have_their_clusters_folders(topic: Topic, tmp_path: Path) -> None:
+    clusters = ("Zm9v", "YmFy")
+    for cluster in clusters:
+        log = tmp_path / cluster / "run-a"
+        with LogWriter.create(log, structs.replace(header(), cluster_id=cluster)) as writer:
+            writer.append([event(1)])
+        await publisher(log.parent, topic).publish()
+    made = await fetched(topic, tmp_path / "out")
+    assert {one.cluster: one.folder for one in made} == {
+        cluster: tmp_path / "out" / cluster / "run-a" for cluster in clusters
+    }
+    assert all(content(one.folder) == content(tmp_path / one.cluster / "run-a") for one in made)
+    with pytest.raises(LogExists):
+        await fetched(topic, tmp_path / "out")
+
+
+async def test_a_log_that_cannot_be_made_fails_alone(topic: Topic, tmp_path: Path) -> None:
+    """A name that is no folder's, a record that is there twice, a beginning that is lost."""
+    write_log(tmp_path / "logs" / "run-a", 10)
+    await publisher(tmp_path / "logs", topic).publish()
+    places = await partitions_of(topic)
+    async with consumer(topic) as reader, AIOKafkaProducer(**topic.client) as writer:
+        ends = await reader.end_offsets(places)
+        found = [
+            message for place in places async for message in messages(reader, place, 0, ends[place])
+        ]
+        keys = {b"c/../out": found, b"c/..": found, b"c/twice": found[:3] + found[2:]}
+        for key, copied in {**keys, b"c/cut": found[1:]}.items():
+            for one in copied:
+                await writer.send_and_wait(topic.name, one.value, key, 0, None, one.headers)
+    out = tmp_path / "below" / "out"
+    made = await fetch(topic, out, None, lambda _, __: None)
+    assert [one.folder for one in made if isinstance(one, Fetched)] == [out / "run-a"]
+    reasons = {one.log: one.reason for one in made if isinstance(one, NotFetched)}
+    assert "cannot be that of a folder" in reasons["c/.."]
+    assert "cannot be that of a folder" in reasons["c/../out"]
+    assert "twice" in reasons["c/twice"]
+    assert "lost its beginning" in reasons["c/cut"]
+    assert [one.name for one in out.iterdir()] == ["run-a"]
+    assert [one.name for one in out.parent.iterdir()] == ["out"]
+
+
 async def test_a_living_log_is_followed_to_its_end(topic: Topic, tmp_path: Path) -> None:
     logs, heard, ending = tmp_path / "logs", Heard(), anyio.Event()
     with LogWriter.create(logs / "run-a", header()) as writer:
@@ -99,10 +220,7 @@ async def test_a_living_log_is_followed_to_its_end(topic: Topic, tmp_path: Path)
     ]
 
 
-# A client of aiokafka that is cancelled while it connects leaves the connection to the collector.
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
-)
+@leaves_connections
 async def test_after_a_kill_it_goes_on_behind_what_is_there(topic: Topic, tmp_path: Path) -> None:
     """Records that were sent in a transaction which did not end count for nothing."""
     log = write_log(tmp_path / "logs" / "run-a", 5000)

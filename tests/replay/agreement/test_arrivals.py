@@ -89,6 +89,14 @@ def test_what_waits_for_its_write_is_not_taken_for_that_there_is_nothing_else() 
     assert arrivals.unlogged() == REQUEST
 
 
+def test_what_waits_is_not_taken_in_the_place_of_another_request() -> None:
+    """Though it was answered before."""
+    other = ApiCall(AlterPartitionReceived(2, 3, 1, 7, []))
+    arrivals = arrived(Index(iter(()), "", Tree().view), REQUEST, other)
+    arrivals.hold(REQUEST, [STATE])
+    assert arrivals.unlogged() == other
+
+
 def cause(asked: ApiRequest, path: str, at_ms: int, *, line: str = "") -> Trigger | None:
     """What led to a write, of a request that seems to have come at 1000 ms."""
     index = Index(iter(()), "", Tree().view)
