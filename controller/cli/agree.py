@@ -130,6 +130,8 @@ def _verdict(result: AgreementResult) -> str:
         return f"not all was judged, {result.passed_over} transactions are out of order"
     if result.missing_transactions:
         return f"not all was judged, {result.missing_transactions} transactions are missing"
+    if result.altered:
+        return f"not all is as it was, {result.altered} transactions were changed or come again"
     if result.is_cut:
         return "not all was judged, the source is cut"
     return "agrees"

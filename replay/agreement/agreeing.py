@@ -38,7 +38,9 @@ from replay.world_log.events import (
 from replay.world_log.reading import World
 from replay.world_log.restored import apply
 from replay.zookeeper_log.transactions import (
+    Check,
     CloseSession,
+    Multi,
     Transaction,
 )
 
@@ -176,6 +178,8 @@ class Agreeing:
             if one.session != self._warm_session:
                 # Its election is among the transactions that are missing before the first one.
                 self._warm_session, self._warm_epoch = one.session, self._warm_epoch + 1
+        if not self._warm_session and self._is_of_term_before(one, found):
+            self._warm_session = one.session
         if controller is None and self._is_warm(one.session, found):
             self.result.warm += not is_input
             return
@@ -207,6 +211,17 @@ class Agreeing:
         if isinstance(found, RequestInferred) or not found.error:
             return False
         return found.warm or session in self._sessions_before
+
+    def _is_of_term_before(self, one: Transaction, found: Found) -> bool:
+        """Whether it is of who was controller before the log, and lost the role by then: it has not
+        heard of that, and nobody was elected since."""
+        if isinstance(found, RequestInferred) or not found.warm or found.error:
+            return False
+        guard = one.content.operations[0] if isinstance(one.content, Multi) else None
+        epoch = self._view.find(znodes.CONTROLLER_EPOCH)
+        if not isinstance(guard, Check) or epoch is None:
+            return False
+        return one.session in self._sessions_before and guard.version == epoch.version + 1
 
     def _new(self, session: int, broker: int) -> StockController:
         controller = StockController(

@@ -73,6 +73,7 @@ def agree(
         result.notes += notes
         result.missing_transactions += ended.missing_before
         result.passed_over, result.is_cut = ended.passed_over, ended.is_cut
+        result.altered = ended.altered + len(ended.repeated)
         result.add_damage({one.file: one.count for one in ended.damaged})
         world = open_world(reader)
         for one in repeated_writes(reader, {*ended.repeated}, world.begun.chroot):

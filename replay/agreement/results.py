@@ -131,8 +131,8 @@ class AgreementResult(Side):
     and by broker those lines that only a reading of all of them shows to be damaged;
     `passed_over` are those transactions that nobody has judged, as they stand where no server
     writes them, `missing_transactions` how many others are not there, at least: what a controller
-    decided in them does not always show by the rest. `is_cut`: behind the last transaction there
-    were more.
+    decided in them does not always show by the rest. `altered` are not as the server wrote them, or
+    come again. `is_cut`: behind the last transaction there were more.
     """
 
     source: str = ""
@@ -143,6 +143,7 @@ class AgreementResult(Side):
     damaged: dict[str, int] = field(default_factory=dict)
     passed_over: int = 0
     missing_transactions: int = 0
+    altered: int = 0
     is_cut: bool = False
 
     @property
@@ -152,9 +153,9 @@ class AgreementResult(Side):
 
     @property
     def agrees(self) -> bool:
-        """Whether all agrees or is explained, and nothing was passed over, or is missing."""
-        is_whole = not (self.passed_over or self.missing_transactions or self.is_cut)
-        return self.is_explained and is_whole
+        """Whether all agrees or is explained, and nothing was passed over, changed, or is gone."""
+        lacks = self.passed_over or self.missing_transactions or self.altered or self.is_cut
+        return self.is_explained and not lacks
 
     def add_decision(self, one: Divergence) -> None:
         """Count in one more that does not agree."""

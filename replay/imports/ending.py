@@ -1,7 +1,7 @@
 """What the last record of an import says: how much of the source could not be used."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from replay.broker_logs.reading import BrokerLogs
 from replay.imports.asked import Asked
@@ -18,8 +18,10 @@ def import_ended(
     asked: Asked,
     notes: Sequence[str],
     missing_before: int,
+    altered: Mapping[int, str],
 ) -> ImportEnded:
-    """Of logs that were read to their end. What a server that is killed leaves unfinished is no
+    """Of logs that were read to their end; `altered`: transactions that are not what the server
+    wrote, by zxid, with their files. What a server that is killed leaves unfinished is no
     damage."""
     damages = [*source.damages, *logs.damages]
     damaged = Counter(broker_logs.damaged)
@@ -27,6 +29,7 @@ def import_ended(
         {f"request log of broker {one}": count for one, count in asked.unreadable.items()}
     )
     damaged.update(one.file for one in damages if not one.is_torn)
+    damaged.update(altered.values())
     repeated: set[int] = set()
     passed_over = 0
     for one in logs.misplaced:
@@ -43,6 +46,7 @@ def import_ended(
         sorted(repeated),
         source.is_cut or any(_ends(one, logs) for one in logs.damages),
         missing_before,
+        len(altered),
     )
 
 

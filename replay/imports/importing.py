@@ -26,6 +26,7 @@ from replay.imports.asked import LOGS, Asked
 from replay.imports.clocks import clock_notes
 from replay.imports.counting import Counts, ImportResult
 from replay.imports.decisions import Decisions
+from replay.imports.digests import Digests
 from replay.imports.ending import import_ended
 from replay.imports.kafka_root import KafkaRoot, NoClusterError, check_only, find_kafka
 from replay.imports.records import Records, new_log
@@ -98,10 +99,17 @@ def import_source(
                 source.note_uncovered(logs)
             clocks = clock_notes(asked.elected_ms, one.elected_ms)
             misplaced = map(str, logs.misplaced)
-            of_zookeeper = (*source.notes, *logs.renamed, *misplaced, *one.versions.notes)
+            of_zookeeper = (
+                *source.notes,
+                *logs.renamed,
+                *misplaced,
+                *one.versions.notes,
+                *one.digests.notes,
+            )
             notes = [*of_zookeeper, *broker_logs.notes, *asked.notes, *clocks]
             missing = before.left_out + sum(gap.at_least for gap in before.gaps)
-            one.end(import_ended(source, logs, broker_logs, asked, notes, missing))
+            altered = one.versions.altered | one.digests.altered
+            one.end(import_ended(source, logs, broker_logs, asked, notes, missing, altered))
     damaged, gaps = (*source.damages, *logs.damages), (*before.gaps, *logs.gaps)
     return counts.result(printable(log), begun, root.cluster_id, damaged, gaps, notes)
 
@@ -208,6 +216,7 @@ class _Import:
         self._counts = counts
         self._records = records
         self.versions = Versions(state.tree)
+        self.digests = Digests(state.tree)
         self.elected_ms: dict[int, int] = {}
         self._last_ms = counts.from_ms or 0
         self._channels: dict[int, str] = {}
@@ -238,7 +247,7 @@ class _Import:
                     else:
                         self._resume(met, one.time_ms)
                 self.versions.look_at(one, resuming.file)
-                self._transaction(one)
+                self._transaction(one, resuming.file)
             else:
                 self._counts.broker_event(one.event)
                 self._records.add(one.event, one.time_ms, self._term(), one.channel)
@@ -249,7 +258,7 @@ class _Import:
         self._records.add(ended, self._last_ms, self._term(), _OWN_CHANNEL)
         self._counts.events = self._records.count
 
-    def _transaction(self, transaction: Transaction) -> None:
+    def _transaction(self, transaction: Transaction, file: str) -> None:
         if self._root.is_only and isinstance(transaction.content, Create):
             check_only(self._root, transaction.content.path)
         found = self._decisions.classify(transaction)
@@ -265,11 +274,13 @@ class _Import:
         if found is not None:
             self._records.add(found, time_ms, term, channel, seq)
         self._counts.transaction(transaction, found)
+        self.digests.before()
         self._state.apply(transaction)
+        self.digests.behind(transaction, file)
 
     def _gap(self, gap: Gap, time_ms: int) -> None:
         missing = TransactionsMissing(gap.after, gap.before)
-        self.versions.is_known = False
+        self.versions.is_known = self.digests.is_known = False
         self._records.add(missing, time_ms, self._term(), _OWN_CHANNEL)
 
     def _resume(self, found: Resumption, time_ms: int) -> None:
@@ -278,7 +289,7 @@ class _Import:
             apply(self._state, event)
             self._records.add(event, time_ms, self._term(), _OWN_CHANNEL)
         self._terms.resume(self._state.tree)
-        self.versions.is_known = True
+        self.versions.is_known = self.digests.is_known = True
         resumed = WorldResumed(found.snapshot.name, found.snapshot.zxid)
         self._records.add(resumed, time_ms, self._term(), _OWN_CHANNEL)
 

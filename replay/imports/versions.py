@@ -27,7 +27,8 @@ _SET_DATA: Final = int(OpCode.SET_DATA)
 
 
 class Versions:
-    """Looks at each transaction before it is applied to the tree; `notes` are what it found.
+    """Looks at each transaction before it is applied to the tree; `notes` are what it found, and
+    `altered` the transactions, by zxid, with their files.
 
     `is_known`: the tree is what the server had; not so behind missing transactions.
     """
@@ -36,6 +37,7 @@ class Versions:
         self._tree = tree
         self._first = ""
         self._count = 0
+        self.altered: dict[int, str] = {}
         self.is_known = True
 
     @property
@@ -68,6 +70,7 @@ class Versions:
 
     def _tell(self, file: str, zxid: int, path: str, before: int, version: int) -> None:
         self._count += 1
+        self.altered[zxid] = file
         self._first = self._first or (
             f"{file}: transaction {zxid:#x} gives {path} version {version}, and it had version"
             f" {before}"

@@ -191,9 +191,10 @@ class Tree:
         """Remember what is changed from now on, for `roll_back`, until `commit`."""
         self._journal = []
 
-    def commit(self) -> None:
-        """Keep what was changed since `begin`."""
-        self._journal = None
+    def commit(self) -> list[tuple[str, Znode | None]]:
+        """Keep what was changed since `begin`; each change, with what was there before."""
+        journal, self._journal = self._journal, None
+        return journal or []
 
     def roll_back(self) -> None:
         """Undo all that was changed since `begin`."""

@@ -107,7 +107,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     that come again in their file, `passed_over` is how many others there are: no event has them.
     `is_cut`: of what comes behind the last transaction something was there, and cannot be read.
     `missing_before`: transactions before the first state that are not there or cannot be used, at
-    least, though more before them is there.
+    least, though more before them is there. `altered`: those that are not what the server wrote.
     """
 
     damages: list[Damage]
@@ -117,6 +117,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     repeated: list[int] = []
     is_cut: bool = False
     missing_before: int = 0
+    altered: int = 0
 
 
 # What a stock controller did ------------------------------------------------------------------

@@ -38,7 +38,10 @@ FIELDS = {
 }
 """Those that are promised; what is there besides."""
 MORE = {"unjudged", "by_rule"}
-OF_ALL = {"source", "settings", "notes", "damaged", "passed_over", "missing_transactions", "is_cut"}
+OF_ALL = {
+    *("source", "settings", "notes", "damaged"),
+    *("passed_over", "missing_transactions", "altered", "is_cut"),
+}
 TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 
 

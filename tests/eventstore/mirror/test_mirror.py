@@ -185,7 +185,8 @@ async def test_a_log_that_cannot_be_made_fails_alone(topic: Topic, tmp_path: Pat
         keys = {b"c/../out": found, b"c/..": found, b"c/twice": found[:3] + found[2:]}
         for key, copied in {**keys, b"c/cut": found[1:]}.items():
             for one in copied:
-                await writer.send_and_wait(topic.name, one.value, key, 0, None, one.headers)
+                headers = list(one.headers)
+                await writer.send_and_wait(topic.name, one.value, key, 0, None, headers)
     out = tmp_path / "below" / "out"
     made = await fetch(topic, out, None, lambda _, __: None)
     assert [one.folder for one in made if isinstance(one, Fetched)] == [out / "run-a"]

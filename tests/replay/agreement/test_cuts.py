@@ -151,6 +151,20 @@ def test_election_may_be_what_is_missing(folder_of: Get, tmp_path: Path) -> None
     assert "transactions between zxid 0x259 and 0x25b are missing" in result.notes
 
 
+@pytest.mark.parametrize("from_ms", [1795220653549, 1795220653568])
+def test_who_has_not_heard_that_it_is_deposed_goes_on_with_a_term_before_the_log(
+    from_ms: int, folder_of: Get, tmp_path: Path
+) -> None:
+    """/controller was deleted by hand before the first transaction, and nobody elected since."""
+    selection = Selection(from_ms=from_ms)
+    import_source(folder_of("controller-znode-delete-2"), tmp_path / "log", selection)
+    result = agree(tmp_path / "log")
+    assert told(result) == []
+    assert result.agrees
+    assert result.warm >= 10
+    assert result.decisions > 250
+
+
 @pytest.mark.parametrize(
     ("recording", "name", "decisions", "warm", "requests"),
     [

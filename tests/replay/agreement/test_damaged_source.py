@@ -13,7 +13,7 @@ from replay.agreement.results import AgreementResult
 from replay.imports.importing import Selection, import_source
 from replay.world_log.events import Observed
 from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import Transaction
+from replay.zookeeper_log.transactions import Create, Transaction
 from tools.zookeeper_log.incidents import (
     Incident,
     copy_all_but_logs,
@@ -115,10 +115,30 @@ def test_election_that_comes_again_is_missing(
 def test_input_that_comes_again_is_damage(
     folder_of: Get, tmp_path: Path, zxids: dict[str, list[int]]
 ) -> None:
-    """It is told, but no decision."""
+    """It is told, but no decision; not all is as it was."""
     zxid = zxids["input"][100]
     result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, doubled))
-    assert (result.divergences, result.agrees, result.damaged) == ([], True, {LOG: 1})
+    assert (result.divergences, result.is_explained, result.damaged) == ([], True, {LOG: 1})
+    assert (result.altered, result.agrees) == (1, False)
+
+
+def test_input_that_was_changed_is_altered(folder_of: Get, tmp_path: Path) -> None:
+    """Nothing that was decided shows when a topic was configured."""
+    with open_source(folder_of(RECORDING)) as source:
+        zxid = next(
+            one.zxid
+            for one in source.transactions(0)
+            if isinstance(one.content, Create) and "/config/topics/" in one.content.path
+        )
+
+    def later(history: list[Transaction], at: int) -> list[Transaction]:
+        one = structs.replace(history[at], time_ms=history[at].time_ms + 1)
+        return [*history[:at], one, *history[at + 1 :]]
+
+    result = agree_with(rewritten(folder_of(RECORDING), tmp_path / "copy", zxid, later))
+    assert result.is_explained
+    assert result.altered >= 1
+    assert not result.agrees
 
 
 # Transactions that are missing ----------------------------------------------------------------

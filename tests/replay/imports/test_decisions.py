@@ -174,6 +174,8 @@ def test_lost_elections_are_decisions() -> None:
     # A broker that registers while its last registration stands is not registered.
     assert cluster.does(9, *lost) is None
     assert cluster.does(2, *lost, Error(-2)) is None
+    # Such a broker's configuration, or registration, that was refused for another reason.
+    assert cluster.does(2, Error(-101), Error(-2)) is None
     stale = (create("/controller", b"{}", ephemeral=True), Error(-103))
     assert kind(cluster.does(3, *stale)) == "election"
     cluster.does(0, Delete("/controller"))
