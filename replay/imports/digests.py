@@ -15,7 +15,7 @@ from replay.imports.terms import find
 from replay.world.tree import Tree, Znode
 from replay.zookeeper_log.transactions import Transaction
 
-_VERSION: Final = 2
+VERSION: Final = 2
 _STAT: Final = struct.Struct(">5Q3iQ")
 _UNSIGNED: Final = (1 << 64) - 1
 _OWN: Final = "/zookeeper/"
@@ -36,6 +36,7 @@ class Digests:
         self._tree = tree
         self._last: int | None = None
         self._sure: set[str] | None = None
+        self._kept: dict[str, tuple[Znode | None, int]] = {}
         self._is_looking = False
         self._fitting = 0
         self._altered: dict[int, str] = {}
@@ -70,26 +71,37 @@ class Digests:
     def behind(self, transaction: Transaction, file: str) -> None:
         """It was applied."""
         digest = transaction.digest
-        told = digest.value & _UNSIGNED if digest and digest.version == _VERSION else None
+        told = digest.value & _UNSIGNED if digest and digest.version == VERSION else None
         if not self._is_looking or self._last is None:
             if self.is_known and told is not None:
                 self._begin(told)
             return
-        before = {path: znode for path, znode in reversed(self._tree.commit())}
+        before = dict(reversed(self._tree.commit()))
         # A refused operation's record has none.
         if told is None:
             self._last = None if before else self._last
             return
-        changed = sum(
-            _digest(path, find(self._tree, path)) - _digest(path, znode)
-            for path, znode in before.items()
-        )
-        self._compare((self._last + changed) & _UNSIGNED == told, before, transaction.zxid, file)
+        total = self._last
+        for path, znode in before.items():
+            total += self._changed(path, znode)
+        self._compare(total & _UNSIGNED == told, before, transaction.zxid, file)
         self._last = told
+
+    def _changed(self, path: str, before: Znode | None) -> int:
+        """How much a znode has changed the sum. What it was when it was written last is kept."""
+        znode = find(self._tree, path)
+        old = self._kept.pop(path, None)
+        if old is None or old[0] is not before:
+            old = before, digest_of(path, before)
+        if znode is None:
+            return -old[1]
+        new = digest_of(path, znode)
+        self._kept[path] = znode, new
+        return new - old[1]
 
     def _begin(self, told: int) -> None:
         """The first digest: it tells whether all is as the server has it."""
-        total = sum(_digest(*one) for one in self._tree.dump().items())
+        total = sum(digest_of(*one) for one in self._tree.dump().items())
         self._sure = None if total & _UNSIGNED == told else set()
         self._last = told
 
@@ -109,7 +121,7 @@ class Digests:
         return self._sure is None or before is None or path in self._sure
 
 
-def _digest(path: str, znode: Znode | None) -> int:
+def digest_of(path: str, znode: Znode | None) -> int:
     """A znode's part of the sum (DigestCalculator.calculateDigest)."""
     if znode is None or path.startswith(_OWN):
         return 0

@@ -29,6 +29,7 @@ LEFT_OUT: Final[Mapping[str, Callable[[str], bool]]] = {
     "no request log": _is_request_log,
     "no controller.log": _is_controller_log,
     "request log only": lambda name: _is_controller_log(name) or _is_state_change_log(name),
+    "state-change.log only": lambda name: _is_controller_log(name) or _is_request_log(name),
     "level INFO, no request log": _is_request_log,
     "none": lambda _: True,
 }

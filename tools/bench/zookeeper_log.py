@@ -1,7 +1,8 @@
 """How fast ZooKeeper's logs are read and imported: `python -m tools.bench.zookeeper_log`.
 
 The history is made up (tools/zookeeper_log), with three brokers and mostly guarded writes of
-partition states, of which each is a multi. Nothing is folded here. A record is checked, decoded in
+partition states, of which each is a multi, and digests as servers from 3.6 on write them.
+Nothing is folded here. A record is checked, decoded in
 full and, in the second line, applied to the tree; in the third it is classified, too, and stored in
 a log as `refold import` does, with brokers' logs if the source has any. Memory is this process's at
 its peak, with the generator's share in it if it ran in here.
@@ -20,6 +21,7 @@ import typer
 from replay.imports.importing import Selection, import_source
 from replay.zookeeper_log.source import Source, open_source
 from tools.zookeeper_log.__main__ import write_data_folder
+from tools.zookeeper_log.digests import with_digests
 from tools.zookeeper_log.incident import transactions
 
 _PER_FILE = 100_000
@@ -35,7 +37,7 @@ def main(
     with TemporaryDirectory(prefix="refold-bench-") as folder:
         if source is None:
             source = Path(folder)
-            write_data_folder(source, transactions(number), _PER_FILE)
+            write_data_folder(source, with_digests(transactions(number)), _PER_FILE)
         with open_source(source) as opened:
             _show("read", lambda: _read(opened))
             _show("read and restore", lambda: _restore(opened))

@@ -9,6 +9,7 @@ import typer
 
 from replay.world.tree import Tree
 from replay.zookeeper_log.transactions import OPEN_ACL, Transaction
+from tools.zookeeper_log.digests import with_digests
 from tools.zookeeper_log.incident import transactions
 from tools.zookeeper_log.writing import write_log, write_snapshot
 
@@ -20,7 +21,7 @@ def main(
     per_file: Annotated[int, typer.Option(min=1, help="Transactions in a log file.")] = 100_000,
 ) -> None:
     """Write transaction logs, and the snapshot of the empty ZooKeeper before them."""
-    write_data_folder(folder, transactions(number, partitions), per_file)
+    write_data_folder(folder, with_digests(transactions(number, partitions)), per_file)
 
 
 def write_data_folder(folder: Path, history: Iterable[Transaction], per_file: int) -> None:
