@@ -23,6 +23,7 @@ from controller.core.turns import Turns
 from controller.core.values import Assignment
 from replay.agreement.arrivals import Arrivals
 from replay.agreement.batches import Decision
+from replay.agreement.handled_order import HandledOrder
 from replay.agreement.held_fold import HeldFold
 from replay.agreement.index import Asked, Index, LoggedOpening
 from replay.agreement.marks import Opening
@@ -91,8 +92,13 @@ def test_what_waits_for_its_write_is_not_taken_for_that_there_is_nothing_else() 
 
 def test_what_waits_is_not_taken_in_the_place_of_another_request() -> None:
     """Though it was answered before."""
+
+    class Answered(Index):
+        def handled_order(self, number: int) -> HandledOrder:
+            return HandledOrder(number, number)
+
     other = ApiCall(AlterPartitionReceived(2, 3, 1, 7, []))
-    arrivals = arrived(Index(iter(()), "", Tree().view), REQUEST, other)
+    arrivals = arrived(Answered(iter(()), "", Tree().view), REQUEST, other)
     arrivals.hold(REQUEST, [STATE])
     assert arrivals.unlogged() == other
 
