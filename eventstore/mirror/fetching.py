@@ -103,8 +103,9 @@ async def fetch(
         if wanted is not None and not incoming:
             raise LogNotFound(topic.place, f"holds no log {wanted}: --list names those it holds")
         targets = _folders(parent, sorted(incoming))
-        for folder in targets.values():
-            _refuse_if_there(folder)
+        for key, folder in targets.items():
+            if incoming[key].can_be_made:
+                _refuse_if_there(folder)
         return [incoming[key].finish(folder) for key, folder in targets.items()]
 
 
@@ -174,6 +175,11 @@ class _Incoming:
 
     def __exit__(self, *_: object) -> None:
         self._resources.close()
+
+    @property
+    def can_be_made(self) -> bool:
+        """As far as is known by now."""
+        return not self._reason
 
     def take(self, message: ConsumerRecord) -> None:
         """One message, in order. Raises LogFull, LogReadOnly, LogFailed."""
