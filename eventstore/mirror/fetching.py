@@ -37,6 +37,7 @@ from eventstore.verify import VerifyReport, verify
 
 _ROWS_MAX: Final = 2000
 _PARTIAL: Final = ".fetching"
+"""Where logs are until all of them is there. No log's own name begins like that."""
 
 
 class Run(Struct, frozen=True):
@@ -90,6 +91,7 @@ async def fetch(
     """
     incoming: dict[str, _Incoming] = {}
     with ExitStack() as resources:
+        resources.callback(shutil.rmtree, parent / _PARTIAL, ignore_errors=True)
 
         def take(key: str, message: ConsumerRecord) -> None:
             if wanted is not None and wanted not in (key, _names(key)[1]):
@@ -148,7 +150,7 @@ class _Incoming:
         self._key = key
         self._cluster, name = _names(key)
         self._folder = parent / name
-        self._partial = parent / f"{number}{_PARTIAL}"
+        self._partial = parent / _PARTIAL / str(number)
         self._place = f"{place}, log {key}"
         self._resources = ExitStack()
         self._events: list[EventRow] = []
@@ -261,8 +263,9 @@ def _names(key: str) -> tuple[str, str]:
 
 def _is_safe(key: str) -> bool:
     """Whether both names in a key are those of folders, in the folder that is meant."""
-    return all(name not in ("", ".", "..") and name.isprintable() for name in key.split("/")) and (
-        key.count("/") == 1
+    names = key.split("/")
+    return len(names) == 2 and all(
+        name and name.isprintable() and not name.startswith(".") for name in names
     )
 
 

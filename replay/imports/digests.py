@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from replay.imports.terms import find
+from replay.world.paths import parent_of
 from replay.world.tree import Tree, Znode
 from replay.zookeeper_log.transactions import Transaction
 
@@ -118,7 +119,9 @@ class Digests:
     def _is_sure(self, path: str, before: Znode | None) -> bool:
         if path.startswith(_OWN):
             return False
-        return self._sure is None or before is None or path in self._sure
+        # A new one counts up its parent, unless that has come further in a made-up snapshot.
+        counts = parent_of(path) if before is None else path
+        return self._sure is None or counts in self._sure
 
 
 def digest_of(path: str, znode: Znode | None) -> int:

@@ -182,7 +182,7 @@ async def test_a_log_that_cannot_be_made_fails_alone(topic: Topic, tmp_path: Pat
         found = [
             message for place in places async for message in messages(reader, place, 0, ends[place])
         ]
-        keys = {b"c/../out": found, b"c/..": found, b"c/twice": found[:3] + found[2:]}
+        keys = {b"c/../out": found, b"c/..": found, b"c/": found, b"c/twice": found[:3] + found[2:]}
         for key, copied in {**keys, b"c/cut": found[1:]}.items():
             for one in copied:
                 headers = list(one.headers)
@@ -192,6 +192,7 @@ async def test_a_log_that_cannot_be_made_fails_alone(topic: Topic, tmp_path: Pat
     assert [one.folder for one in made if isinstance(one, Fetched)] == [out / "run-a"]
     reasons = {one.log: one.reason for one in made if isinstance(one, NotFetched)}
     assert "cannot be that of a folder" in reasons["c/.."]
+    assert "cannot be that of a folder" in reasons["c/"]
     assert "cannot be that of a folder" in reasons["c/../out"]
     assert "twice" in reasons["c/twice"]
     assert "lost its beginning" in reasons["c/cut"]

@@ -117,12 +117,16 @@ def test_what_is_behind_one_that_is_gone_does_not(history: History) -> None:
     assert history[place + 1].zxid in digests.altered
 
 
-def test_znodes_of_a_snapshot_that_no_server_made_are_not_known(history: History) -> None:
+@pytest.mark.parametrize("others", [{"pzxid": 0}, {"creations": 1000}, {"creations": 0}])
+@pytest.mark.parametrize("part", [2, 3, 5])
+def test_znodes_of_a_snapshot_that_no_server_made_are_not_known(
+    part: int, others: dict[str, int], history: History
+) -> None:
     """Their counters may be others; what transactions write counts all the same."""
-    half = len(history) // 2
+    half = len(history) // part
     state = state_after(history[:half])
     for path, znode in state.tree.dump().items():
-        state.tree.put(path, structs.replace(znode, pzxid=znode.czxid))
+        state.tree.put(path, structs.replace(znode, **others))
     assert looked_at(history[half:], state).altered == {}
 
 
