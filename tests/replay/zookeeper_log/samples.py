@@ -1,15 +1,14 @@
 """Transactions of all kinds, and what a test does with files of them."""
 
 import io
-import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from zlib import crc32
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from replay.world.tree import Tree, Znode
+from replay.imports.digests import digest_of
+from replay.world.tree import Tree
 from replay.zookeeper_log.damage import Damage
 from replay.zookeeper_log.data_folder import SourceFile
 from replay.zookeeper_log.log_file import LogReader
@@ -134,23 +133,5 @@ def log_file(folder: Path, transactions: Sequence[Transaction], zxid: int | None
 
 def tree_digest(tree: Tree) -> int:
     """ZooKeeper's own sum over a tree (DigestCalculator, version 2), as a log has it."""
-    total = sum(_digest(path, znode) for path, znode in tree.dump().items())
+    total = sum(digest_of(path, znode) for path, znode in tree.dump().items())
     return (total + 2**63) % 2**64 - 2**63
-
-
-def _digest(path: str, znode: Znode) -> int:
-    if path.startswith("/zookeeper/"):
-        return 0
-    stat = struct.pack(
-        ">qqqqqiiiq",
-        znode.czxid,
-        znode.mzxid,
-        znode.pzxid,
-        znode.ctime,
-        znode.mtime,
-        znode.version,
-        znode.creations,
-        znode.aversion,
-        znode.owner,
-    )
-    return crc32(stat, crc32(znode.data, crc32(path.rstrip("/").encode())))
