@@ -16,14 +16,20 @@ from controller.core.errors import ZnodeError
 from controller.core.znodes import Int32, Replicas, decoded
 
 REASSIGN_CANCEL: Final = "/admin/reassign_cancel"
-"""Its presence is the signal; what is in it has no meaning."""
+"""Its presence is the signal; its content says only whether the rollback is forced."""
 REASSIGN_PARTITIONS_EXTRA: Final = "/admin/reassign_partitions_extra"
 REASSIGNMENT_REQUESTS: Final = "/admin/reassignment_requests"
 REASSIGNMENTS: Final = "/admin/reassignments"
 REQUEST_PREFIX: Final = f"{REASSIGNMENT_REQUESTS}/request_"
 """What a persistent sequential znode is created with; ZooKeeper appends ten digits."""
 
+REPLICA_DELETIONS: Final = "/admin/replica_deletions"
+"""Its children are deletions of replicas that brokers have not confirmed yet."""
+DELETION_PREFIX: Final = f"{REPLICA_DELETIONS}/requested_"
+"""What `refold reassign --delete-strays` creates a persistent sequential znode with."""
+
 CANCEL_CONTENT: Final = b'{"version":1}'
+FORCED_CANCEL_CONTENT: Final = b'{"version":1,"force":true}'
 
 _REQUEST: Final = re.compile(r"request_(-?[0-9]{10,})", re.ASCII)
 _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
@@ -53,6 +59,64 @@ def reassignments_path(topic: str) -> str:
 def reassignment_path(topic: str, partition: int) -> str:
     """Where the reassignment of a partition is recorded."""
     return f"{REASSIGNMENTS}/{topic}/{partition}"
+
+
+def deletion_path(child: str) -> str:
+    """The path of a child of /admin/replica_deletions."""
+    return f"{REPLICA_DELETIONS}/{child}"
+
+
+# /admin/reassign_cancel -------------------------------------------------------------------------
+
+
+class _Cancellation(Struct, frozen=True):
+    force: bool = False
+
+
+_cancellation_decoder = msgspec.json.Decoder(_Cancellation)
+
+
+def is_forced(data: bytes | None) -> bool:
+    """Whether the content of /admin/reassign_cancel asks to go back without enough originals in
+    sync. Any other content is a plain cancellation."""
+    try:
+        return _cancellation_decoder.decode(data or b"").force
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+# /admin/replica_deletions/$child ----------------------------------------------------------------
+
+
+class ReplicaDeletion(Struct, frozen=True):
+    """A broker and the partitions whose replica it shall delete."""
+
+    broker: int
+    partitions: tuple[Name, ...]
+
+
+class _ReplicaDeletion(Struct, frozen=True):
+    version: Int32
+    broker: Int32
+    partitions: dict[str, list[Annotated[int, Meta(ge=0, le=_INT_MAX)]]]
+
+
+_deletion_decoder = msgspec.json.Decoder(_ReplicaDeletion)
+
+
+def read_deletion(path: str, data: bytes | None) -> ReplicaDeletion:
+    """A deletion that is not confirmed yet. Raises ZnodeError."""
+    znode = decoded(_deletion_decoder, path, "a replica deletion", data)
+    names = [(topic, number) for topic, found in znode.partitions.items() for number in found]
+    return ReplicaDeletion(znode.broker, tuple(names))
+
+
+def write_deletion(one: ReplicaDeletion) -> bytes:
+    """The content of a deletion: `{"version":1,"broker":4,"partitions":{"orders":[0,1]}}`."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in one.partitions:
+        by_topic.setdefault(topic, []).append(number)
+    return msgspec.json.encode(_ReplicaDeletion(1, one.broker, by_topic))
 
 
 # /admin/reassign_partitions and /admin/reassign_partitions_extra ----------------------------------
@@ -166,21 +230,25 @@ def write_request(assignments: Mapping[Name, Iterable[int]], *, legacy: bool = F
 
 class Reassignment(Struct, frozen=True, array_like=True):
     """A reassignment that is under way: its target, how many replicas a change of target leaves at
-    least (`top`, KB 14.6), whether it came by /admin/reassign_partitions, and what it goes back
-    to."""
+    least (`top`, KB 14.6), and the replicas that a cancellation restores, in order.
+
+    `legacy`: it came by /admin/reassign_partitions; `api`: by the AlterPartitionReassignments API.
+    """
 
     replicas: tuple[int, ...]
     top: int
     legacy: bool
     original_replicas: tuple[int, ...]
+    api: bool = False
 
 
-class _Reassignment(Struct, frozen=True):
+class _Reassignment(Struct, frozen=True, omit_defaults=True):
     version: Int32
     replicas: Replicas
     top: Annotated[int, Meta(ge=0, le=_INT_MAX)]
     legacy: bool
     original_replicas: Replicas
+    api: bool = False
 
 
 _reassignment_decoder = msgspec.json.Decoder(_Reassignment)
@@ -189,13 +257,13 @@ _reassignment_decoder = msgspec.json.Decoder(_Reassignment)
 def read_reassignment(path: str, data: bytes | None) -> Reassignment:
     """The record of a reassignment. Raises ZnodeError."""
     znode = decoded(_reassignment_decoder, path, "a reassignment", data)
-    return Reassignment(znode.replicas, znode.top, znode.legacy, znode.original_replicas)
+    return Reassignment(znode.replicas, znode.top, znode.legacy, znode.original_replicas, znode.api)
 
 
 def write_reassignment(one: Reassignment) -> bytes:
     """The record of a reassignment (kip-236.md, A and B together)."""
     return msgspec.json.encode(
-        _Reassignment(1, one.replicas, one.top, one.legacy, one.original_replicas)
+        _Reassignment(1, one.replicas, one.top, one.legacy, one.original_replicas, one.api)
     )
 
 
