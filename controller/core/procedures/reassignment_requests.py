@@ -25,13 +25,13 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.operations import OK
+from controller.core.procedures.assignments import Move
 from controller.core.procedures.cancellation import process_changed_isrs, roll_back_names
 from controller.core.procedures.legacy_reassignments import process_legacy
 from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment import (
     RULE,
-    Move,
     drops_all_in_sync,
     reassign,
     tell_failed,
