@@ -76,12 +76,13 @@ async def _reassign(controller: Controller, moves: list[Move]) -> Errors:
 async def complete_if_caught_up(controller: Controller, partitions: Iterable[Partition]) -> None:
     """ISRs changed: end the reassignments that are complete now (maybeCompleteReassignment)."""
     moving = [one for one in partitions if one in controller.context.reassigning]
-    for part in parts(controller, moving):
+    for number, part in enumerate(parts(controller, moving)):
+        if number:
+            await pause(controller)
         complete = await complete_ones(controller, part)
         if complete:
             moves = [Move(one, one.assignment) for one in part if one in complete]
             tell_failed(controller, await reassign(controller, moves))
-        await pause(controller)
 
 
 async def complete_ones(

@@ -92,9 +92,10 @@ async def submit(controller: Controller, submissions: list[Submission]) -> dict[
     Of a partition that is submitted several times the last target counts.
     """
     verdicts: dict[Name, Verdict] = {}
-    for part in parts(controller, submissions):
+    for number, part in enumerate(parts(controller, submissions)):
+        if number:
+            await pause(controller)
         verdicts |= await _submit(controller, part)
-        await pause(controller)
         if Verdict.WAITS in verdicts.values():
             for one in submissions:
                 verdicts.setdefault(one.name, Verdict.WAITS)
