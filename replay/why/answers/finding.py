@@ -6,16 +6,19 @@ from typing import NamedTuple, TypeVar
 from replay.times import iso_time
 from replay.why.facts import AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import History
+from replay.why.move import Move
 from replay.why.words import sentence
 
 _F = TypeVar("_F", bound=Fact)
 
 
 class Reply(NamedTuple):
-    """The line that answers, and the facts behind it, oldest first."""
+    """The line that answers, the facts behind it, oldest first, and the reassignment that the
+    answer is about."""
 
     first: str
     facts: list[AnyFact]
+    move: Move | None = None
 
 
 def at(fact: Fact) -> str:
