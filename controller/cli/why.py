@@ -12,6 +12,7 @@ from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.opened import open_log, seq_at
 from replay.why.answers.answer import Answer, Link
+from replay.why.answers.finding import last_undone
 from replay.why.asking import ask, ask_runs
 from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
@@ -120,8 +121,9 @@ def _print(found: Answer, limit: int, *, is_story_wanted: bool) -> None:
     typer.echo(found.answer)
     for note in found.notes:
         typer.echo(f"note: {note}")
-    if is_story_wanted and found.move is not None:
-        _print_story(found.move)
+    for move in found.moves if is_story_wanted else ():
+        if move is found.moves[-1] or move is last_undone(found.moves):
+            _print_story(move)
     shown = found.chain[:limit] if limit else found.chain
     for one in shown:
         typer.echo("")

@@ -157,6 +157,8 @@ class Following(Follower):
                 self.moves.gives_up(partition, before, target)
             else:
                 self.add(MoveGivenUp, partition=repr(partition), before=before, after=target)
+        elif is_asked and self.moves is not None and self.moves.is_rollback(before, target):
+            self.moves.gives_up(partition, before, target)
 
     def stored(self, partition: Partition) -> None:
         """Also where the reply to the write was lost, and the controller has read what it did."""

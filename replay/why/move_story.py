@@ -231,7 +231,8 @@ class _Teller:
                     draft.tell(fact, "record_removed", "its record is removed")
             return
         self._record = fact
-        if draft is not None and draft.is_followed and set(draft.target) == set(fact.target):
+        is_known = draft is not None and (draft.is_followed or draft.is_ended_by_others)
+        if draft is not None and is_known and set(draft.target) == set(fact.target):
             self._has_record(draft, fact)
         elif fact.how == "found" and self._open is None:
             self._left_over(fact)
@@ -272,9 +273,12 @@ class _Teller:
     # Its rollback ---------------------------------------------------------------------------------
 
     def _given_up(self, fact: MoveGivenUp) -> None:
-        draft = self._open
+        draft = self._draft
         if draft is None or fact.after.is_being_reassigned:
             return
+        if not draft.is_open:
+            # Somebody else had completed it, and its record was still there.
+            draft.ended, draft.is_ended_by_others = None, False
         self._cancelled(draft, fact.cancellation)
         if draft.is_waiting:
             # The rollback itself is because of the cancellation; that it goes on now is not.
@@ -320,8 +324,10 @@ class _Teller:
 
     def _cancel_known(self, fact: CancelKnown) -> None:
         self._cancel.append(fact)
-        draft = self._followed
-        if draft is None or draft.cancellation is None or draft.cancellation.by != REASSIGN_CANCEL:
+        draft = self._draft
+        if draft is None or not (draft.is_followed or draft.is_ended_by_others):
+            return
+        if draft.cancellation is None or draft.cancellation.by != REASSIGN_CANCEL:
             return
         if fact.how == "found" and fact.czxid == draft.cancellation.czxid:
             if fact.seq != draft.cancellation.seq:

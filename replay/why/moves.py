@@ -183,9 +183,7 @@ class MoveNotes:
 
     def gives_up(self, partition: Partition, before: Assignment, after: Assignment) -> None:
         """Another assignment takes the place of one that is on its way."""
-        record = self._known.record
-        origins = [set(before.origin), *([set(record.originals)] if record is not None else [])]
-        is_rollback = not after.is_being_reassigned and set(after.replicas) in origins
+        is_rollback = self.is_rollback(before, after)
         self._cause = self.why_rolled_back(after.replicas) if is_rollback else None
         self._following.add(
             MoveGivenUp,
@@ -197,6 +195,16 @@ class MoveNotes:
         )
         if is_rollback:
             self._steps = RollbackSteps(partition, after.replicas, before, self._step)
+
+    def is_rollback(self, before: Assignment, after: Assignment) -> bool:
+        """Whether a move goes back to its originals: also one that somebody else has completed,
+        whose record is still there."""
+        if after.is_being_reassigned or set(before.target) == set(after.replicas):
+            return False
+        origins = [set(before.origin)] if before.is_being_reassigned else []
+        if self._known.record is not None:
+            origins.append(set(self._known.record.originals))
+        return set(after.replicas) in origins
 
     def _step(self, step: int, text: str, command: str, is_empty: bool) -> None:
         self._following.add(

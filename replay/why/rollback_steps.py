@@ -72,7 +72,7 @@ class RollbackSteps:
         stopped = [one for one in requests if isinstance(one, StopReplicaRequest)]
         for step, what, is_deletion in (
             (3, "stopped", False),
-            (4, "sent the deletion of their replicas", True),
+            (4, "sent the deletion of the replica", True),
         ):
             brokers = [
                 one.broker
@@ -81,7 +81,7 @@ class RollbackSteps:
                 if (part.topic, part.partition) == self._name and part.delete is is_deletion
             ]
             if brokers:
-                self._step(step, f"brokers {listed(brokers)} are {what}")
+                self._step(step, f"{_brokers(brokers)} {what}")
         told = [one for one in requests if isinstance(one, UpdateMetadataRequest)]
         if STORE in self._done and told and self._is_named_by(told[0]):
             self._finish([one.broker for one in told])
@@ -105,7 +105,7 @@ class RollbackSteps:
         self._step(2, _led(state), command)
         left = [one for one in self._dropped if one in self._isr and one not in state.isr]
         if left:
-            self._step(3, f"brokers {listed(self._dropped)} leave the ISR", command)
+            self._step(3, f"{_brokers(left)} taken out of the ISR", command)
         self._isr = state.isr
 
     def _writes_topic(self, operation: SetData | Create, command: str) -> None:
@@ -139,12 +139,17 @@ class RollbackSteps:
             return
         for step, why in _WITHOUT_COMMAND.items():
             self._step(step, why, is_empty=True)
-        self._step(LAST, f"brokers {listed(brokers)} are sent the new metadata")
+        self._step(LAST, f"{_brokers(brokers)} sent the new metadata")
 
     def _step(self, step: int, text: str, command: str = "", *, is_empty: bool = False) -> None:
         if step not in self._done:
             self._done.add(step)
             self._tell(step, text, command, is_empty)
+
+
+def _brokers(brokers: list[int]) -> str:
+    """The subject and verb of a sentence about brokers."""
+    return f"broker {brokers[0]} is" if len(brokers) == 1 else f"brokers {listed(brokers)} are"
 
 
 def _led(state: LeaderAndIsr) -> str:

@@ -68,7 +68,7 @@ def test_few_causes_are_shown(log: Path) -> None:
 def test_why_as_json(log: Path) -> None:
     [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
     found = json.loads(line)
-    assert set(found) == {"question", "answer", "seq", "time", "chain", "notes", "move", "log"}
+    assert set(found) == {"question", "answer", "seq", "time", "chain", "notes", "moves", "log"}
     failed = next(one for one in found["chain"] if one["kind"] == "no_leader")
     assert failed["passed_over"][0] == {"broker": 1, "why": "not online"}
 

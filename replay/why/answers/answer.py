@@ -49,8 +49,8 @@ class Link(Struct, frozen=True):
 class Answer(Struct, frozen=True):
     """What was asked, the line that answers it, and the chain of causes, newest first.
 
-    `move` is the reassignment that the answer is about. Where several logs are read together `log`
-    names the one that `seq` is an event of.
+    `moves` are the reassignments of a partition, oldest first. Where several logs are read together
+    `log` names the one that `seq` is an event of.
     """
 
     question: str
@@ -59,7 +59,7 @@ class Answer(Struct, frozen=True):
     time: str
     chain: list[Link]
     notes: list[str] = field(default_factory=list)
-    move: Move | None = None
+    moves: list[Move] = field(default_factory=list)
     log: str = ""
 
 
@@ -80,7 +80,7 @@ def answer(history: History) -> Answer:
         cluster.time,
         chain,
         history.notes,
-        reply.move,
+        list(reply.moves),
         log_of(cluster.seq),
     )
 

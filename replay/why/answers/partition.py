@@ -1,9 +1,18 @@
 """Why is a partition offline, why has it this leader, why is somebody out of its ISR?"""
 
+from collections.abc import Sequence
 from typing import Final
 
 from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
-from replay.why.answers.finding import Reply, at, last, loss_of, state_changes, why_lost
+from replay.why.answers.finding import (
+    Reply,
+    at,
+    last,
+    last_undone,
+    loss_of,
+    state_changes,
+    why_lost,
+)
 from replay.why.answers.replica import why_out_of_isr
 from replay.why.facts import (
     AnyFact,
@@ -23,7 +32,7 @@ from replay.why.facts import (
     TopicChanged,
 )
 from replay.why.history import History
-from replay.why.move import CancelledBy, Move
+from replay.why.move import Move
 from replay.why.words import joined, leader, passed_over_in_words, sentence
 from replay.wording.events_in_words import listed
 
@@ -49,21 +58,21 @@ def about_partition(history: History) -> Reply:
     else:
         first = " ".join([_led(history, view, changes), *_out_of_isr(history, view)])
     moves = history.moves()
-    move = moves[-1] if moves and moves[-1].is_undone else None
+    move = last_undone(moves)
     if move is not None and move.outcome == "rolled back":
         first += f" Its move {undone(move)}"
     if view.is_being_reassigned:
-        first += f" {_moves(history, view, move)}"
-    return Reply(first, led_here(history, view, move), move)
+        first += f" {_moves(history, view, moves[-1] if moves else None)}"
+    return Reply(first, led_here(history, view, moves), moves)
 
 
-def led_here(history: History, view: PartitionView, move: Move | None) -> list[AnyFact]:
-    """What belongs to the chain of causes of a partition's state; `move` is one that was undone."""
-    cancelled = move.cancelled if move is not None else None
+def led_here(history: History, view: PartitionView, moves: Sequence[Move]) -> list[AnyFact]:
+    """What belongs to the chain of causes of a partition's state."""
+    cancelled = [one.cancelled.czxid for one in moves[-2:] if one.cancelled is not None]
     return [one for one in history.facts if _belongs(one, view, cancelled)]
 
 
-def _belongs(fact: AnyFact, view: PartitionView, cancelled: CancelledBy | None) -> bool:
+def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bool:
     match fact:
         case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded():
             # The story of the move has these.
@@ -71,7 +80,7 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: CancelledBy | None) 
         case Told(code="rollback"):
             return False
         case CancelKnown(czxid=czxid):
-            return cancelled is not None and czxid == cancelled.czxid
+            return czxid in cancelled
         case BrokerChanged(broker=broker):
             return broker in view.replicas
         case RoleChanged(code=code):
@@ -282,12 +291,13 @@ def undone(move: Move) -> str:
 def _moves(history: History, view: PartitionView, move: Move | None) -> str:
     target, more = listed(view.target), f"--reassignment {view.name} tells more."
     why = ""
-    if move is not None and move.cancelled is not None:
+    is_undone = move is not None and move.is_undone
+    if move is not None and is_undone and move.cancelled is not None:
         why = f", because {move.cancelled.text}"
     if view.becoming:
         how = view.course if view.course == "ending" else f"being {view.course}"
         return f"Its move to {target} is {how}{why}: {more}"
-    if move is not None:
+    if is_undone:
         return f"Its move to {target} waits to be rolled back{why}: {more}"
     live = {one.id: one for one in history.cluster.brokers}
     lacking = lacking_replicas(view, live)

@@ -1,11 +1,12 @@
 """Why does a reassignment not end, why was it rolled back, why was its request refused?"""
 
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
 from replay.inspect.cluster import PartitionView, lacking_replicas
 from replay.times import iso_time
-from replay.why.answers.finding import Reply, at, last, why_lost
+from replay.why.answers.finding import Reply, at, last, last_undone, why_lost
 from replay.why.answers.partition import led_here, undone
 from replay.why.facts import AssignmentWritten, LeftAsItIs, MoveGivenUp, ReassignmentAsked, Told
 from replay.why.history import History
@@ -32,13 +33,22 @@ def about_reassignment(history: History) -> Reply:
         return _of_nothing(history)
     moves = history.moves()
     move = moves[-1] if moves else None
-    facts = led_here(history, view, move)
+    facts = led_here(history, view, moves)
     if view.rollback_waits and not view.becoming:
-        return Reply(_waiting(view, move), facts, move)
+        return Reply(_waiting(view, move) + _before(moves), facts, moves)
     if view.is_being_reassigned:
-        return Reply(_under_way(history, view, move), facts, move)
+        return Reply(_under_way(history, view, move) + _before(moves), facts, moves)
     end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
-    return Reply(_over(history, view, move), [one for one in facts if one.seq <= end], move)
+    facts = [one for one in facts if one.seq <= end]
+    return Reply(_over(history, view, move) + _before(moves), facts, moves)
+
+
+def _before(moves: Sequence[Move]) -> str:
+    """What became of the move before the last one, if it was undone."""
+    before = last_undone(moves)
+    if before is None or before is moves[-1]:
+        return ""
+    return f" Before, its move {undone(before)}"
 
 
 def _of_nothing(history: History) -> Reply:
