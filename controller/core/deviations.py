@@ -190,6 +190,37 @@ CREATIONS_TOGETHER: Final = Deviation(
     "are judged in their order and written together; each has its own answer.",
     source="DESIGN.md, Kafka's rules and better ones; ZkAdminManager.createTopics",
 )
+LONG_WORK_INTERRUPTED: Final = Deviation(
+    name="long-work-interrupted",
+    defect="One controller event is handled from start to end before the next one. A request for "
+    "1,000 reassignments keeps a broker's failure waiting: its partitions have no leader then.",
+    rule="Between two parts of such work the controller handles the failures, controlled shutdowns "
+    "and ISR changes that are queued, in their order. Each part begins with what is known then.",
+    source="KB 3.1, KB 7.4",
+)
+REASSIGNMENTS_TOGETHER: Final = Deviation(
+    name="reassignments-together",
+    defect="Reassignments that are begun or completed at once are handled one by one, each with "
+    "round trips to ZooKeeper and requests to every broker.",
+    rule="Up to 100 of them are read, written and sent together, in the order of the steps of one.",
+    source="KB 7.4, KB 7.7; facts.md, Kafka's own controller as the peer",
+)
+ORIGINALS_RESTORED_BY_API: Final = Deviation(
+    name="originals-restored-by-api",
+    defect="A reassignment that is cancelled by AlterPartitionReassignments leaves the original "
+    "replicas in another order: another replica becomes the preferred leader.",
+    rule="The originals are recorded, whatever the route, and restored in their order by the steps "
+    "of a rollback (with kip-236.enable).",
+    source="KB 7.8.2",
+)
+DELETIONS_REMEMBERED: Final = Deviation(
+    name="deletions-remembered",
+    defect="A replica that is removed from an assignment while its broker is down, or does not "
+    "answer, keeps its files: no controller asks for their deletion again.",
+    rule="Each removal is recorded in /admin/replica_deletions until the broker has confirmed it, "
+    "and is sent again when the broker registers and after a failover (with kip-236.enable).",
+    source="KB 7.7.1",
+)
 
 ALL: Final = (
     OWN_ID_REPAIRED,
@@ -213,4 +244,8 @@ ALL: Final = (
     EMPTY_ASSIGNMENT_REFUSED,
     VALIDATE_ONLY_CHANGES_NOTHING,
     CREATIONS_TOGETHER,
+    LONG_WORK_INTERRUPTED,
+    REASSIGNMENTS_TOGETHER,
+    ORIGINALS_RESTORED_BY_API,
+    DELETIONS_REMEMBERED,
 )

@@ -1,12 +1,14 @@
 """The fold: apply(event) -> commands. All that the controller decides comes out of here.
 
 It runs one procedure at a time, as Kafka's event thread does, and drives it by `coroutine.send`
-with the outcomes that the log holds: no event loop, no clock (DESIGN.md, The way of an event).
+with the outcomes that the log holds: no event loop, no clock (DESIGN.md, The way of an event). Long
+work pauses between two parts, and urgent controller events are handled there
+(LONG_WORK_INTERRUPTED).
 """
 
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from controller.core.commands import Issued
 from controller.core.configuration import Configuration
@@ -26,17 +28,18 @@ from controller.core.events import (
     VersionsOffered,
     WatchFired,
 )
-from controller.core.outcomes import CONNECTED, SLICE, Answers, Wait
+from controller.core.outcomes import CONNECTED, PAUSE, SLICE, Answers, Wait
 from controller.core.procedures.api_calls import refuse
 from controller.core.procedures.dispatch import process
+from controller.core.procedures.neighbours import with_neighbours
 from controller.core.procedures.rebalance import rebalance_timer
+from controller.core.procedures.replica_deletion import TIMER as DELETION_TIMER
 from controller.core.procedures.responses import (
     process_broker_answer,
     process_channel_fault,
     process_versions_offered,
 )
 from controller.core.procedures.role import BACK_OFF_TIMER
-from controller.core.procedures.topic_creation import with_neighbours
 from controller.core.procedures.waiting_requests import (
     answer_completed,
     hear,
@@ -51,8 +54,24 @@ from controller.core.triggers import (
     Reelect,
     Startup,
     Trigger,
+    UnconfirmedDeletions,
+    is_urgent,
 )
 from controller.core.watches import trigger_of
+
+
+class _Paused(NamedTuple):
+    """A procedure between two parts of its work, and the term in which it began."""
+
+    trigger: Trigger
+    procedure: Coroutine[Wait, Any, None]
+    term: int
+
+
+def _break_off(procedure: Coroutine[Wait, Any, None]) -> None:
+    """End a procedure whose term is over where it stands."""
+    with suppress(TermOver):
+        procedure.throw(TermOver())
 
 
 class Fold:
@@ -63,6 +82,7 @@ class Fold:
         self._trigger: Trigger | None = None
         self._procedure: Coroutine[Wait, Any, None] | None = None
         self._wait: Wait | None = None
+        self._paused: _Paused | None = None
 
     @property
     def term(self) -> int:
@@ -72,7 +92,8 @@ class Fold:
     @property
     def is_idle(self) -> bool:
         """Between two procedures with nothing queued: the moment for a snapshot."""
-        return self._procedure is None and not self.controller.triggers
+        is_running = self._procedure is not None or self._paused is not None
+        return not is_running and not self.controller.triggers
 
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
         """Fold one event; gives the commands in slices.
@@ -96,8 +117,8 @@ class Fold:
                 # Outcomes of a procedure that is over are of no use to anybody.
                 if wait is not None and wait.id == outcome.command and wait.result.add(outcome):
                     return wait.result
-            case WatchFired(path=path, change=change):
-                trigger = trigger_of(path, change)
+            case WatchFired(path=path, change=change, zxid=zxid):
+                trigger = trigger_of(path, change, zxid)
                 if trigger is not None:
                     self.controller.enqueue(trigger)
             case request if isinstance(request, ApiRequest):
@@ -121,6 +142,8 @@ class Fold:
                     self.controller.enqueue(Reelect())
                 elif timer == rebalance_timer(self.controller):
                     self.controller.enqueue(AutoPreferredReplicaLeaderElection())
+                elif timer == DELETION_TIMER:
+                    self.controller.enqueue(UnconfirmedDeletions())
                 else:
                     time_out(self.controller, timer)
                 return self._offer(fired)
@@ -153,22 +176,28 @@ class Fold:
     def _end_term(self) -> None:
         """The session is over: the procedure ends where it stands, its queue with it (KB 13.1)."""
         if self._procedure is not None:
-            with suppress(TermOver):
-                self._procedure.throw(TermOver())
+            _break_off(self._procedure)
             self._procedure = self._wait = None
             self.controller.triggers.appendleft(cast(Trigger, self._trigger))
+        if self._paused is not None:
+            _break_off(self._paused.procedure)
+            self.controller.triggers.appendleft(self._paused.trigger)
+            self._paused = None
         hand_back = [one for one in self.controller.triggers if isinstance(one, HandBack)]
         self._drop_triggers()
         self.controller.triggers.extend([Expire(), *hand_back])
 
+    def _refuse(self, trigger: Trigger) -> None:
+        if isinstance(trigger, ApiCall):
+            for request in trigger.requests:
+                refuse(self.controller, request)
+
     def _drop_triggers(self) -> None:
-        """What waits is not handled any more; whoever asked for something is told."""
+        """Discard the queued controller events and refuse the requests among them."""
         triggers = list(self.controller.triggers)
         self.controller.triggers.clear()
         for trigger in triggers:
-            if isinstance(trigger, ApiCall):
-                for request in trigger.requests:
-                    refuse(self.controller, request)
+            self._refuse(trigger)
 
     def _next_trigger(self) -> Trigger | None:
         """Take the controller event whose turn it is; None: none is to be handled now."""
@@ -178,19 +207,53 @@ class Fold:
         trigger = triggers.popleft()
         return with_neighbours(self.controller, trigger) if triggers else trigger
 
+    def _begin(self, trigger: Trigger) -> None:
+        self._trigger = trigger
+        self.controller.follower.begins(trigger)
+        self._procedure = process(self.controller, trigger)
+        self._wait = None
+
+    def _interrupt(self) -> None:
+        """A procedure is between two parts: an urgent controller event that is queued goes first.
+        For those who follow the fold the procedure ends here, and begins again."""
+        triggers, running, self._wait = self.controller.triggers, self._trigger, None
+        urgent = next(filter(is_urgent, triggers), None)
+        if urgent is None or running is None or self._procedure is None or is_urgent(running):
+            return
+        triggers.remove(urgent)
+        self._paused = _Paused(running, self._procedure, self.controller.term)
+        self.controller.follower.ends()
+        self._begin(urgent)
+
+    def _go_on(self) -> bool:
+        """Begin the next procedure, or go on with the one that is paused unless its term is over;
+        False: there is none."""
+        if self._paused is not None:
+            (trigger, procedure, term), self._paused = self._paused, None
+            if term == self.controller.term:
+                self._trigger, self._procedure, self._wait = trigger, procedure, PAUSE
+                self.controller.follower.begins(trigger)
+                return True
+            _break_off(procedure)
+            self._refuse(trigger)
+        if self.controller.is_stopping:
+            self._drop_triggers()
+        next_trigger = self._next_trigger()
+        if next_trigger is None:
+            return False
+        self._begin(next_trigger)
+        return True
+
     def _advance(self, result: Any) -> bool:
         """Run procedures as far as they get; True where a slice ends in between."""
         while True:
             if self._procedure is None:
-                if self.controller.is_stopping:
-                    self._drop_triggers()
-                trigger = self._next_trigger()
-                if trigger is None:
+                if not self._go_on():
                     return False
-                self._trigger = trigger
-                self.controller.follower.begins(trigger)
-                self._procedure = process(self.controller, trigger)
-                self._wait, result = None, None
+                result = None
+                continue
+            if self._wait is PAUSE:
+                self._interrupt()
             elif self._wait is not None and self._wait is not SLICE and result is None:
                 return False
             try:

@@ -145,6 +145,8 @@ SLICE: Final = Wait(None, None)
 """Long work stops here for a moment: the shell pings and flushes, no event comes between."""
 CONNECTED: Final = Wait(None, None)
 """Until the session stands on a connection again."""
+PAUSE: Final = Wait(None, None)
+"""Long work is between two parts: urgent controller events are handled before it goes on."""
 TERM_END: Final = Wait(None, None)
 """The session is known to be over: nothing comes back from here but TermOver."""
 

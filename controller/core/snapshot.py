@@ -16,7 +16,13 @@ from controller.core.procedures.waiting_requests import timer_of
 from controller.core.reassignment_znodes import Reassignment
 from controller.core.releases import Release
 from controller.core.replica_states import ReplicaState
-from controller.core.state import ControllerContext, Partition, Topic
+from controller.core.state import (
+    ControllerContext,
+    EntrySeen,
+    Partition,
+    PendingDeletion,
+    Topic,
+)
 from controller.core.topic_requests import WaitingRequest
 from controller.core.values import Assignment, Broker, LeaderAndIsr
 
@@ -58,6 +64,12 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     reassigning: list[tuple[str, int]]
     reassignments: list[tuple[tuple[str, int], Reassignment]]
     cancel: int
+    cancel_forced: bool
+    entries_seen: list[tuple[tuple[str, int], EntrySeen]]
+    requests_done: list[str]
+    deletions: dict[str, PendingDeletion]
+    deletion_count: int
+    is_deletion_timed: bool
     rollback_waiting: list[tuple[tuple[str, int], str]]
     extra_waits: bool
     queued_for_deletion: list[str]
@@ -106,6 +118,12 @@ def take_snapshot(fold: Fold) -> bytes:
             reassigning=[one.key for one in context.reassigning],
             reassignments=[(one.key, record) for one, record in context.reassignments.items()],
             cancel=context.cancel,
+            cancel_forced=context.cancel_forced,
+            entries_seen=list(context.entries_seen.items()),
+            requests_done=list(context.requests_done),
+            deletions=context.deletions,
+            deletion_count=context.deletion_count,
+            is_deletion_timed=context.is_deletion_timed,
             rollback_waiting=[(one.key, why) for one, why in context.rollback_waiting.items()],
             extra_waits=context.extra_waits,
             queued_for_deletion=list(context.queued_for_deletion),
@@ -157,6 +175,12 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         for (topic, number), record in snapshot.reassignments
     }
     context.cancel = snapshot.cancel
+    context.cancel_forced = snapshot.cancel_forced
+    context.entries_seen = dict(snapshot.entries_seen)
+    context.requests_done = dict.fromkeys(snapshot.requests_done)
+    context.deletions = snapshot.deletions
+    context.deletion_count = snapshot.deletion_count
+    context.is_deletion_timed = snapshot.is_deletion_timed
     context.rollback_waiting = {
         context.topics[topic].partition(number): why
         for (topic, number), why in snapshot.rollback_waiting

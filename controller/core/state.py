@@ -8,6 +8,8 @@ order is the order of insertion, never that of a hash.
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
+from msgspec import Struct
+
 from controller.core.announcement import Announcement
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.errors import ProcedureError
@@ -114,6 +116,28 @@ class Topic:
         return [one for one in self.partitions.values() if one.is_assigned]
 
 
+class PendingDeletion(Struct, array_like=True):
+    """Replicas on one broker whose deletion it has not confirmed.
+
+    `is_stored`: a child of /admin/replica_deletions says so; `is_due`: the broker has had time to
+    confirm; `is_reported`: the operator has been told.
+    """
+
+    broker: int
+    names: list[tuple[str, int]]
+    is_stored: bool = False
+    is_due: bool = False
+    is_reported: bool = False
+
+
+class EntrySeen(Struct, array_like=True, frozen=True):
+    """An entry of /admin/reassign_partitions, and the transaction that had written it when it was
+    first read."""
+
+    replicas: tuple[int, ...]
+    mzxid: int
+
+
 class ControllerContext:
     """The whole knowledge of one term; empty while another broker is controller.
 
@@ -136,6 +160,12 @@ class ControllerContext:
       says (KIP-236); one that is in `reassigning` alone was asked for by admin tools.
     - `cancel`: the czxid of /admin/reassign_cancel, 0: it does not stand; while it does no
       reassignment goes on.
+    - `cancel_forced`: that znode asks to go back without enough originals in sync.
+    - `entries_seen`: the entries of /admin/reassign_partitions, by partition, as they were read.
+    - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
+      be neither deleted nor emptied.
+    - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed;
+      `deletion_count` numbers those of this term, `is_deletion_timed`: their timer is running.
     - `rollback_waiting`: partitions that cannot go back yet to what they had, and why.
     - `extra_waits`: entries stand in /admin/reassign_partitions_extra that could not go on.
     - `in_flight`: the requests without an answer, of those whose answer may say something: all
@@ -159,6 +189,12 @@ class ControllerContext:
         self.reassigning: dict[Partition, None] = {}
         self.reassignments: dict[Partition, Reassignment] = {}
         self.cancel = 0
+        self.cancel_forced = False
+        self.entries_seen: dict[tuple[str, int], EntrySeen] = {}
+        self.requests_done: dict[str, None] = {}
+        self.deletions: dict[str, PendingDeletion] = {}
+        self.deletion_count = 0
+        self.is_deletion_timed = False
         self.rollback_waiting: dict[Partition, str] = {}
         self.extra_waits = False
         self.queued_for_deletion: dict[str, None] = {}

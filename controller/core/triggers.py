@@ -2,7 +2,12 @@
 
 from msgspec import Struct
 
-from controller.core.events import ApiRequest, BrokerAnswered
+from controller.core.events import (
+    AlterPartitionReceived,
+    ApiRequest,
+    BrokerAnswered,
+    ControlledShutdownReceived,
+)
 from controller.core.topic_requests import CreateTopicsReceived
 
 
@@ -87,7 +92,20 @@ class ZkPartitionReassignment(Struct, frozen=True, array_like=True, tag="ZkParti
 
 
 class ReassignmentCancel(Struct, frozen=True, array_like=True, tag="ReassignmentCancel"):
-    """/admin/reassign_cancel was created or removed, or what waits may be rolled back (KB 14.2)."""
+    """/admin/reassign_cancel was created, written or removed, or what waits may be rolled back
+    (KB 14.2). `created`: its creation was seen, by transaction `zxid` (-1: servers before 3.9 do
+    not say), though it may be removed again."""
+
+    created: bool = False
+    zxid: int = -1
+
+
+class ReplicaDeletions(Struct, frozen=True, array_like=True, tag="ReplicaDeletions"):
+    """The children of /admin/replica_deletions changed, or one of them is confirmed."""
+
+
+class UnconfirmedDeletions(Struct, frozen=True, array_like=True, tag="UnconfirmedDeletions"):
+    """Brokers have had their time to confirm deletions of replicas."""
 
 
 class ExtraReassignments(Struct, frozen=True, array_like=True, tag="ExtraReassignments"):
@@ -106,6 +124,12 @@ class PartitionReassignmentIsrChange(
 
     topic: str
     partition: int
+    together: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def names(self) -> list[tuple[str, int]]:
+        """The partition, and those that are handled together with it."""
+        return [(self.topic, self.partition), *self.together]
 
 
 class ReplicaLeaderElection(Struct, frozen=True, array_like=True, tag="ReplicaLeaderElection"):
@@ -166,6 +190,8 @@ Trigger = (
     | TopicDeletionStopReplicaResponseReceived
     | ZkPartitionReassignment
     | ReassignmentCancel
+    | ReplicaDeletions
+    | UnconfirmedDeletions
     | ExtraReassignments
     | ReassignmentRequests
     | PartitionReassignmentIsrChange
@@ -176,3 +202,20 @@ Trigger = (
     | TopicUncleanLeaderElectionEnable
     | ApiCall
 )
+
+_URGENT = (
+    BrokerChange,
+    IsrChangeNotification,
+    LogDirEventNotification,
+    LeaderAndIsrResponseReceived,
+)
+
+
+def is_urgent(trigger: Trigger) -> bool:
+    """Whether partitions may have no leader, or producers wait, until it is handled
+    (LONG_WORK_INTERRUPTED)."""
+    match trigger:
+        case ApiCall(request=AlterPartitionReceived() | ControlledShutdownReceived()):
+            return True
+        case _:
+            return isinstance(trigger, _URGENT)

@@ -14,6 +14,7 @@ from controller.core.triggers import (
     ReassignmentCancel,
     ReassignmentRequests,
     Reelect,
+    ReplicaDeletions,
     ReplicaLeaderElection,
     TopicChange,
     TopicDeletion,
@@ -22,7 +23,7 @@ from controller.core.triggers import (
 )
 
 
-def trigger_of(path: str, change: str) -> Trigger | None:
+def trigger_of(path: str, change: str, zxid: int = -1) -> Trigger | None:
     """The controller event that a watch leads to (KB 1.1); None for those of no meaning."""
     if path == znodes.CONTROLLER:
         return Reelect() if change == "deleted" else ControllerChange()
@@ -30,6 +31,8 @@ def trigger_of(path: str, change: str) -> Trigger | None:
         return _OF_CHILDREN.get(path)
     if path == znodes.REASSIGN_PARTITIONS:
         return ZkPartitionReassignment(created=change == "created")
+    if path == reassignment_znodes.REASSIGN_CANCEL:
+        return ReassignmentCancel(True, zxid) if change == "created" else ReassignmentCancel()
     if path in _OF_PATH:
         return _OF_PATH[path]
     if path == znodes.PREFERRED_ELECTION:
@@ -51,9 +54,9 @@ _OF_CHILDREN: dict[str, Trigger] = {
     znodes.DELETE_TOPICS: TopicDeletion(),
     znodes.CONFIG_CHANGES: ConfigChange(),
     reassignment_znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
+    reassignment_znodes.REPLICA_DELETIONS: ReplicaDeletions(),
 }
 _OF_PATH: dict[str, Trigger] = {
-    reassignment_znodes.REASSIGN_CANCEL: ReassignmentCancel(),
     reassignment_znodes.REASSIGN_PARTITIONS_EXTRA: ExtraReassignments(),
     reassignment_znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
 }

@@ -134,8 +134,9 @@ def test_an_entry_does_not_change_what_a_request_asks_for() -> None:
     assert entries(cluster) is None
     [text] = seen.told("reassignment_refused")
     assert text == (
-        "/admin/reassign_partitions asks for [4], which is ignored: it was asked for by way of "
-        "/admin/reassignment_requests before"
+        "/admin/reassign_partitions asks for [4], which is refused: "
+        "/admin/reassignment_requests/request_0000000000 asks for the partition, too, and was there "
+        "first"
     )
 
 
@@ -233,7 +234,10 @@ def test_what_was_cancelled_under_a_stock_controller_is_over() -> None:
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
     [text] = seen.told("reassignment_ended")
-    assert "was cancelled or replaced while refold was not controller" in text
+    assert text == (
+        "the move of t-0 to [3], asked for by /admin/reassignment_requests, is over: it was rolled "
+        "back to [1, 2]"
+    )
 
 
 def test_what_a_stock_controller_began_by_the_znode_can_be_cancelled() -> None:
@@ -256,7 +260,7 @@ def test_what_admin_tools_began_goes_on_and_stays_theirs() -> None:
     cluster = three_partitions()
     assert reassign(cluster, 3) == 0
     cluster.expire()
-    assert record(cluster) is None
+    assert record(cluster) == Reassignment((3,), 2, False, (1, 2), api=True)
     assert reassigning(cluster) == [T0]
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"

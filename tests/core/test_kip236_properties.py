@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
+    Issued,
     Notice,
     UpdateMetadataRequest,
     WriteAtomically,
@@ -28,6 +29,7 @@ from controller.core.events import (
 )
 from controller.core.operations import SetData
 from controller.core.procedures.rebalance import rebalance_timer
+from controller.core.procedures.replica_deletion import TIMER as DELETION_TIMER
 from controller.core.reassignment_znodes import (
     REASSIGN_CANCEL,
     Reassignment,
@@ -58,6 +60,7 @@ from tests.core.test_reassignment_properties import assert_folds_again
 BROKERS = (1, 2, 3, 4, 5)
 NAMES: tuple[Name, ...] = (("t", 0), ("u", 0))
 TOPICS: dict[str, Assignments] = {"t": {0: [1, 2]}, "u": {0: [3]}}
+MIN_INSYNC = {"t": 2, "u": 1}
 UNCLEAN = "u"
 """This topic allows unclean leaders."""
 BY_HAND = (b"garbage", write_reassignment(Reassignment((5, 4), 1, True, (4, 5))), None)
@@ -128,8 +131,11 @@ class Interrupted(Cluster):
         self._failing: dict[tuple[int, Name], None] = {}
         self._requests = 0
         self.broker_errors = self._errors
+        self.before = self._look_at
         content = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
         configure_quietly(self, f"topics/{UNCLEAN}", content)
+        content = {"version": 1, "config": {"min.insync.replicas": str(MIN_INSYNC["t"])}}
+        configure_quietly(self, "topics/t", content)
         self.start()
         for topic, partitions in TOPICS.items():
             self.create_topic(topic, partitions)
@@ -207,9 +213,9 @@ class Interrupted(Cluster):
             self._slow = waiting + self._slow
 
     def _let_time_pass(self) -> None:
-        """Nobody is waited for any longer."""
-        while not self.fold.is_idle:
-            self.fire("rollback: replicas that are deleted")
+        """Brokers have had their time to confirm deletions."""
+        for _ in range(2):
+            self.fire(DELETION_TIMER)
 
     def settle(self) -> None:
         """All brokers answer from now on, nothing is lost."""
@@ -282,6 +288,38 @@ class Interrupted(Cluster):
             self.set_isr(*name, in_sync)
             self.run()
 
+    def _look_at(self, issued: Issued) -> None:
+        """A state that is about to be written keeps what a cancellation promises."""
+        if isinstance(issued.command, WriteZnodes):
+            for choice in issued.reason.choices:
+                known = self.fold.controller.context.reassignments
+                found = [one for one in known if one.key == (choice.topic, choice.partition)]
+                for partition in found:
+                    self._check_write(issued, issued.command, partition.key, known[partition])
+
+    def _check_write(
+        self, issued: Issued, command: WriteZnodes, name: Name, under_way: Reassignment
+    ) -> None:
+        path = znodes.state_path(*name)
+        [new] = [
+            znodes.read_state(path, one.data, 0)
+            for one in command.operations
+            if isinstance(one, SetData) and one.path == path
+        ] or [None]
+        if new is None:
+            return
+        old, originals = self.leadership(*name), under_way.original_replicas
+        lives = [one for one in old.isr if self.is_online(one, name)]
+        if issued.reason.rule == "rollback: leader among the originals":
+            kept = [one for one in new.isr if self.is_online(one, name)]
+            least = min(MIN_INSYNC[name[0]], len(originals), len(lives))
+            assert len(kept) >= least, f"{old.isr} becomes {new.isr}"
+            assert new.leader in originals
+        is_elected = new.leader not in (NO_LEADER, old.leader)
+        if is_elected and under_way.legacy and self.is_cancelled and new.leader not in originals:
+            assert new.leader in old.isr
+            assert not any(one in originals for one in lives)
+
     def check(self) -> None:
         """Look at everything; nothing is being decided."""
         assert self.fold.is_idle
@@ -350,10 +388,12 @@ class Interrupted(Cluster):
         ]
         assert any(f"{name[0]}-{name[1]}" in one.subject for one in notices)
         isr = self.leadership(*name).isr
-        assert not any(one in originals and self.is_online(one, name) for one in isr)
+        in_sync = [one for one in isr if one in originals and self.is_online(one, name)]
+        assert len(in_sync) < min(MIN_INSYNC[name[0]], len(originals))
         assert set(isr) - set(originals)
         lives = [one for one in isr if self.is_online(one, name)]
-        assert lives or not any(self.is_online(one, name) for one in originals)
+        could_lead = any(self.is_online(one, name) for one in originals)
+        assert lives or not could_lead or name[0] != UNCLEAN
 
     def calm_down(self) -> None:
         """Every broker comes back, and leaders take in whoever is a replica."""

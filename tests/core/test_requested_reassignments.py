@@ -197,8 +197,8 @@ def test_of_a_request_what_the_old_znode_holds_is_ignored_with_a_warning() -> No
     seen = cluster.seen()
     request(cluster, {T0: [4], T1: [1]})
     assert seen.told("reassignment_refused") == [
-        "/admin/reassignment_requests asks for [4], which is ignored: It is being reassigned by "
-        "way of /admin/reassign_partitions, which has to end or be cancelled first."
+        "/admin/reassignment_requests/request_0000000001 asks for [4], which is refused: It is being "
+        "reassigned by way of /admin/reassign_partitions, which has to end or be cancelled first."
     ]
     assert requests(cluster) == []
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
@@ -245,18 +245,26 @@ def test_fewer_originals_than_min_insync_replicas_of_the_topic_are_not_reassigne
     assert requests(cluster) == []
     [text] = seen.told("reassignment_refused")
     assert text == (
-        "/admin/reassignment_requests asks for [1, 2, 3], which is ignored: It has 1 replicas, "
-        "less than min.insync.replicas=2 of its topic. Lower that, or use kip-236.enable=false, "
-        "which does not look at it."
+        "/admin/reassignment_requests/request_0000000000 asks for [1, 2, 3], which is refused: It "
+        "has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
+        "fail until it has more. Lower the setting, or move it by way of "
+        "/admin/reassign_partitions."
     )
 
 
-def test_an_entry_with_too_few_originals_leaves_the_znode() -> None:
+def test_an_entry_with_fewer_originals_than_min_insync_replicas_passes_with_a_warning() -> None:
+    """Existing software that raises the number of replicas goes on working (X-01)."""
     cluster = interruptible(3, 1)
     set_minimum(cluster, znodes.topic_config_path("t"), 2)
+    seen = cluster.seen()
     submit(cluster, {T0: [1, 2, 3]})
+    assert seen.told("below_min_insync_replicas") == [
+        "It has 1 replicas, fewer than min.insync.replicas=2 of its topic: producers with acks=all "
+        "fail until it has more."
+    ]
+    catch_up(cluster, 2, 3)
+    assert assignment(cluster) == "1,2,3"
     assert_nothing_is_left(cluster)
-    assert assignment(cluster) == "1"
 
 
 @pytest.mark.parametrize(

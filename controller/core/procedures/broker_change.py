@@ -8,6 +8,7 @@ from controller.core.procedures.partition_changes import change_partitions, retr
 from controller.core.procedures.reassignment_requests import resume_on_brokers
 from controller.core.procedures.registrations import read_brokers, read_registrations
 from controller.core.procedures.replica_changes import Replicas, change_replicas
+from controller.core.procedures.replica_deletion import request_deletions_again
 from controller.core.procedures.topics import create_awaiting_partitions
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, sorted_partitions
@@ -109,6 +110,7 @@ async def on_broker_startup(controller: Controller, new: list[int]) -> None:
     ]
     batch.add_update_metadata(new, with_leaders)
     controller.send(batch)
+    request_deletions_again(controller, new)
     replicas = context.replicas_on(new)
     await change_replicas(controller, _sorted(replicas), ReplicaState.ONLINE, STARTUP)
     await retry_offline_partitions(controller, STARTUP)

@@ -4,75 +4,116 @@ from controller.core.controller import Controller
 from controller.core.procedures.failures import Failures
 from controller.core.procedures.legacy_reassignments import (
     LegacyZnode,
+    are_older,
     originals_of,
     read_legacy,
 )
+from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment import complete_if_caught_up
-from controller.core.procedures.reassignment_cancel import read_cancel
+from controller.core.procedures.reassignment_cancel import read_cancel, tell_waiting
 from controller.core.procedures.reassignment_queue import (
     delete_request,
     list_requests,
     read_requests,
 )
-from controller.core.procedures.reassignment_records import mend_records
+from controller.core.procedures.reassignment_records import LEGACY, mend_records
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.rollback import roll_back
 from controller.core.reassignment_znodes import REASSIGN_CANCEL, Name
 from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import (
     ExtraReassignments,
+    ReassignmentCancel,
     ReassignmentRequests,
     ZkPartitionReassignment,
 )
 
+_UNKNOWN_ZXID = -1
 
-async def process_cancel(controller: Controller) -> None:
+
+async def process_cancel(controller: Controller, trigger: ReassignmentCancel) -> None:
     """The znode was created: roll back; removed: what waited for that goes on.
 
-    What is written into /admin/reassign_partitions while it stands is not cancelled: it waits.
+    What is written into /admin/reassign_partitions while it stands is not cancelled: it waits. A
+    znode that was removed before this look has cancelled all the same.
     """
     context = controller.context
     if not controller.configuration.has_kip_236:
         return
-    before, context.cancel = context.cancel, await read_cancel(controller)
-    if context.cancel and context.cancel != before:
+    before, found = context.cancel, await read_cancel(controller)
+    context.cancel, context.cancel_forced = found.czxid, found.forced
+    if found.czxid and found.czxid != before:
         await mend_records(controller)
-        await cancel_entries(controller, await read_legacy(controller))
-    elif context.cancel:
+        await cancel_entries(controller, await read_legacy(controller), found.czxid)
+    elif found.czxid:
         await retry_rollbacks(controller)
+    elif trigger.created and not before:
+        await _cancel_removed(controller, trigger.zxid)
     elif before:
         await _go_on(controller)
 
 
-async def cancel_entries(controller: Controller, legacy: LegacyZnode) -> None:
-    """Roll back what stands there, and drop what was asked for by it and has not begun."""
+async def _cancel_removed(controller: Controller, zxid: int) -> None:
+    """The creation of the znode was seen, and it is removed already: what it covers is rolled back,
+    and what cannot be now goes on to its target."""
+    await mend_records(controller)
+    seen = dict(controller.context.entries_seen)
+    legacy = await read_legacy(controller)
+    if zxid == _UNKNOWN_ZXID:
+        # Watches fire in the order of the transactions: what was read before this one is older.
+        zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
+    await cancel_entries(controller, legacy, zxid, was_removed=True)
+    await _go_on(controller)
+
+
+async def cancel_entries(
+    controller: Controller, legacy: LegacyZnode, zxid: int, *, was_removed: bool = False
+) -> None:
+    """Roll back what came by the entries, and drop those that have not begun; entries that are
+    younger than the cancellation, created by transaction `zxid`, wait."""
     records = controller.context.reassignments
-    names = dict.fromkeys(legacy.entries)
-    names.update(dict.fromkeys(one.key for one, record in records.items() if record.legacy))
-    controller.notice(
-        "info", "reassignments_cancelled", REASSIGN_CANCEL, f"{len(names)} go back to what they had"
+    under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
+    older = are_older(controller, legacy.entries, zxid)
+    not_begun = [name for name in older if name not in under_way]
+    younger = [name for name in legacy.entries if name not in under_way and name not in older]
+    removed = ", though it was removed before the controller looked" if was_removed else ""
+    text = (
+        f"{len(under_way)} reassignments are rolled back and {len(not_begun)} that had not begun "
+        f"are dropped{removed}"
     )
-    await _drop_requests(controller)
-    await roll_back_names(controller, list(names))
+    controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
+    if younger and not was_removed:
+        tell_waiting(controller, LEGACY)
+    await _drop_requests(controller, dict.fromkeys(younger))
+    if not_begun:
+        # First: what the controller writes there later makes the znode younger.
+        await remove_entries(controller, lambda name, target: name in not_begun)
+    await roll_back_names(controller, list(under_way), REASSIGN_CANCEL)
 
 
-async def roll_back_names(controller: Controller, names: list[Name]) -> list[Partition]:
-    """Roll partitions back; entries of those that do not exist are removed."""
+async def roll_back_names(controller: Controller, names: list[Name], cause: str) -> list[Partition]:
+    """Roll partitions back; entries of those that do not exist are removed. Gives those that are
+    back. `cause`: what cancels them."""
     found = {name: controller.context.find(*name) for name in names}
     unknown = {name for name, one in found.items() if one is None or not one.replicas}
     if unknown:
         await remove_entries(controller, lambda name, target: name in unknown)
     known = [one for name, one in found.items() if one is not None and name not in unknown]
     partitions = controller.turns.partitions(known)
-    return await roll_back(controller, {one: originals_of(controller, one) for one in partitions})
+    back: list[Partition] = []
+    for part in parts(controller, partitions):
+        originals = {one: originals_of(controller, one) for one in part}
+        back += await roll_back(controller, originals, cause)
+        await pause(controller)
+    return back
 
 
-async def _drop_requests(controller: Controller) -> None:
-    """Requests that were made of entries and wait: their entries are cancelled."""
+async def _drop_requests(controller: Controller, younger: dict[Name, None]) -> None:
+    """Requests that were made of entries and wait, but for those of entries that wait, too."""
     children = await list_requests(controller)
     for queued in await read_requests(controller, children) if children else ():
-        if queued.request.legacy:
-            await delete_request(controller, queued.child)
+        if queued.request.legacy and younger.keys().isdisjoint(queued.request.assignments):
+            await delete_request(controller, queued)
 
 
 async def retry_rollbacks(controller: Controller) -> None:
@@ -81,21 +122,21 @@ async def retry_rollbacks(controller: Controller) -> None:
     if not waiting:
         return
     if controller.context.cancel:
-        await roll_back_names(controller, [one.key for one in waiting])
+        await roll_back_names(controller, [one.key for one in waiting], REASSIGN_CANCEL)
     controller.enqueue(ExtraReassignments())
 
 
-async def process_isr_change(controller: Controller, partition: Partition) -> None:
-    """The ISR of a partition changed: its rollback may go on, or its reassignment is complete."""
-    if partition in controller.context.rollback_waiting:
+async def process_changed_isrs(controller: Controller, partitions: list[Partition]) -> None:
+    """The ISRs of partitions changed: rollbacks may go on, or reassignments are complete."""
+    waiting = controller.context.rollback_waiting
+    if any(one in waiting for one in partitions):
         await retry_rollbacks(controller)
-    else:
-        await complete_if_caught_up(controller, partition)
+    await complete_if_caught_up(controller, [one for one in partitions if one not in waiting])
 
 
 def _give_up_rollbacks(controller: Controller) -> None:
     """Those that waited: a partition goes on to its target. What is asked for by the extra znode
-    is looked at anew."""
+    is looked at again."""
     failures = Failures(controller, "rollback_given_up")
     waiting, controller.context.rollback_waiting = controller.context.rollback_waiting, {}
     for partition in sorted_partitions(waiting):
@@ -113,8 +154,7 @@ async def _go_on(controller: Controller) -> None:
     context = controller.context
     controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
     _give_up_rollbacks(controller)
-    for partition in controller.turns.partitions(context.reassigning):
-        await complete_if_caught_up(controller, partition)
+    await complete_if_caught_up(controller, controller.turns.partitions(context.reassigning))
     controller.enqueue(ZkPartitionReassignment())
     controller.enqueue(ExtraReassignments())
     controller.enqueue(ReassignmentRequests())

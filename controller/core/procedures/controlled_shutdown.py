@@ -19,7 +19,7 @@ _RULE = "controlled shutdown"
 def _choose(context: ControllerContext, candidate: Candidate) -> Elected:
     partition = candidate.partition
     return controlled_shutdown_leader(
-        partition.assignment.replicas,
+        candidate.replicas,
         candidate.current.isr,
         lambda broker: context.is_online_or_shutting_down(broker, partition),
         context.shutting_down.__contains__,

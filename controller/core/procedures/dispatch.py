@@ -26,9 +26,10 @@ from controller.core.procedures.reassignment_queue import process_requests
 from controller.core.procedures.reassignment_records import mend_records
 from controller.core.procedures.reassignment_requests import (
     process_reassignment_znode,
-    process_state_change,
+    process_state_changes,
 )
 from controller.core.procedures.rebalance import process_rebalance
+from controller.core.procedures.replica_deletion import process_deletions, report_unconfirmed
 from controller.core.procedures.replica_election import process_election_znode
 from controller.core.procedures.topic_change import (
     process_partition_modifications,
@@ -52,6 +53,7 @@ from controller.core.triggers import (
     ReassignmentCancel,
     ReassignmentRequests,
     Reelect,
+    ReplicaDeletions,
     ReplicaLeaderElection,
     Startup,
     TopicChange,
@@ -60,6 +62,7 @@ from controller.core.triggers import (
     TopicUncleanLeaderElectionEnable,
     Trigger,
     UncleanLeaderElectionEnable,
+    UnconfirmedDeletions,
     ZkPartitionReassignment,
 )
 
@@ -119,14 +122,18 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await process_stop_replica_answer(controller, answer, asked)
         case ZkPartitionReassignment(created=created):
             await process_reassignment_znode(controller, created=created)
-        case ReassignmentCancel():
-            await process_cancel(controller)
+        case ReassignmentCancel() as cancel:
+            await process_cancel(controller, cancel)
+        case ReplicaDeletions():
+            await process_deletions(controller)
+        case UnconfirmedDeletions():
+            report_unconfirmed(controller)
         case ExtraReassignments():
             await process_extra(controller)
         case ReassignmentRequests():
             await process_requests(controller)
-        case PartitionReassignmentIsrChange(topic=topic, partition=partition):
-            await process_state_change(controller, topic, partition)
+        case PartitionReassignmentIsrChange() as change:
+            await process_state_changes(controller, change.names)
         case ReplicaLeaderElection():
             await process_election_znode(controller)
         case AutoPreferredReplicaLeaderElection():

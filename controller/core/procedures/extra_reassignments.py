@@ -22,7 +22,8 @@ from controller.core.procedures.legacy_reassignments import (
     tell_repeated,
 )
 from controller.core.procedures.reassignment_cancel import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment_submission import LEGACY, is_possible
+from controller.core.procedures.reassignment_records import LEGACY
+from controller.core.procedures.reassignment_submission import is_possible
 from controller.core.reassignment_znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     Entries,
@@ -63,13 +64,25 @@ async def process_extra(controller: Controller) -> None:
     legacy = await read_legacy(controller)
     pending = [name for name, one in possible.items() if _conflicts(controller, name, one, legacy)]
     if pending:
-        back = {one.key for one in await roll_back_names(controller, pending)}
+        back = await _roll_back(controller, {name: possible[name] for name in pending})
         waiting = {name: possible[name] for name in pending if name not in back}
         legacy = await read_legacy(controller)
     else:
         waiting = {}
     moved = {name: one for name, one in possible.items() if name not in waiting}
     await _move(controller, legacy, moved, waiting, version)
+
+
+async def _roll_back(controller: Controller, pending: Entries) -> set[Name]:
+    """The partitions that are back and can go to their new targets."""
+    back: set[Name] = set()
+    by_target: dict[tuple[int, ...], list[Name]] = {}
+    for name, one in pending.items():
+        by_target.setdefault(one.replicas, []).append(name)
+    for target, names in by_target.items():
+        cause = f"{_PATH}, which asks for {list(target)}"
+        back.update(one.key for one in await roll_back_names(controller, names, cause))
+    return back
 
 
 async def _read(controller: Controller) -> tuple[Entries, int | None]:

@@ -16,10 +16,12 @@ from controller.core.procedures.notifications import (
 )
 from controller.core.procedures.own_id import is_own_id_in_sync
 from controller.core.procedures.partition_changes import start_partition_states
+from controller.core.procedures.reassignment_recovery import load_reassignments
 from controller.core.procedures.reassignment_requests import resume_reassignments
 from controller.core.procedures.rebalance import FIRST_MS, schedule_rebalance
 from controller.core.procedures.registrations import read_brokers
 from controller.core.procedures.replica_changes import start_replica_states
+from controller.core.procedures.replica_deletion import process_deletions
 from controller.core.procedures.replica_election import resume_election
 from controller.core.procedures.topics import read_new_topics
 from controller.core.settle import read_children, read_stats, read_znodes
@@ -45,10 +47,13 @@ async def fail_over(controller: Controller) -> None:
     await read_dynamic_configuration(controller)
     repaired = await load_context(controller)
     await queue_deletions(controller)
+    if controller.configuration.has_kip_236:
+        await load_reassignments(controller)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     await start_replica_states(controller)
     await start_partition_states(controller, context.partitions(), repaired)
     await resume_reassignments(controller)
+    await process_deletions(controller)
     await resume_deletions(controller)
     await resume_election(controller)
     schedule_rebalance(controller, FIRST_MS)

@@ -1,6 +1,7 @@
 """Partitions that a step could not handle: collected, then told to the operator together."""
 
 import traceback
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from controller.core.controller import Controller
@@ -22,9 +23,14 @@ def describe(error: Exception) -> str:
 
 def some(partitions: list[Partition]) -> str:
     """The names of the first of them, and how many more there are."""
-    names = ", ".join(map(repr, partitions[:_SHOWN]))
-    rest = len(partitions) - _SHOWN
-    return names + (f" and {rest} more" if rest > 0 else "")
+    return some_names([one.key for one in partitions])
+
+
+def some_names(names: Sequence[tuple[str, int]]) -> str:
+    """The same for partitions by topic and number."""
+    first = ", ".join(f"{topic}-{number}" for topic, number in names[:_SHOWN])
+    rest = len(names) - _SHOWN
+    return first + (f" and {rest} more" if rest > 0 else "")
 
 
 def shown(data: bytes | None) -> str:

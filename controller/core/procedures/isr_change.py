@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from controller.core import znodes
 from controller.core.controller import Controller
+from controller.core.deviations import LONG_WORK_INTERRUPTED
 from controller.core.errors import ZnodeError
 from controller.core.operations import OK
-from controller.core.procedures.cancellation import process_isr_change
+from controller.core.procedures.cancellation import process_changed_isrs
 from controller.core.procedures.failures import Failures
 from controller.core.procedures.leadership import read_states
 from controller.core.procedures.notifications import (
@@ -15,6 +16,7 @@ from controller.core.procedures.notifications import (
 )
 from controller.core.settle import read_znodes
 from controller.core.state import Partition, sorted_partitions
+from controller.core.triggers import PartitionReassignmentIsrChange
 
 _RULE = "ISR change notification"
 
@@ -40,9 +42,20 @@ async def process_isr_changes(controller: Controller) -> None:
         batch = controller.new_batch(_RULE)
         batch.add_update_metadata(context.brokers, partitions)
         controller.send(batch)
-        for partition in controller.turns.partitions(partitions):
-            await process_isr_change(controller, partition)
+        await _go_on(controller, controller.turns.partitions(partitions))
     await delete_notifications(controller, paths, "delete ISR change notifications")
+
+
+async def _go_on(controller: Controller, partitions: list[Partition]) -> None:
+    """What waits for these ISRs goes on; as a controller event of its own where that may be long
+    work, which others interrupt (LONG_WORK_INTERRUPTED)."""
+    if not LONG_WORK_INTERRUPTED.applies(controller.configuration):
+        await process_changed_isrs(controller, partitions)
+        return
+    known = controller.context.reassigning | controller.context.rollback_waiting
+    moving = [one.key for one in partitions if one in known]
+    if moving:
+        controller.enqueue(PartitionReassignmentIsrChange(*moving[0], tuple(moving[1:])))
 
 
 async def _announced(controller: Controller, paths: list[str]) -> list[tuple[str, int]]:

@@ -32,6 +32,7 @@ from controller.core.operations import (
 )
 from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.failures import Failures, some
+from controller.core.procedures.reassignment_cancel import is_cancelled
 from controller.core.settle import read_znodes, write
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import NO_LEADER, RECOVERING, LeaderAndIsr
@@ -46,11 +47,23 @@ _NO_CHILD = b""
 
 
 class Candidate(NamedTuple):
-    """A partition that needs a leader and what its state znode says now."""
+    """A partition that needs a leader and what its state znode says now. `originals`: those of its
+    reassignment that is cancelled; empty: none is."""
 
     partition: Partition
     current: LeaderAndIsr
     allow_unclean: bool
+    originals: tuple[int, ...] = ()
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Who may lead, the preferred one first: RS. Of a reassignment that is cancelled the
+        originals, then others that are in sync; so no other becomes an unclean leader, nor a clean
+        one while an original can lead (seed 000, steps 1 and 2)."""
+        if not self.originals:
+            return self.partition.replicas
+        in_sync = [one for one in self.current.isr if one in self.partition.replicas]
+        return tuple(dict.fromkeys((*self.originals, *in_sync)))
 
 
 class Created(NamedTuple):
@@ -89,7 +102,7 @@ def online_test(context: ControllerContext, partition: Partition) -> IsOnline:
 def _choose_offline(context: ControllerContext, candidate: Candidate) -> Elected:
     partition = candidate.partition
     return offline_partition_leader(
-        partition.assignment.replicas,
+        candidate.replicas,
         candidate.current.isr,
         online_test(context, partition),
         candidate.allow_unclean,
@@ -104,7 +117,7 @@ def _online_replicas(context: ControllerContext, partition: Partition) -> list[i
 def _choose_preferred(context: ControllerContext, candidate: Candidate) -> Elected:
     partition = candidate.partition
     return preferred_leader(
-        partition.replicas, candidate.current.isr, online_test(context, partition)
+        candidate.replicas, candidate.current.isr, online_test(context, partition)
     )
 
 
@@ -248,9 +261,12 @@ async def _elect_once(
     """One round; gives the partitions whose version did not fit."""
     results.update(dict.fromkeys(partitions))
     states = await read_states(controller, partitions, strategy.name, failures)
-    candidates = await _with_unclean_permission(controller, states, strategy, failures)
+    originals = await _cancelled(controller, partitions)
+    permitted = await _with_unclean_permission(controller, states, strategy, failures)
+    candidates = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
     chosen: list[tuple[Partition, LeaderAndIsr]] = []
     choices: list[Choice] = []
+    unclean: dict[Partition, None] = {}
     for place, candidate in enumerate(candidates):
         partition, elected = candidate.partition, strategy.choose(controller.context, candidate)
         controller.follower.elects(partition, strategy.name, candidate.current, elected)
@@ -264,6 +280,8 @@ async def _elect_once(
                 partition.topic.name, partition.number, elected.leader, code, elected.passed_over
             )
         )
+        if elected.unclean:
+            unclean[partition] = None
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
     reason = Reason(strategy.name, tuple(choices))
@@ -278,7 +296,25 @@ async def _elect_once(
             again.append(partition)
         else:
             failures.add(partition, f"its state cannot be written (ZooKeeper code {error})")
+    _warn_of_unclean(controller, [one for one in unclean if results[one] is not None])
     return again
+
+
+async def _cancelled(
+    controller: Controller, partitions: list[Partition]
+) -> dict[Partition, tuple[int, ...]]:
+    """The originals of those whose reassignment /admin/reassign_cancel takes back."""
+    records = controller.context.reassignments
+    legacy = [one for one in partitions if one in records and records[one].legacy]
+    if not legacy or not await is_cancelled(controller):
+        return {}
+    return {one: records[one].original_replicas for one in legacy}
+
+
+def _warn_of_unclean(controller: Controller, partitions: list[Partition]) -> None:
+    if partitions:
+        text = "its new leader was not in sync: records may be lost"
+        controller.notice("warning", "unclean_leader", some(partitions), text)
 
 
 def _spelt(elected: Elected) -> str:

@@ -3,7 +3,7 @@
 Kafka's own way without it is in reassignment_requests.py.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from controller.core import znodes
@@ -36,7 +36,7 @@ from controller.core.reassignment_znodes import (
     write_request,
 )
 from controller.core.settle import read_stats, read_znodes, write
-from controller.core.state import Partition
+from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ZkPartitionReassignment
 from controller.core.znodes import DATA_BYTES_MAX
 
@@ -48,12 +48,13 @@ _NO_VERSION = -2
 
 
 class LegacyZnode(NamedTuple):
-    """What stands there, with its version and the transaction that wrote it last; no entries and
-    `_NO_VERSION` where it does not exist."""
+    """What stands there, with its version; no entries and `_NO_VERSION` where it does not exist.
+
+    Since when each entry is there, `ControllerContext.entries_seen` says.
+    """
 
     entries: Entries
     version: int = _NO_VERSION
-    mzxid: int = 0
 
     @property
     def exists(self) -> bool:
@@ -66,9 +67,11 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
     under way takes its place."""
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
     if stats.errors[0] != OK:
+        controller.context.entries_seen = {}
         return LegacyZnode({})
     found = await read_znodes(controller, [_PATH], _RULE)
     if found.errors[0] != OK:
+        controller.context.entries_seen = {}
         return LegacyZnode({})
     data, version = found.data[0], found.versions[0]
     try:
@@ -77,7 +80,25 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
         return await _replace_unreadable(controller, str(unreadable), data, version)
     for name in read.repeated:
         tell_repeated(controller, _PATH, name)
-    return LegacyZnode(read.entries, version, found.mzxids[0])
+    _see(controller, read.entries, found.mzxids[0])
+    return LegacyZnode(read.entries, version)
+
+
+def _see(controller: Controller, entries: Entries, mzxid: int) -> None:
+    """Note since when each entry is there: what the controller itself writes does not count."""
+    before = controller.context.entries_seen
+    controller.context.entries_seen = {
+        name: before[name]
+        if name in before and before[name].replicas == one.replicas
+        else EntrySeen(one.replicas, mzxid)
+        for name, one in entries.items()
+    }
+
+
+def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[Name, None]:
+    """The entries that were there before a transaction, of those that `read_legacy` has read."""
+    seen = controller.context.entries_seen
+    return {name: None for name in names if name in seen and seen[name].mzxid < zxid}
 
 
 def tell_repeated(controller: Controller, path: str, name: Name) -> None:

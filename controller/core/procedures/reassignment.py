@@ -1,20 +1,26 @@
-"""Moving a partition to other replicas (KafkaController.onPartitionReassignment, KB 7.7; seed 001).
+"""Moving partitions to other replicas (KafkaController.onPartitionReassignment, KB 7.7; seed 001).
 
 RS, ORS, TRS, AR and RR are the seed's: all replicas, those before, those wanted, those being added
 and those being removed. The assignment in ZooKeeper is written before replicas are added and after
 others are removed, so that whoever is controller next can go on from any point between.
+
+Each step is taken for all partitions that are given. Under Kafka's rules that is one.
 """
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import LEADER_MOVED_FIRST, REQUEST_CHANGES_SEEN
 from controller.core.election import Elected, reassignment_leader
-from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.operations import BAD_VERSION, OK, SetData
+from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
+from controller.core.operations import BAD_VERSION, OK, SetData, WriteOperation
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.deletion import mark_ineligible, resume_deletion_for
-from controller.core.procedures.failures import Failures
+from controller.core.procedures.failures import Failures, describe
 from controller.core.procedures.leadership import (
     OFFLINE,
     REASSIGNMENT,
@@ -25,10 +31,17 @@ from controller.core.procedures.leadership import (
     write_states,
 )
 from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment_cancel import is_cancelled
-from controller.core.procedures.reassignment_records import remove_records, write_with_record
+from controller.core.procedures.reassignment_records import (
+    Recorded,
+    holder,
+    remove_records,
+    write_with_records,
+)
 from controller.core.procedures.reassignment_znode import remove_entries
-from controller.core.procedures.replica_changes import change_replicas
+from controller.core.procedures.replica_changes import Replicas, change_replicas
+from controller.core.procedures.replica_deletion import delete_replicas, store_deletions
 from controller.core.procedures.topics import topic_content
 from controller.core.reassignment_znodes import Reassignment
 from controller.core.replica_states import ReplicaState
@@ -39,129 +52,227 @@ from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, LeaderAnd
 RULE = "reassignment"
 STORE = "reassignment: store the assignment"
 RAISE = "reassignment: raise the leader epoch"
-_REMOVAL = (
-    ReplicaState.OFFLINE,
-    ReplicaState.DELETION_STARTED,
-    ReplicaState.DELETION_SUCCESSFUL,
-    ReplicaState.NON_EXISTENT,
-)
+_BYTES_MAX = 500_000
+"""Of topics that are written in one multi: ZooKeeper takes 1 MB."""
 
 
-async def reassign(
-    controller: Controller,
-    partition: Partition,
-    assignment: Assignment,
-    record: Reassignment | None = None,
-) -> None:
-    """Begin, go on with, replace, cancel or end the reassignment of one partition.
+class Move(NamedTuple):
+    """A partition and the assignment that it shall have.
 
-    `record` is what /admin/reassignments shall say of it from now on; None: what it says. While
-    /admin/reassign_cancel stands nothing is done, but for cancelling (KB 14.2.3).
-    Raises ProcedureError where a step fails for good; steps done stay done (KB 7.4).
+    `record` is what /admin/reassignments shall say of it from now on; None: what it says.
     """
-    if assignment.is_being_reassigned and await is_cancelled(controller):
-        return
-    mark_ineligible(controller.context, [partition.topic.name])
-    await _store(controller, partition, assignment, record)
-    if await is_complete(controller, partition):
-        await _finish(controller, partition)
-    else:
-        await _start_replicas(controller, partition)
+
+    partition: Partition
+    assignment: Assignment
+    record: Reassignment | None = None
 
 
-async def complete_if_caught_up(controller: Controller, partition: Partition) -> None:
-    """The ISR changed: end the reassignment if it is complete now (maybeCompleteReassignment)."""
-    if partition in controller.context.reassigning and await is_complete(controller, partition):
-        await reassign(controller, partition, partition.assignment)
+Errors = dict[Partition, Exception]
+"""The partitions that could not be handled; steps done stay done (KB 7.4)."""
 
 
-async def is_complete(controller: Controller, partition: Partition) -> bool:
-    """Whether all of TRS are in the ISR that stands in ZooKeeper now (KB 7.5)."""
-    assignment = partition.assignment
-    if not assignment.is_being_reassigned:
-        return True
-    isr = await read_isr(controller, partition)
-    return bool(isr) and all(one in isr for one in assignment.target)
+async def reassign(controller: Controller, moves: list[Move]) -> Errors:
+    """Begin, go on with, replace, cancel or end the reassignment of partitions.
+
+    While /admin/reassign_cancel stands nothing is done, but for cancelling (KB 14.2.3).
+    """
+    if any(one.assignment.is_being_reassigned for one in moves) and await is_cancelled(controller):
+        moves = [one for one in moves if not one.assignment.is_being_reassigned]
+    if not moves:
+        return {}
+    try:
+        return await _reassign(controller, moves)
+    except ControllerMovedError:
+        raise
+    except Exception as error:
+        return {one.partition: error for one in moves}
+
+
+async def _reassign(controller: Controller, moves: list[Move]) -> Errors:
+    mark_ineligible(controller.context, dict.fromkeys(one.partition.topic.name for one in moves))
+    errors = await _store(controller, moves)
+    stored = [one.partition for one in moves if one.partition not in errors]
+    complete = await complete_ones(controller, stored)
+    under_way = [one for one in stored if one not in complete]
+    errors |= await _finish(controller, [one for one in stored if one in complete])
+    return errors | await _start_replicas(controller, under_way)
+
+
+async def complete_if_caught_up(controller: Controller, partitions: Iterable[Partition]) -> None:
+    """ISRs changed: end the reassignments that are complete now (maybeCompleteReassignment)."""
+    moving = [one for one in partitions if one in controller.context.reassigning]
+    for part in parts(controller, moving):
+        complete = await complete_ones(controller, part)
+        if complete:
+            moves = [Move(one, one.assignment) for one in part if one in complete]
+            tell_failed(controller, await reassign(controller, moves))
+        await pause(controller)
+
+
+async def complete_ones(
+    controller: Controller, partitions: list[Partition]
+) -> dict[Partition, None]:
+    """Those whose TRS are all in the ISR that stands in ZooKeeper now (KB 7.5)."""
+    complete = {one: None for one in partitions if not one.assignment.is_being_reassigned}
+    moving = [one for one in partitions if one not in complete]
+    for partition, isr in (await read_isrs(controller, moving)).items():
+        if isr and all(one in isr for one in partition.assignment.target):
+            complete[partition] = None
+    return complete
 
 
 async def drops_all_in_sync(
-    controller: Controller, partition: Partition, assignment: Assignment
-) -> bool:
-    """Whether only replicas are in sync that this assignment drops: records would be lost."""
-    unwanted = [one for one in partition.replicas if one not in assignment.replicas]
-    isr = await read_isr(controller, partition) if unwanted else ()
-    return bool(isr) and all(one in unwanted for one in isr)
+    controller: Controller, assignments: Mapping[Partition, Assignment]
+) -> dict[Partition, None]:
+    """Those of which only replicas are in sync that their new assignment drops: records would be
+    lost."""
+    unwanted = {
+        partition: [one for one in partition.replicas if one not in assignment.replicas]
+        for partition, assignment in assignments.items()
+    }
+    isrs = await read_isrs(controller, [one for one in assignments if unwanted[one]])
+    return {
+        partition: None
+        for partition, isr in isrs.items()
+        if isr and all(one in unwanted[partition] for one in isr)
+    }
 
 
-async def read_isr(controller: Controller, partition: Partition) -> tuple[int, ...]:
-    """The ISR that stands in ZooKeeper now; empty where it cannot be read.
+async def read_isrs(
+    controller: Controller, partitions: list[Partition]
+) -> dict[Partition, tuple[int, ...]]:
+    """The ISRs that stand in ZooKeeper now; empty where one cannot be read.
 
-    Below IBP 2.7-IV2 the read watches the state, whose leader writes it.
+    Below IBP 2.7-IV2 the read watches the states, which leaders write.
     """
-    path = znodes.state_path(*partition.key)
+    paths = [znodes.state_path(*one.key) for one in partitions]
     watch = not controller.protocol.has_alter_partition
-    found = await read_znodes(controller, [path], RULE, watch=watch)
-    if found.errors[0] != OK:
-        return ()
-    try:
-        return znodes.read_state(path, found.data[0], found.versions[0]).isr
-    except ZnodeError as unreadable:
-        controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-        return ()
+    found = await read_znodes(controller, paths, RULE, watch=watch)
+    isrs: dict[Partition, tuple[int, ...]] = {}
+    for place, partition in enumerate(partitions):
+        isrs[partition] = ()
+        if found.errors[place] != OK:
+            continue
+        path = paths[place]
+        try:
+            isrs[partition] = znodes.read_state(path, found.data[place], found.versions[place]).isr
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    return isrs
 
 
 # Phase U ----------------------------------------------------------------------------------------
 
 
-async def _store(
-    controller: Controller,
-    partition: Partition,
-    assignment: Assignment,
-    record: Reassignment | None,
-) -> None:
-    before = partition.assignment
-    if assignment != before:
-        unwanted = tuple(one for one in before.replicas if one not in assignment.replicas)
-        if LEADER_MOVED_FIRST.applies(controller.configuration):
+async def _store(controller: Controller, moves: list[Move]) -> Errors:
+    changed = [one for one in moves if one.assignment != one.partition.assignment]
+    errors: Errors = {}
+    if not changed:
+        pass
+    elif LEADER_MOVED_FIRST.applies(controller.configuration):
+        for partition, assignment, _ in changed:
             controller.follower.reassigns(partition, assignment)
-            if unwanted:
-                await _drop(controller, partition, unwanted)
-            await write_assignment(controller, partition, assignment, record)
-            partition.assignment = assignment
-            controller.follower.stored(partition)
-        else:
-            await write_assignment(controller, partition, assignment)
-            partition.assignment = assignment
-            await _remove_replicas(controller, partition, unwanted)
-    controller.context.reassigning[partition] = None
-
-
-async def write_assignment(
-    controller: Controller,
-    partition: Partition,
-    assignment: Assignment,
-    record: Reassignment | None = None,
-) -> None:
-    """Write the topic's znode as it is known, this partition with another assignment (U1, B6).
-
-    A record is written with it, both or none.
-    """
-    topic = partition.topic
-    content = topic_content(controller.context, topic)
-    assignments = content.assignments | {partition.number: assignment}
-    data = znodes.write_topic(znodes.TopicContent(assignments, content.topic_id))
-    path = znodes.topic_path(topic.name)
-    choice = Choice(topic.name, partition.number, _leader(partition), _spelt(assignment))
-    reason, store = Reason(STORE, (choice,)), SetData(path, data, ANY_VERSION)
-    if record is not None:
-        await write_with_record(controller, partition, record, store, reason)
-        return
-    writes = await write(controller, [store], reason)
-    if writes.errors[0] != OK:
-        raise ProcedureError(
-            f"{path} cannot be written for the reassignment of {partition} "
-            f"(ZooKeeper code {writes.errors[0]})"
+        dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
+        if dropped:
+            await _drop(controller, dropped)
+            await store_deletions(controller)
+        errors = await write_assignments(controller, changed)
+        for partition in (one.partition for one in changed):
+            if partition not in errors:
+                controller.follower.stored(partition)
+    else:
+        unwanted = {one.partition: _unwanted(one) for one in changed}
+        errors = await write_assignments(controller, changed)
+        await _remove_replicas(
+            controller, {one: unwanted[one] for one in unwanted if one not in errors}
         )
+    for one in moves:
+        if one.partition not in errors:
+            controller.context.reassigning[one.partition] = None
+    return errors
+
+
+def _unwanted(move: Move) -> tuple[int, ...]:
+    replicas = move.partition.replicas
+    return tuple(one for one in replicas if one not in move.assignment.replicas)
+
+
+async def write_assignments(controller: Controller, moves: list[Move]) -> Errors:
+    """Write the topics' znodes as they are known, these partitions with their other assignments
+    (U1, B6), and take those that were written as the new ones.
+
+    A record is written together with its topic, both or none.
+    """
+    recorded = [one for one in moves if one.record is not None]
+    plain = [one for one in moves if one.record is None]
+    errors: Errors = {}
+    if plain:
+        sets = _topic_writes(controller, plain)
+        operations: list[WriteOperation] = list(sets.values())
+        writes = await write(controller, operations, Reason(STORE, _choices(plain)))
+        codes = dict(zip(sets, writes.errors, strict=True))
+        for partition, assignment, _ in plain:
+            code = codes[partition.topic.name]
+            if code == OK:
+                partition.assignment = assignment
+            else:
+                path = znodes.topic_path(partition.topic.name)
+                errors[partition] = ProcedureError(
+                    f"{path} cannot be written for the reassignment of {partition} "
+                    f"(ZooKeeper code {code})"
+                )
+    if recorded:
+        errors |= await _write_recorded(controller, recorded)
+    return errors
+
+
+async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
+    """All in one multi; one by one where that is refused, so that only what is wrong fails."""
+    reason = Reason(STORE, _choices(moves))
+    records = [Recorded(one.partition, one.record) for one in moves if one.record is not None]
+    topics = _topic_writes(controller, moves)
+    if len(topics) > 1 and sum(len(one.data) for one in topics.values()) > _BYTES_MAX:
+        return await _write_apart(
+            controller, [[one for one in moves if one.partition.topic.name == t] for t in topics]
+        )
+    try:
+        await write_with_records(controller, records, list(topics.values()), reason)
+    except ProcedureError as error:
+        if len(moves) == 1:
+            return {moves[0].partition: error}
+        return await _write_apart(controller, [[one] for one in moves])
+    for partition, assignment, _ in moves:
+        partition.assignment = assignment
+    return {}
+
+
+async def _write_apart(controller: Controller, groups: list[list[Move]]) -> Errors:
+    errors: Errors = {}
+    for moves in groups:
+        errors |= await _write_recorded(controller, moves)
+    return errors
+
+
+def _topic_writes(controller: Controller, moves: list[Move]) -> dict[str, SetData]:
+    """What each topic's znode is to hold."""
+    changed: dict[str, dict[int, Assignment]] = defaultdict(dict)
+    for partition, assignment, _ in moves:
+        changed[partition.topic.name][partition.number] = assignment
+    topics = {one.partition.topic.name: one.partition.topic for one in moves}
+    writes: dict[str, SetData] = {}
+    for name, topic in topics.items():
+        content = topic_content(controller.context, topic)
+        assignments = content.assignments | changed[name]
+        data = znodes.write_topic(znodes.TopicContent(assignments, content.topic_id))
+        writes[name] = SetData(znodes.topic_path(name), data, ANY_VERSION)
+    return writes
+
+
+def _choices(moves: list[Move]) -> tuple[Choice, ...]:
+    return tuple(
+        Choice(*partition.key, _leader(partition), _spelt(assignment))
+        for partition, assignment, _ in moves
+    )
 
 
 def _leader(partition: Partition) -> int:
@@ -179,37 +290,52 @@ def _spelt(assignment: Assignment) -> str:
 
 
 async def _remove_replicas(
-    controller: Controller, partition: Partition, brokers: tuple[int, ...]
+    controller: Controller, brokers: Mapping[Partition, Iterable[int]]
 ) -> None:
-    """Stop and delete replicas; no answer is waited for (KB 7.7.1)."""
-    replicas = {broker: [partition] for broker in brokers}
-    for state in _REMOVAL:
-        await change_replicas(controller, replicas, state, RULE)
+    """Stop and delete replicas of each partition; no answer is waited for (KB 7.7.1)."""
+    replicas = _by_broker(brokers)
+    await change_replicas(controller, replicas, ReplicaState.OFFLINE, RULE)
+    await delete_replicas(controller, replicas, RULE)
+
+
+def _by_broker(brokers: Mapping[Partition, Iterable[int]]) -> Replicas:
+    replicas: Replicas = defaultdict(list)
+    for partition, of_partition in brokers.items():
+        for broker in of_partition:
+            replicas[broker].append(partition)
+    return replicas
 
 
 # U3, with LEADER_MOVED_FIRST ----------------------------------------------------------------------
 
 
-async def _drop(controller: Controller, partition: Partition, unwanted: tuple[int, ...]) -> None:
+async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, ...]]) -> None:
     """Drop what a reassignment that is replaced or cancelled was adding.
 
     Before the assignment without them is stored: should this controller fail in between, the
     next one goes on with the earlier one, and none of them is left in the ISR unknown.
     """
-    before = partition.assignment
-    partition.assignment = Assignment(
-        *(
-            tuple(one for one in replicas if one not in unwanted)
-            for replicas in (before.replicas, before.adding, before.removing)
-        )
-    )
-    if _leader(partition) in unwanted:
-        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, _STAYING)
-    await _remove_replicas(controller, partition, unwanted)
-    if partition.leadership is not None and partition.leadership.leader == NO_LEADER:
+    for partition, dropped in unwanted.items():
+        partition.assignment = _without(partition.assignment, dropped)
+    led = [partition for partition, dropped in unwanted.items() if _leader(partition) in dropped]
+    if led:
+        await change_partitions(controller, led, PartitionState.ONLINE, RULE, _STAYING)
+    await _remove_replicas(controller, unwanted)
+    leaderless = [
+        one for one in unwanted if one.leadership is not None and _leader(one) == NO_LEADER
+    ]
+    if leaderless:
         # Nobody who stays could lead: as any other partition it waits, offline, for who can.
-        await change_partitions(controller, [partition], PartitionState.OFFLINE, RULE)
-        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, OFFLINE)
+        await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
+        await change_partitions(controller, leaderless, PartitionState.ONLINE, RULE, OFFLINE)
+
+
+def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
+    replicas, adding, removing = (
+        tuple(one for one in replicas if one not in dropped)
+        for replicas in (assignment.replicas, assignment.adding, assignment.removing)
+    )
+    return Assignment(replicas, adding, removing)
 
 
 def _choose_among_all(context: ControllerContext, candidate: Candidate) -> Elected:
@@ -234,100 +360,162 @@ _STAYING = Strategy(
 # Phase A ----------------------------------------------------------------------------------------
 
 
-async def _start_replicas(controller: Controller, partition: Partition) -> None:
-    await raise_leader_epoch(controller, partition)
-    assignment = partition.assignment
+async def _start_replicas(controller: Controller, partitions: list[Partition]) -> Errors:
+    errors = await raise_leader_epochs(controller, partitions)
+    raised = [one for one in partitions if one not in errors]
+    if not raised:
+        return errors
     batch = controller.new_batch(RULE)
-    batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
-    batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
+    new: Replicas = defaultdict(list)
+    for partition in raised:
+        assignment = partition.assignment
+        batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
+        batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
+        for broker in assignment.adding:
+            # One that was told before has a state: the raised leader epoch is all it needs.
+            if partition.replica_states.get(broker) in (None, ReplicaState.NON_EXISTENT):
+                new[broker].append(partition)
     controller.send(batch)
-    for broker in assignment.adding:
-        # One that was told before has a state: the raised leader epoch is all it needs.
-        if partition.replica_states.get(broker) in (None, ReplicaState.NON_EXISTENT):
-            await change_replicas(controller, {broker: [partition]}, ReplicaState.NEW, RULE)
+    for broker in new:
+        await change_replicas(controller, {broker: new[broker]}, ReplicaState.NEW, RULE)
+    return errors
 
 
-async def raise_leader_epoch(controller: Controller, partition: Partition) -> None:
-    """The same leader and ISR with a new leader epoch (updateLeaderEpoch)."""
-    context = controller.context
+async def raise_leader_epochs(controller: Controller, partitions: list[Partition]) -> Errors:
+    """The same leaders and ISRs with new leader epochs (updateLeaderEpoch)."""
     failures = Failures(controller, "leader_epoch_not_raised")
-    while True:
-        states = await read_states(controller, [partition], RAISE, failures)
+    errors: Errors = {}
+    remaining = partitions
+    while remaining:
+        states = dict(await read_states(controller, remaining, RAISE, failures))
         failures.tell()
-        if not states:
-            raise ProcedureError(f"the leader epoch of {partition} cannot be raised")
-        current = states[0][1]
-        raised = LeaderAndIsr(
-            current.leader,
-            current.leader_epoch + 1,
-            current.isr,
-            current.partition_epoch,
-            context.epoch,
-            current.recovery_state,
-        )
-        choice = Choice(partition.topic.name, partition.number, raised.leader, "same leader")
-        [(_, written, error)] = await write_states(
-            controller, [(partition, raised)], Reason(RAISE, (choice,))
-        )
-        if error == OK:
-            partition.leadership = written
-            return
-        if error != BAD_VERSION:
-            path = znodes.state_path(*partition.key)
-            raise ProcedureError(f"{path} cannot be written (ZooKeeper code {error})")
+        for partition in remaining:
+            if partition not in states:
+                text = f"the leader epoch of {partition} cannot be raised"
+                errors[partition] = ProcedureError(text)
+        raised = [(one, _raised(state, controller.context.epoch)) for one, state in states.items()]
+        if not raised:
+            break
+        choices = tuple(Choice(*one.key, state.leader, "same leader") for one, state in raised)
+        remaining = []
+        for partition, written, error in await write_states(
+            controller, raised, Reason(RAISE, choices)
+        ):
+            if error == OK:
+                partition.leadership = written
+            elif error == BAD_VERSION:
+                remaining.append(partition)
+            else:
+                path = znodes.state_path(*partition.key)
+                text = f"{path} cannot be written (ZooKeeper code {error})"
+                errors[partition] = ProcedureError(text)
+    return errors
+
+
+def _raised(current: LeaderAndIsr, controller_epoch: int) -> LeaderAndIsr:
+    return LeaderAndIsr(
+        current.leader,
+        current.leader_epoch + 1,
+        current.isr,
+        current.partition_epoch,
+        controller_epoch,
+        current.recovery_state,
+    )
 
 
 # Phase B ----------------------------------------------------------------------------------------
 
 
-async def _finish(controller: Controller, partition: Partition) -> None:
-    context, before = controller.context, partition.assignment
-    if not before.target and not partition.is_listed:
-        raise ProcedureError(f"the reassignment of {partition} names no replica")
-    await change_replicas(
-        controller, {one: [partition] for one in before.adding}, ReplicaState.ONLINE, RULE
+async def _finish(controller: Controller, partitions: list[Partition]) -> Errors:
+    if not partitions:
+        return {}
+    before = {one: one.assignment for one in partitions}
+    for partition in partitions:
+        if not before[partition].target and not partition.is_listed:
+            raise ProcedureError(f"the reassignment of {partition} names no replica")
+    added = _by_broker({one: before[one].adding for one in partitions})
+    await change_replicas(controller, added, ReplicaState.ONLINE, RULE)
+    done = [Move(one, Assignment(before[one].target)) for one in partitions]
+    for partition, assignment, _ in done:
+        controller.follower.reassigns(partition, assignment)
+        partition.assignment = assignment
+        if not controller.context.is_queued(partition):
+            partition.check_balance()
+    errors = await _move_leaders_if_required(controller, partitions)
+    led = [one for one in done if one.partition not in errors]
+    await _remove_replicas(
+        controller, {one.partition: before[one.partition].removing for one in led}
     )
-    done = Assignment(before.target)
-    controller.follower.reassigns(partition, done)
-    partition.assignment = done
-    if not context.is_queued(partition):
-        partition.check_balance()
-    await _move_leader_if_required(controller, partition)
-    await _remove_replicas(controller, partition, before.removing)
-    await write_assignment(controller, partition, partition.assignment)
-    controller.follower.stored(partition)
-    await _remove_request(controller, partition)
-    await remove_records(controller, [partition])
-    del context.reassigning[partition]
+    await store_deletions(controller)
+    errors |= await write_assignments(
+        controller, [Move(one.partition, one.partition.assignment) for one in led]
+    )
+    finished = [one for one in partitions if one not in errors]
+    for partition in finished:
+        controller.follower.stored(partition)
+        _tell_completed(controller, partition, before[partition])
+    await _forget(controller, finished)
+    return errors
+
+
+async def _forget(controller: Controller, partitions: list[Partition]) -> None:
+    """Nothing of their reassignments is left, and every broker learns of the outcome."""
+    if not partitions:
+        return
+    context = controller.context
+    await _remove_requests(controller, partitions)
+    await remove_records(controller, partitions)
+    for partition in partitions:
+        del context.reassigning[partition]
     batch = controller.new_batch(RULE)
-    batch.add_update_metadata(context.brokers, (partition,))
+    batch.add_update_metadata(context.brokers, partitions)
     controller.send(batch)
-    await resume_deletion_for(controller, [partition.topic.name])
+    await resume_deletion_for(controller, dict.fromkeys(one.topic.name for one in partitions))
 
 
-async def _move_leader_if_required(controller: Controller, partition: Partition) -> None:
+def _tell_completed(controller: Controller, partition: Partition, before: Assignment) -> None:
+    if not before.is_being_reassigned and partition not in controller.context.reassignments:
+        return
+    text = f"it is on {list(partition.replicas)} now; asked for by {holder(controller, partition)}"
+    controller.notice("info", "reassignment_completed", repr(partition), text)
+
+
+async def _move_leaders_if_required(controller: Controller, partitions: list[Partition]) -> Errors:
     """A leader among TRS, and followers that know the final assignment (B3).
 
     Whether an election succeeds is not looked at (KB 7.7, B3).
     """
-    leader = _leader(partition)
-    is_staying = leader in partition.replicas
-    if not is_staying or not controller.context.is_online(leader, partition):
-        await change_partitions(controller, [partition], PartitionState.ONLINE, RULE, REASSIGNMENT)
-        return
-    await raise_leader_epoch(controller, partition)
-    batch = controller.new_batch(RULE)
-    batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
-    controller.send(batch)
+    staying: list[Partition] = []
+    moved: list[Partition] = []
+    for partition in partitions:
+        leader = _leader(partition)
+        is_online = controller.context.is_online(leader, partition)
+        (staying if leader in partition.replicas and is_online else moved).append(partition)
+    if moved:
+        await change_partitions(controller, moved, PartitionState.ONLINE, RULE, REASSIGNMENT)
+    errors = await raise_leader_epochs(controller, staying)
+    raised = [one for one in staying if one not in errors]
+    if raised:
+        batch = controller.new_batch(RULE)
+        for partition in raised:
+            batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
+        controller.send(batch)
+    return errors
 
 
-async def _remove_request(controller: Controller, partition: Partition) -> None:
-    """The entry of the request that is fulfilled goes; one with another list stays (7.6.3)."""
-    key, done = partition.key, partition.replicas
+async def _remove_requests(controller: Controller, partitions: list[Partition]) -> None:
+    """The entries of the request that are fulfilled go; one with another list stays (7.6.3)."""
+    done = {one.key: one.replicas for one in partitions}
     takes_repeated = REQUEST_CHANGES_SEEN.applies(controller.configuration)
 
     def is_done(name: tuple[str, int], target: tuple[int, ...]) -> bool:
         wanted = tuple(dict.fromkeys(target)) if takes_repeated else target
-        return name == key and wanted == done
+        return done.get(name) == wanted
 
     await remove_entries(controller, is_done)
+
+
+def tell_failed(controller: Controller, errors: Errors) -> None:
+    """Reassignments that failed half way, each with its error."""
+    for partition, error in errors.items():
+        controller.notice("error", "reassignment_failed", repr(partition), describe(error))

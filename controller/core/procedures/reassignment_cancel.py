@@ -1,24 +1,42 @@
 """/admin/reassign_cancel: while it stands no reassignment goes on (KB 14.2.3)."""
 
+from typing import NamedTuple
+
 from controller.core.controller import Controller
 from controller.core.operations import OK
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
-from controller.core.settle import read_stats
+from controller.core.reassignment_znodes import REASSIGN_CANCEL, is_forced
+from controller.core.settle import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
 
 
-async def read_cancel(controller: Controller) -> int:
-    """The czxid of the znode, 0 where there is none; watches it, also for its creation."""
-    found = await read_stats(controller, [REASSIGN_CANCEL], _RULE, watch=True)
-    return found.czxids[0] if found.errors[0] == OK else 0
+class Cancellation(NamedTuple):
+    """The znode: the transaction that created it (0: it does not exist), and whether it asks to go
+    back without enough originals in sync."""
+
+    czxid: int = 0
+    forced: bool = False
+
+
+async def read_cancel(controller: Controller) -> Cancellation:
+    """The znode as it is now; watches it, also for its creation."""
+    stats = await read_stats(controller, [REASSIGN_CANCEL], _RULE, watch=True)
+    if stats.errors[0] != OK:
+        return Cancellation()
+    found = await read_znodes(controller, [REASSIGN_CANCEL], _RULE)
+    if found.errors[0] != OK:
+        return Cancellation()
+    return Cancellation(found.czxids[0], is_forced(found.data[0]))
 
 
 async def is_cancelled(controller: Controller) -> bool:
     """Whether it stands now: a watch may not have fired yet."""
     if not controller.configuration.has_kip_236:
         return False
-    return controller.context.cancel != 0 or await read_cancel(controller) != 0
+    if controller.context.cancel != 0:
+        return True
+    stats = await read_stats(controller, [REASSIGN_CANCEL], _RULE, watch=True)
+    return stats.errors[0] == OK
 
 
 def tell_waiting(controller: Controller, path: str) -> None:

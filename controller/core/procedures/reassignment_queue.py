@@ -5,19 +5,22 @@ from typing import NamedTuple
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
-from controller.core.operations import NO_NODE, OK, Delete
+from controller.core.operations import NO_NODE, OK, Delete, SetData
 from controller.core.procedures.failures import shown
+from controller.core.procedures.legacy_reassignments import read_legacy
 from controller.core.procedures.reassignment_cancel import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment_records import make_parents, mend_records
+from controller.core.procedures.reassignment_records import LEGACY, make_parents, mend_records
 from controller.core.procedures.reassignment_submission import Submission, Verdict, submit
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.reassignment_znodes import (
     REASSIGNMENT_REQUESTS,
+    Entries,
     Name,
     Request,
     read_request,
     request_number,
     request_path,
+    write_request,
 )
 from controller.core.settle import read_children, read_znodes, write
 from controller.core.values import ANY_VERSION
@@ -26,10 +29,16 @@ _RULE = "reassignment requests"
 
 
 class Queued(NamedTuple):
-    """A request, by the name of its znode."""
+    """A request, by the name of its znode and the transaction that created it."""
 
     child: str
     request: Request
+    czxid: int = 0
+
+    @property
+    def path(self) -> str:
+        """Its znode."""
+        return request_path(self.child)
 
 
 async def process_requests(controller: Controller) -> None:
@@ -45,7 +54,7 @@ async def process_requests(controller: Controller) -> None:
     await mend_records(controller)
     for queued in await read_requests(controller, children):
         if not await _process(controller, queued):
-            tell_waiting(controller, request_path(queued.child))
+            tell_waiting(controller, queued.path)
             return
 
 
@@ -63,46 +72,89 @@ async def list_requests(controller: Controller) -> list[str]:
 
 
 async def read_requests(controller: Controller, children: list[str]) -> list[Queued]:
-    """The requests in order; those that nobody can read are moved out of the way."""
+    """The requests in order; those that nobody can read are moved out of the way, and those that
+    were carried out and could not be deleted are left out."""
+    done = controller.context.requests_done
+    children = [one for one in children if one not in done]
     paths = [request_path(one) for one in children]
     found = await read_znodes(controller, paths, _RULE)
     requests = []
-    for child, path, error, data in zip(children, paths, found.errors, found.data, strict=True):
+    for child, path, error, data, czxid in zip(
+        children, paths, found.errors, found.data, found.czxids, strict=True
+    ):
         if error != OK:
             continue
         try:
-            requests.append(Queued(child, read_request(path, data)))
+            requests.append(Queued(child, read_request(path, data), czxid))
         except ZnodeError as unreadable:
             text = f"{unreadable}; it is removed, it held {shown(data)}"
             controller.notice("error", "unreadable_znode", path, text)
-            await delete_request(controller, child)
+            await _delete(controller, child)
     return requests
 
 
-async def delete_request(controller: Controller, child: str) -> None:
-    """It is done with."""
+async def delete_request(controller: Controller, queued: Queued) -> None:
+    """It is done with. One that cannot be deleted asks for nothing any more."""
+    await _delete(controller, queued.child, asks=bool(queued.request.assignments))
+
+
+async def _delete(controller: Controller, child: str, *, asks: bool = True) -> None:
     path = request_path(child)
     delete = Delete(path, ANY_VERSION)
     [error] = (await write(controller, [delete], Reason("reassignment request: done"))).errors
-    if error not in (OK, NO_NODE):
-        text = f"it is done with and cannot be deleted (ZooKeeper code {error}): remove it"
-        controller.notice("error", "request_not_deleted", path, text)
+    if error in (OK, NO_NODE) or not asks:
+        return
+    emptied = SetData(path, write_request({}), ANY_VERSION)
+    reason = Reason("reassignment request: done, though it cannot be deleted")
+    [failed] = (await write(controller, [emptied], reason)).errors
+    if failed != OK:
+        controller.context.requests_done[child] = None
+    text = (
+        f"it was carried out and cannot be deleted (ZooKeeper code {error}); it is not carried out "
+        f"again{'' if failed == OK else ' by this controller'}: delete it and what is below it"
+    )
+    controller.notice("error", "request_not_deleted", path, text)
 
 
 async def _process(controller: Controller, queued: Queued) -> bool:
     """False: a cancellation came in between, and what is left of it waits."""
     assignments, legacy = queued.request.assignments, queued.request.legacy
-    refused: dict[Name, tuple[int, ...]] = {}
-    for name in controller.turns.names(assignments):
-        target = assignments[name]
-        verdict = await submit(controller, Submission(name, target, legacy))
-        if verdict is Verdict.WAITS:
-            return False
-        if verdict is Verdict.REFUSED and legacy:
-            refused[name] = target
-    await remove_refused(controller, refused)
-    await delete_request(controller, queued.child)
+    names = controller.turns.names(assignments)
+    entries = (await read_legacy(controller)).entries if legacy else {}
+    unfounded = {
+        name for name in names if legacy and not _is_entry(entries, name, assignments[name])
+    }
+    _tell_unfounded(controller, queued, unfounded)
+    verdicts = await submit(
+        controller,
+        [
+            Submission(name, assignments[name], legacy, "" if legacy else queued.path)
+            for name in names
+            if name not in unfounded
+        ],
+    )
+    if Verdict.WAITS in verdicts.values():
+        return False
+    if legacy:
+        refused = [name for name, one in verdicts.items() if one is Verdict.REFUSED]
+        await remove_refused(controller, {name: assignments[name] for name in refused})
+    await delete_request(controller, queued)
     return True
+
+
+def _is_entry(entries: Entries, name: Name, target: tuple[int, ...]) -> bool:
+    return name in entries and entries[name].replicas == target
+
+
+def _tell_unfounded(controller: Controller, queued: Queued, names: set[Name]) -> None:
+    """A request says that it was made of entries, and there are none of the kind."""
+    for topic, number in sorted(names):
+        target = list(queued.request.assignments[topic, number])
+        text = (
+            f"{queued.path} asks for {target} in the name of {LEGACY}, which has no such entry: "
+            "refused"
+        )
+        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
 
 
 async def remove_refused(controller: Controller, refused: dict[Name, tuple[int, ...]]) -> None:

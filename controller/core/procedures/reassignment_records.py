@@ -5,6 +5,7 @@ somebody else wrote the topic: then the topic's znode is right and the record is
 """
 
 from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from controller.core import reassignment_znodes, znodes
 from controller.core.commands import Reason
@@ -21,8 +22,13 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import shown
-from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, REASSIGNMENTS, Reassignment
+from controller.core.procedures.failures import shown, some
+from controller.core.reassignment_znodes import (
+    REASSIGNMENT_REQUESTS,
+    REASSIGNMENTS,
+    REPLICA_DELETIONS,
+    Reassignment,
+)
 from controller.core.settle import read_children, read_znodes, write, write_together
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
@@ -33,9 +39,36 @@ _ATTEMPTS = 3
 """A record that is not there is made, one that is there set, its parent made first."""
 
 
+class Recorded(NamedTuple):
+    """A partition and what /admin/reassignments is to say of it."""
+
+    partition: Partition
+    record: Reassignment
+
+
+LEGACY: Final = znodes.REASSIGN_PARTITIONS
+REQUESTS: Final = REASSIGNMENT_REQUESTS
+ADMIN_TOOLS: Final = "the AlterPartitionReassignments API"
+
+
+def route_of(record: Reassignment) -> str:
+    """Where a reassignment was asked for."""
+    if record.api:
+        return ADMIN_TOOLS
+    return LEGACY if record.legacy else REQUESTS
+
+
+def holder(controller: Controller, partition: Partition) -> str:
+    """The route by which a partition is reassigned; empty: it is not."""
+    record = controller.context.reassignments.get(partition)
+    if record is not None:
+        return route_of(record)
+    return ADMIN_TOOLS if partition in controller.context.reassigning else ""
+
+
 async def make_parents(controller: Controller) -> None:
-    """The parents of requests and records, where they are missing."""
-    await _make(controller, [REASSIGNMENT_REQUESTS, REASSIGNMENTS])
+    """The parents of requests, records and deletions, where they are missing."""
+    await _make(controller, [REASSIGNMENT_REQUESTS, REASSIGNMENTS, REPLICA_DELETIONS])
 
 
 async def _make(controller: Controller, paths: list[str]) -> None:
@@ -46,36 +79,45 @@ async def _make(controller: Controller, paths: list[str]) -> None:
             raise ProcedureError(f"{path} cannot be created (ZooKeeper code {error})")
 
 
-async def write_with_record(
-    controller: Controller,
-    partition: Partition,
-    record: Reassignment,
-    topic: SetData,
-    reason: Reason,
+async def write_with_records(
+    controller: Controller, records: list[Recorded], topics: list[SetData], reason: Reason
 ) -> None:
-    """Store an assignment and its record together. Raises ProcedureError."""
-    path = reassignment_znodes.reassignment_path(*partition.key)
-    data = reassignment_znodes.write_reassignment(record)
-    is_known = partition in controller.context.reassignments
+    """Store assignments and their records in one multi. Raises ProcedureError.
+
+    Of a single one the record is created or set, whichever fits what somebody has made of it.
+    """
+    known = controller.context.reassignments
+    have_parents = {one.topic.name for one in known}
+    parents = dict.fromkeys(one.partition.topic.name for one in records)
+    missing = [name for name in parents if name not in have_parents]
+    if missing:
+        paths = [reassignment_znodes.reassignments_path(name) for name in missing]
+        await _make(controller, [REASSIGNMENTS, *paths])
+    is_known = {one.partition: one.partition in known for one in records}
     errors: list[int] = []
     for _ in range(_ATTEMPTS):
-        put = SetData(path, data, ANY_VERSION) if is_known else Create(path, data)
-        errors = await write_together(controller, [put, topic], reason)
+        puts = [_put(one, is_known=is_known[one.partition]) for one in records]
+        errors = await write_together(controller, [*puts, *topics], reason)
         if not any(errors):
-            controller.context.reassignments[partition] = record
+            known.update(records)
             return
-        if errors[0] == NODE_EXISTS:
-            is_known = True
-        elif errors[0] == NO_NODE:
-            is_known = False
-            parent = reassignment_znodes.reassignments_path(partition.topic.name)
-            await _make(controller, [REASSIGNMENTS, parent])
-        else:
+        if len(records) > 1 or errors[0] not in (NODE_EXISTS, NO_NODE):
             break
+        only = records[0].partition
+        is_known[only] = errors[0] == NODE_EXISTS
+        if not is_known[only]:
+            parent = reassignment_znodes.reassignments_path(only.topic.name)
+            await _make(controller, [REASSIGNMENTS, parent])
     raise ProcedureError(
-        f"{topic.path} and {path} cannot be written for the reassignment of {partition} "
-        f"(ZooKeeper codes {errors})"
+        f"{', '.join(one.path for one in topics)} and {REASSIGNMENTS} cannot be written for the "
+        f"reassignment of {some([one.partition for one in records])} (ZooKeeper codes {errors})"
     )
+
+
+def _put(one: Recorded, *, is_known: bool) -> Create | SetData:
+    path = reassignment_znodes.reassignment_path(*one.partition.key)
+    data = reassignment_znodes.write_reassignment(one.record)
+    return SetData(path, data, ANY_VERSION) if is_known else Create(path, data)
 
 
 async def remove_records(controller: Controller, partitions: Iterable[Partition]) -> None:
@@ -174,7 +216,8 @@ async def load_records(controller: Controller) -> list[Partition]:
             unusable.append(name)
             continue
         controller.context.reassignments[partition] = record
-        if partition.assignment.target == record.replicas:
+        assignment = partition.assignment
+        if assignment.is_being_reassigned and assignment.target == record.replicas:
             controller.context.reassigning[partition] = None
         else:
             _tell_ended(controller, partition, record, path)
@@ -186,12 +229,17 @@ async def load_records(controller: Controller) -> list[Partition]:
 def _tell_ended(
     controller: Controller, partition: Partition, record: Reassignment, path: str
 ) -> None:
-    text = (
-        f"{znodes.topic_path(partition.topic.name)} has {partition} on the way to "
-        f"{list(partition.assignment.target)}, not to {list(record.replicas)}: its reassignment "
-        "was cancelled or replaced while refold was not controller, and is over"
-    )
-    controller.notice("warning", "reassignment_ended", path, text)
+    target, assignment = list(record.replicas), partition.assignment
+    if assignment.is_being_reassigned:
+        level, what = "warning", f"another controller has replaced it by {list(assignment.target)}"
+    elif assignment.replicas == record.replicas:
+        level, what = "info", "an earlier controller has completed it"
+    elif assignment.replicas == record.original_replicas:
+        level, what = "info", f"it was rolled back to {list(assignment.replicas)}"
+    else:
+        level, what = "warning", f"another controller has left it on {list(assignment.replicas)}"
+    text = f"the move of {partition} to {target}, asked for by {route_of(record)}, is over: {what}"
+    controller.notice(level, "reassignment_ended", path, text)
 
 
 async def _list(controller: Controller) -> list[reassignment_znodes.Name]:

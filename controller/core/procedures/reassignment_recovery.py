@@ -10,7 +10,7 @@ from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.operations import SetData
-from controller.core.procedures.cancellation import roll_back_names
+from controller.core.procedures.cancellation import cancel_entries
 from controller.core.procedures.extra_reassignments import process_extra
 from controller.core.procedures.legacy_reassignments import (
     LegacyZnode,
@@ -28,16 +28,23 @@ from controller.core.procedures.reassignment_queue import (
     remove_refused,
 )
 from controller.core.procedures.reassignment_records import (
+    Recorded,
     load_records,
     make_parents,
     remove_records,
-    write_with_record,
+    route_of,
+    write_with_records,
 )
-from controller.core.procedures.reassignment_submission import Submission, Verdict, submit
+from controller.core.procedures.reassignment_submission import (
+    Submission,
+    Verdict,
+    submit,
+    tell_held,
+)
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.topics import topic_content
 from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Name, Reassignment
-from controller.core.state import Partition
+from controller.core.state import EntrySeen, Partition
 from controller.core.values import ANY_VERSION
 
 
@@ -48,19 +55,26 @@ class Sources(NamedTuple):
     legacy: LegacyZnode
 
 
+async def load_reassignments(controller: Controller) -> None:
+    """What is under way by way of ZooKeeper, and whether it is cancelled: elections ask for it."""
+    context = controller.context
+    await make_parents(controller)
+    await _forget_ended(controller, await load_records(controller))
+    await _adopt(controller, await read_legacy(controller))
+    found = await read_cancel(controller)
+    context.cancel, context.cancel_forced = found.czxid, found.forced
+
+
 async def recover(controller: Controller) -> list[Partition]:
-    """Rebuild what is under way and begin what was asked for meanwhile.
+    """Go on with what is under way and begin what was asked for meanwhile.
 
     A cancellation that stands goes first, and nothing begins then. Gives the partitions that
     were begun or changed; those that go on as they were are the caller's.
     """
-    await make_parents(controller)
-    await _forget_ended(controller, await load_records(controller))
+    context = controller.context
     children = await list_requests(controller)
     sources = Sources(await read_requests(controller, children), await read_legacy(controller))
-    await _adopt(controller, sources.legacy)
-    controller.context.cancel = await read_cancel(controller)
-    if controller.context.cancel:
+    if context.cancel:
         await _cancel(controller, sources)
         return []
     begun = await _begin(controller, sources)
@@ -98,49 +112,43 @@ async def _adopt(controller: Controller, legacy: LegacyZnode) -> None:
         content = znodes.write_topic(topic_content(context, partition.topic))
         topic = SetData(znodes.topic_path(partition.topic.name), content, ANY_VERSION)
         reason = Reason("reassignment: record what a stock controller began")
-        await write_with_record(controller, partition, record, topic, reason)
+        await write_with_records(controller, [Recorded(partition, record)], [topic], reason)
 
 
 async def _cancel(controller: Controller, sources: Sources) -> None:
-    """Resume the rollback. An entry that has not begun is cancelled, too, if it is older."""
-    context, legacy = controller.context, sources.legacy
-    records = context.reassignments
-    is_older = legacy.mzxid < context.cancel
-    names: dict[Name, None] = {}
-    for name in legacy.entries:
-        partition = context.find(*name)
-        if is_older or partition is None or partition in records:
-            names[name] = None
-    for partition, record in records.items():
-        if record.legacy:
-            names[partition.key] = None
-    if is_older:
-        for queued in sources.requests:
-            if queued.request.legacy:
-                await delete_request(controller, queued.child)
-    if sources.requests:
+    """Resume the rollback. What has not begun is cancelled, too, if it is older."""
+    _date_entries(controller, sources)
+    await cancel_entries(controller, sources.legacy, controller.context.cancel)
+    if any(not one.request.legacy for one in sources.requests):
         tell_waiting(controller, REASSIGNMENT_REQUESTS)
-    await roll_back_names(controller, list(names))
     await process_extra(controller)
+
+
+def _date_entries(controller: Controller, sources: Sources) -> None:
+    """An entry that a request was made of is at least as old as that."""
+    seen = controller.context.entries_seen
+    for queued in sources.requests:
+        for name, target in queued.request.assignments.items():
+            entry = seen.get(name)
+            if queued.request.legacy and entry is not None and entry.replicas == target:
+                seen[name] = EntrySeen(target, min(entry.mzxid, queued.czxid))
 
 
 async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     records = controller.context.reassignments
     wanted, refused = _merged(controller, sources)
-    begun: list[Partition] = []
-    for name in controller.turns.names(wanted):
-        partition = controller.context.find(*name)
-        before = records.get(partition) if partition is not None else None
-        verdict = await submit(controller, wanted[name])
-        if verdict is Verdict.WAITS:
-            return begun
+    before = dict(records)
+    names = controller.turns.names(wanted)
+    verdicts = await submit(controller, [wanted[name] for name in names])
+    begun = [one for one in records if one.key in wanted and records[one] != before.get(one)]
+    if Verdict.WAITS in verdicts.values():
+        return begun
+    for name, verdict in verdicts.items():
         if verdict is Verdict.REFUSED and wanted[name].legacy:
             refused[name] = wanted[name].target
-        elif partition is not None and records.get(partition) != before:
-            begun.append(partition)
     await remove_refused(controller, refused)
     for queued in sources.requests:
-        await delete_request(controller, queued.child)
+        await delete_request(controller, queued)
     return begun
 
 
@@ -151,36 +159,44 @@ def _merged(
     the entries."""
     wanted: dict[Name, Submission] = {}
     ignored: dict[Name, tuple[int, ...]] = {}
-    asked = [
-        Submission(name, target, queued.request.legacy)
-        for queued in sources.requests
-        for name, target in queued.request.assignments.items()
-    ]
-    asked += [
-        Submission(name, entry.replicas, True) for name, entry in sources.legacy.entries.items()
-    ]
-    for one in asked:
+    for one in _asked(sources):
         before = wanted.get(one.name)
+        record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
             _tell_ignored(controller, one, before)
             if one.legacy:
                 ignored[one.name] = one.target
-        elif before is not None or not _is_under_way(controller, one):
+        elif record is not None and route_of(record) != one.route:
+            tell_held(controller, one)
+            if one.legacy:
+                ignored[one.name] = one.target
+        elif before is not None or record is None or record.replicas != one.target:
             wanted[one.name] = one
     return wanted, ignored
 
 
-def _is_under_way(controller: Controller, one: Submission) -> bool:
-    partition = controller.context.find(*one.name)
-    record = controller.context.reassignments.get(partition) if partition is not None else None
-    return record is not None and (record.replicas, record.legacy) == (one.target, one.legacy)
+def _asked(sources: Sources) -> list[Submission]:
+    """What the requests ask for, those that an entry stands for left out, and then the entries."""
+    asked = [
+        Submission(name, target, False, queued.path)
+        for queued in sources.requests
+        for name, target in queued.request.assignments.items()
+        if not queued.request.legacy
+    ]
+    entries = sources.legacy.entries
+    return asked + [Submission(name, one.replicas, True) for name, one in entries.items()]
+
+
+def _record(controller: Controller, name: Name) -> Reassignment | None:
+    partition = controller.context.find(*name)
+    return controller.context.reassignments.get(partition) if partition is not None else None
 
 
 def _tell_ignored(controller: Controller, one: Submission, before: Submission) -> None:
     topic, number = one.name
     text = (
-        f"{one.route} asks for {list(one.target)}, which is ignored: it was asked for by way of "
-        f"{before.route} before"
+        f"{one.source or one.route} asks for {list(one.target)}, which is refused: "
+        f"{before.source or before.route} asks for the partition, too, and was there first"
     )
     controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
 

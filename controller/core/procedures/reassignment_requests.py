@@ -18,27 +18,30 @@ from controller.core.deviations import (
     REQUEST_CHANGES_SEEN,
     RESUME_ERRORS_TOLD,
 )
-from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
+from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import (
     AlterPartitionReassignmentsReceived,
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
 from controller.core.operations import OK
-from controller.core.procedures.cancellation import process_isr_change, roll_back_names
-from controller.core.procedures.failures import describe
+from controller.core.procedures.cancellation import process_changed_isrs, roll_back_names
 from controller.core.procedures.legacy_reassignments import process_legacy
 from controller.core.procedures.own_id import own_id_problem
+from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment import (
     RULE,
+    Move,
     drops_all_in_sync,
     reassign,
+    tell_failed,
 )
 from controller.core.procedures.reassignment_cancel import is_cancelled
+from controller.core.procedures.reassignment_records import ADMIN_TOOLS, holder
 from controller.core.procedures.reassignment_recovery import recover
-from controller.core.procedures.reassignment_submission import held_text, holder
+from controller.core.procedures.reassignment_submission import held_text, tell_begun
 from controller.core.procedures.reassignment_znode import remove_entries
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.reassignment_znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.settle import read_stats, read_znodes
 from controller.core.state import Partition, sorted_partitions
 from controller.core.values import NO_ASSIGNMENT, Assignment
@@ -50,7 +53,8 @@ _CANCELLED = f"{REASSIGN_CANCEL} stands: no reassignment begins until it is remo
 _SMALL_SET = 4
 
 Name = tuple[str, int]
-Errors = dict[Name, PartitionAnswer]
+Answers = dict[Name, PartitionAnswer]
+"""What is wrong with each partition that was asked for."""
 
 
 # The znode --------------------------------------------------------------------------------------
@@ -108,7 +112,7 @@ def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool
     return not (is_under_way and partition.assignment.reassign_to(target) == partition.assignment)
 
 
-def _tell_refused(controller: Controller, errors: Errors) -> None:
+def _tell_refused(controller: Controller, errors: Answers) -> None:
     for (topic, number), error in errors.items():
         text = f"its entry is dropped: {error.message or f'error code {error.error}'}"
         controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
@@ -125,7 +129,7 @@ async def process_alter_reassignments(
         error = AnswerAlterPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
         controller.issue(error, Reason(RULE))
         return
-    errors: Errors = {}
+    errors: Answers = {}
     targets: dict[Name, Assignment] = {}
     # Of a partition that is named twice the last target counts, as in KafkaApis.
     wanted = {(one.topic, one.partition): one for one in asked.partitions}
@@ -135,25 +139,35 @@ async def process_alter_reassignments(
         judged = _judge(controller, one, cancelled=cancelled)
         if not isinstance(judged, Assignment):
             errors[name] = judged
-        elif _is_recorded(controller, name):
+        elif one.replicas is None and _is_recorded(controller, name):
             rolled_back.append(name)
         else:
             targets[name] = judged
     errors |= await _roll_back(controller, rolled_back)
     await remove_entries(controller, lambda name, target: name in targets)
-    errors |= await _trigger(controller, targets)
+    errors |= await _trigger(controller, targets, by_api=True)
     answers = tuple(errors.get(name) or PartitionAnswer(*name, error_codes.NONE) for name in wanted)
     answer = AnswerAlterPartitionReassignments(asked.request, error_codes.NONE, answers)
     controller.issue(answer, Reason(RULE))
 
 
-async def _roll_back(controller: Controller, names: list[Name]) -> Errors:
-    """Cancelled by admin tools, begun by way of ZooKeeper: back to the originals, in order."""
+async def _roll_back(controller: Controller, names: list[Name]) -> Answers:
+    """Cancelled by admin tools: back to the originals, in order (ORIGINALS_RESTORED_BY_API)."""
     if not names:
         return {}
-    back = {one.key for one in await roll_back_names(controller, names)}
+    back = {one.key for one in await roll_back_names(controller, names, ADMIN_TOOLS)}
+    waiting = {one.key: why for one, why in controller.context.rollback_waiting.items()}
+    for name in names:
+        # Unlike a cancellation in ZooKeeper, a request that cannot be met now does not wait.
+        partition = controller.context.find(*name)
+        if partition is not None and not controller.context.cancel:
+            controller.context.rollback_waiting.pop(partition, None)
     error = error_codes.INVALID_REPLICA_ASSIGNMENT
-    return {name: PartitionAnswer(*name, error, _ALL_DROPPED) for name in names if name not in back}
+    return {
+        name: PartitionAnswer(*name, error, waiting.get(name, _ALL_DROPPED))
+        for name in names
+        if name not in back
+    }
 
 
 def _is_recorded(controller: Controller, name: Name) -> bool:
@@ -184,10 +198,9 @@ def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, canc
     """A partition is reassigned by one route at a time, and by none while all is cancelled."""
     if cancelled:
         return _CANCELLED
-    if _is_recorded(controller, (asked.topic, asked.partition)):
-        partition = controller.context.find(asked.topic, asked.partition)
-        return held_text(holder(controller, partition)) if partition is not None else ""
-    return ""
+    partition = controller.context.find(asked.topic, asked.partition)
+    route = holder(controller, partition) if partition is not None else ""
+    return held_text(route) if route not in ("", ADMIN_TOOLS) else ""
 
 
 def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, ...]) -> str:
@@ -252,18 +265,17 @@ async def resume_reassignments(controller: Controller) -> None:
         handled = dict.fromkeys(await recover(controller))
     else:
         handled = dict.fromkeys(await process_reassignment_znode(controller))
-    for partition in controller.turns.partitions(controller.context.reassigning):
-        if partition not in handled:
-            await _resume(controller, partition, _resumed(controller, partition))
+    turns = controller.turns.partitions(controller.context.reassigning)
+    left = [one for one in turns if one not in handled]
+    await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
 
 
-async def _resume(controller: Controller, partition: Partition, assignment: Assignment) -> None:
-    try:
-        await reassign(controller, partition, assignment)
-    except ProcedureError as error:
-        if not RESUME_ERRORS_TOLD.applies(controller.configuration):
-            raise
-        controller.notice("error", "reassignment_failed", repr(partition), describe(error))
+async def _resume(controller: Controller, moves: list[Move]) -> None:
+    for part in parts(controller, moves):
+        errors = await reassign(controller, part)
+        if errors and not RESUME_ERRORS_TOLD.applies(controller.configuration):
+            raise next(iter(errors.values()))
+        tell_failed(controller, errors)
 
 
 def _resumed(controller: Controller, partition: Partition) -> Assignment:
@@ -278,16 +290,15 @@ def _resumed(controller: Controller, partition: Partition) -> Assignment:
 
 async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
     """Brokers started: go on with the reassignments that wait for them (KB 9.1 step 6)."""
-    for partition in controller.turns.partitions(controller.context.reassigning):
-        if any(one in brokers for one in partition.assignment.target):
-            await _resume(controller, partition, partition.assignment)
+    turns = controller.turns.partitions(controller.context.reassigning)
+    waiting = [one for one in turns if any(id in brokers for id in one.assignment.target)]
+    await _resume(controller, [Move(one, one.assignment) for one in waiting])
 
 
-async def process_state_change(controller: Controller, topic: str, number: int) -> None:
-    """The state of a partition was written (processPartitionReassignmentIsrChange)."""
-    partition = controller.context.find(topic, number)
-    if partition is not None:
-        await process_isr_change(controller, partition)
+async def process_state_changes(controller: Controller, names: list[Name]) -> None:
+    """The states of partitions were written (processPartitionReassignmentIsrChange)."""
+    found = dict.fromkeys(controller.context.find(*name) for name in names)
+    await process_changed_isrs(controller, [one for one in found if one is not None])
 
 
 # Both ways --------------------------------------------------------------------------------------
@@ -298,42 +309,81 @@ def _assignment(controller: Controller, name: Name) -> Assignment:
     return partition.assignment if partition is not None else NO_ASSIGNMENT
 
 
-async def _trigger(controller: Controller, targets: dict[Name, Assignment]) -> Errors:
-    """One after the other (maybeTriggerPartitionReassignment, KB 7.4); the errors."""
-    errors: Errors = {}
-    for name in controller.turns.names(targets):
+async def _trigger(
+    controller: Controller, targets: dict[Name, Assignment], *, by_api: bool = False
+) -> Answers:
+    """In their order (maybeTriggerPartitionReassignment, KB 7.4); the errors."""
+    errors: Answers = {}
+    for part in parts(controller, controller.turns.names(targets)):
+        errors |= await _trigger_part(controller, {name: targets[name] for name in part}, by_api)
+        await pause(controller)
+    return errors
+
+
+async def _trigger_part(
+    controller: Controller, targets: dict[Name, Assignment], by_api: bool
+) -> Answers:
+    errors: Answers = {}
+    wanted: dict[Partition, Assignment] = {}
+    for name, assignment in targets.items():
         partition = controller.context.find(*name)
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
             error = error_codes.UNKNOWN_TOPIC_OR_PARTITION
             errors[name] = PartitionAnswer(*name, error, _GONE)
-            continue
-        if targets[name].is_being_reassigned and await is_cancelled(controller):
-            errors[name] = PartitionAnswer(*name, error_codes.REASSIGNMENT_IN_PROGRESS, _CANCELLED)
-            continue
-        refused = await _refused(controller, partition, targets[name])
-        if refused:
-            error = error_codes.INVALID_REPLICA_ASSIGNMENT
-            errors[name] = PartitionAnswer(*name, error, refused)
-            continue
-        try:
-            await reassign(controller, partition, targets[name])
-        except ControllerMovedError:
-            raise
-        except Exception as error:
-            text = describe(error)
-            controller.notice("error", "reassignment_failed", repr(partition), text)
-            errors[name] = PartitionAnswer(*name, error_codes.UNKNOWN_SERVER_ERROR)
+        else:
+            wanted[partition] = assignment
+    for partition, (error, text) in (await _refused(controller, wanted)).items():
+        errors[partition.key] = PartitionAnswer(*partition.key, error, text)
+        del wanted[partition]
+    moves = [_move(controller, *one, by_api=by_api) for one in wanted.items()]
+    failed = await reassign(controller, moves)
+    tell_failed(controller, failed)
+    for partition in failed:
+        errors[partition.key] = PartitionAnswer(*partition.key, error_codes.UNKNOWN_SERVER_ERROR)
     return errors
 
 
-async def _refused(controller: Controller, partition: Partition, assignment: Assignment) -> str:
-    """What no way of asking may bring about."""
-    if names_own_id := own_id_problem(controller, assignment.target):
-        return names_own_id
-    if not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
-        return "The replica list is empty."
-    if LEADER_MOVED_FIRST.applies(controller.configuration) and await drops_all_in_sync(
-        controller, partition, assignment
-    ):
-        return _ALL_DROPPED
-    return ""
+def _move(
+    controller: Controller, partition: Partition, assignment: Assignment, *, by_api: bool
+) -> Move:
+    """With a record where admin tools ask, so that cancelling restores the order of the originals
+    (ORIGINALS_RESTORED_BY_API)."""
+    is_recorded = by_api and controller.configuration.has_kip_236
+    if not assignment.is_being_reassigned and partition.assignment.is_being_reassigned:
+        is_recorded = False
+    if not is_recorded:
+        return Move(partition, assignment)
+    before = controller.context.reassignments.get(partition)
+    if before is not None:
+        originals, text = before.original_replicas, f"its target {list(before.replicas)} becomes "
+        text += f"{list(assignment.target)}, by {ADMIN_TOOLS}"
+        controller.notice("info", "reassignment_replaced", repr(partition), text)
+    else:
+        originals = partition.assignment.origin
+    record = Reassignment(assignment.target, len(originals), False, originals, api=True)
+    if before is None:
+        tell_begun(controller, partition, record, ADMIN_TOOLS)
+    return Move(partition, assignment, record)
+
+
+async def _refused(
+    controller: Controller, assignments: dict[Partition, Assignment]
+) -> dict[Partition, tuple[int, str]]:
+    """What no way of asking may bring about, each with the error that is answered."""
+    refused: dict[Partition, tuple[int, str]] = {}
+    moving = [one for one in assignments if assignments[one].is_being_reassigned]
+    if moving and await is_cancelled(controller):
+        refused |= {one: (error_codes.REASSIGNMENT_IN_PROGRESS, _CANCELLED) for one in moving}
+    invalid = error_codes.INVALID_REPLICA_ASSIGNMENT
+    for partition, assignment in assignments.items():
+        if partition in refused:
+            continue
+        if names_own_id := own_id_problem(controller, assignment.target):
+            refused[partition] = (invalid, names_own_id)
+        elif not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
+            refused[partition] = (invalid, "The replica list is empty.")
+    if LEADER_MOVED_FIRST.applies(controller.configuration):
+        left = {one: each for one, each in assignments.items() if one not in refused}
+        for partition in await drops_all_in_sync(controller, left):
+            refused[partition] = (invalid, _ALL_DROPPED)
+    return refused

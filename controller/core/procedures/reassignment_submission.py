@@ -5,25 +5,20 @@ A partition is reassigned by one route at a time: by /admin/reassign_partitions 
 """
 
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.dropped_replicas import changed_assignment, replicas_to_drop
-from controller.core.errors import ControllerMovedError, ZnodeError
-from controller.core.procedures.failures import describe
+from controller.core.procedures.min_insync_replicas import read_min_insync_replicas
 from controller.core.procedures.own_id import own_id_problem
-from controller.core.procedures.reassignment import read_isr, reassign
+from controller.core.procedures.pauses import parts, pause
+from controller.core.procedures.reassignment import Move, read_isrs, reassign, tell_failed
 from controller.core.procedures.reassignment_cancel import is_cancelled
-from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Entry, Name, Reassignment
-from controller.core.settle import read_znodes
+from controller.core.procedures.reassignment_records import LEGACY, REQUESTS, holder
+from controller.core.reassignment_znodes import Entry, Name, Reassignment
 from controller.core.state import Partition
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import NO_LEADER, Assignment
-
-LEGACY: Final = znodes.REASSIGN_PARTITIONS
-REQUESTS: Final = REASSIGNMENT_REQUESTS
-ADMIN_TOOLS: Final = "the AlterPartitionReassignments API"
 
 _RULE = "reassignment: begin"
 
@@ -44,19 +39,13 @@ class Submission(NamedTuple):
     name: Name
     target: tuple[int, ...]
     legacy: bool
+    source: str = ""
+    """The znode that asks for it, where that says more than the route."""
 
     @property
     def route(self) -> str:
-        """Where it was asked for."""
+        """By which way it was asked for."""
         return LEGACY if self.legacy else REQUESTS
-
-
-def holder(controller: Controller, partition: Partition) -> str:
-    """The route by which a partition is reassigned; empty: it is not."""
-    record = controller.context.reassignments.get(partition)
-    if record is not None:
-        return LEGACY if record.legacy else REQUESTS
-    return ADMIN_TOOLS if partition in controller.context.reassigning else ""
 
 
 def held_text(route: str) -> str:
@@ -96,48 +85,113 @@ def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> 
     return not why
 
 
-async def submit(controller: Controller, submission: Submission) -> Verdict:
-    """Begin a reassignment, or change one of the same route that is under way."""
-    name, target, legacy = submission
-    refused = problem_with(controller, name, target)
-    partition = controller.context.find(*name)
-    if refused or partition is None:
-        return _refuse(controller, submission, refused)
-    held_by = holder(controller, partition)
-    if held_by not in ("", submission.route):
-        return _refuse(controller, submission, held_text(held_by))
-    before = controller.context.reassignments.get(partition)
-    if before is not None and before.replicas == target:
-        return Verdict.UNDER_WAY
+async def submit(controller: Controller, submissions: list[Submission]) -> dict[Name, Verdict]:
+    """Begin reassignments, or change those of the same route that are under way.
+
+    Of a partition that is submitted several times the last target counts.
+    """
+    verdicts: dict[Name, Verdict] = {}
+    for part in parts(controller, submissions):
+        verdicts |= await _submit(controller, part)
+        await pause(controller)
+        if Verdict.WAITS in verdicts.values():
+            for one in submissions:
+                verdicts.setdefault(one.name, Verdict.WAITS)
+            break
+    return verdicts
+
+
+async def _submit(controller: Controller, submissions: list[Submission]) -> dict[Name, Verdict]:
+    verdicts: dict[Name, Verdict] = {}
+    wanted: dict[Partition, Submission] = {}
+    for one in submissions:
+        partition = controller.context.find(*one.name)
+        if refused := _refused(controller, partition, one):
+            verdicts[one.name] = _refuse(controller, one, refused)
+        elif partition is not None:
+            verdicts[one.name] = Verdict.UNDER_WAY
+            wanted[partition] = one
+    known = controller.context.reassignments
+    wanted = {
+        partition: one
+        for partition, one in wanted.items()
+        if partition not in known or known[partition].replicas != one.target
+    }
+    if not wanted:
+        return verdicts
     if await is_cancelled(controller):
-        return Verdict.WAITS
-    if before is None:
-        originals = partition.replicas
-        least = await _min_insync_replicas(controller, partition.topic.name)
-        if len(originals) < least:
-            text = (
-                f"It has {len(originals)} replicas, less than {MIN_INSYNC_REPLICAS}={least} of its "
-                "topic. Lower that, or use kip-236.enable=false, which does not look at it."
-            )
-            return _refuse(controller, submission, text)
-        record = Reassignment(target, len(originals), legacy, originals)
-        assignment = partition.assignment.reassign_to(target)
-    else:
-        record = Reassignment(target, before.top, legacy, before.original_replicas)
-        assignment = await _changed(controller, partition, record)
-    _tell_begun(controller, partition, record)
-    return await _begin(controller, partition, assignment, record)
+        return verdicts | {one.name: Verdict.WAITS for one in wanted.values()}
+    moves = await _moves(controller, wanted, verdicts)
+    errors = await reassign(controller, moves)
+    tell_failed(controller, errors)
+    for partition in errors:
+        if partition not in controller.context.reassigning:
+            verdicts[partition.key] = Verdict.REFUSED
+    return verdicts
 
 
-async def _changed(
-    controller: Controller, partition: Partition, record: Reassignment
+def _refused(controller: Controller, partition: Partition | None, one: Submission) -> str:
+    """Why a submission cannot be carried out whatever is configured; empty: it can."""
+    refused = problem_with(controller, one.name, one.target)
+    if refused or partition is None:
+        return refused
+    held_by = holder(controller, partition)
+    return held_text(held_by) if held_by not in ("", one.route) else ""
+
+
+async def _moves(
+    controller: Controller, wanted: dict[Partition, Submission], verdicts: dict[Name, Verdict]
+) -> list[Move]:
+    """What each submission makes of its partition; those with too few replicas are refused."""
+    known = controller.context.reassignments
+    new = [one for one in wanted if one not in known]
+    least = await read_min_insync_replicas(controller, [one.topic.name for one in new], _RULE)
+    isrs = await read_isrs(controller, [one for one in wanted if one in known])
+    moves: list[Move] = []
+    for partition, one in wanted.items():
+        before = known.get(partition)
+        if before is not None:
+            record = Reassignment(one.target, before.top, one.legacy, before.original_replicas)
+            assignment = _changed(controller, partition, record, isrs[partition])
+            _tell_replaced(controller, partition, before, one)
+        else:
+            originals = partition.replicas
+            enough = _has_enough(controller, one, len(originals), least[partition.topic.name])
+            if not enough:
+                verdicts[one.name] = Verdict.REFUSED
+                continue
+            record = Reassignment(one.target, len(originals), one.legacy, originals)
+            assignment = partition.assignment.reassign_to(one.target)
+            tell_begun(controller, partition, record, one.source or one.route)
+        moves.append(Move(partition, assignment, record))
+    return moves
+
+
+def _has_enough(controller: Controller, one: Submission, replicas: int, least: int) -> bool:
+    """Whether a partition has min.insync.replicas (seed 000, `top`). An entry of the old znode
+    passes, as existing software expects; the operator is warned."""
+    if replicas >= least:
+        return True
+    lacks = (
+        f"It has {replicas} replicas, fewer than {MIN_INSYNC_REPLICAS}={least} of its topic: "
+        "producers with acks=all fail until it has more."
+    )
+    if one.legacy:
+        topic, number = one.name
+        controller.notice("warning", "below_min_insync_replicas", f"{topic}-{number}", lacks)
+        return True
+    _refuse(controller, one, f"{lacks} Lower the setting, or move it by way of {LEGACY}.")
+    return False
+
+
+def _changed(
+    controller: Controller, partition: Partition, record: Reassignment, isr: tuple[int, ...]
 ) -> Assignment:
     """What a change of target makes of the assignment: intermediate replicas are dropped."""
     assigned, target = partition.replicas, record.replicas
     originals = record.original_replicas
     state = partition.leadership
     leader = state.leader if state is not None else NO_LEADER
-    isr = await read_isr(controller, partition)
     dropped = replicas_to_drop(assigned, leader, isr, record.top, target, originals)
     if dropped:
         text = f"{list(dropped)} are dropped: neither wanted any more nor needed"
@@ -145,43 +199,41 @@ async def _changed(
     return changed_assignment(assigned, dropped, target, originals)
 
 
-def _tell_begun(controller: Controller, partition: Partition, record: Reassignment) -> None:
-    dead = [one for one in record.replicas if one not in controller.context.brokers]
+def tell_begun(
+    controller: Controller, partition: Partition, record: Reassignment, source: str
+) -> None:
+    """A reassignment begins: from where, to where, and where it was asked for."""
+    text = f"from {list(record.original_replicas)} to {list(record.replicas)}, by {source}"
+    controller.notice("info", "reassignment_begun", repr(partition), text)
+    _tell_dead(controller, partition, record.replicas)
+
+
+def _tell_replaced(
+    controller: Controller, partition: Partition, before: Reassignment, one: Submission
+) -> None:
+    source = one.source or one.route
+    text = f"its target {list(before.replicas)} becomes {list(one.target)}, by {source}"
+    controller.notice("info", "reassignment_replaced", repr(partition), text)
+    _tell_dead(controller, partition, one.target)
+
+
+def _tell_dead(controller: Controller, partition: Partition, target: tuple[int, ...]) -> None:
+    dead = [one for one in target if one not in controller.context.brokers]
     if dead:
         text = f"its reassignment waits for brokers {dead}, which are not registered"
         controller.notice("warning", "reassignment_waits", repr(partition), text)
 
 
-async def _begin(
-    controller: Controller, partition: Partition, assignment: Assignment, record: Reassignment
-) -> Verdict:
-    try:
-        await reassign(controller, partition, assignment, record)
-    except ControllerMovedError:
-        raise
-    except Exception as error:
-        controller.notice("error", "reassignment_failed", repr(partition), describe(error))
-        if partition not in controller.context.reassigning:
-            return Verdict.REFUSED
-    return Verdict.UNDER_WAY
+def tell_held(controller: Controller, submission: Submission) -> None:
+    """A partition is asked for whose reassignment came by another route."""
+    partition = controller.context.find(*submission.name)
+    if partition is not None:
+        _refuse(controller, submission, held_text(holder(controller, partition)))
 
 
 def _refuse(controller: Controller, submission: Submission, why: str) -> Verdict:
     topic, number = submission.name
-    text = f"{submission.route} asks for {list(submission.target)}, which is ignored: {why}"
+    source = submission.source or submission.route
+    text = f"{source} asks for {list(submission.target)}, which is refused: {why}"
     controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
     return Verdict.REFUSED
-
-
-async def _min_insync_replicas(controller: Controller, topic: str) -> int:
-    """The topic's, else the cluster's dynamic default, else the daemon's own, else Kafka's."""
-    paths = [znodes.topic_config_path(topic), znodes.broker_config_path(None)]
-    found = await read_znodes(controller, paths, _RULE)
-    settings: list[str | None] = []
-    for path, data in zip(paths, found.data, strict=True):
-        try:
-            settings.append(znodes.read_config(path, data).get(MIN_INSYNC_REPLICAS))
-        except ZnodeError as unreadable:
-            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-    settings.append(controller.configuration.broker_settings.get(MIN_INSYNC_REPLICAS))
-    return least_in_sync(settings)

@@ -1,7 +1,6 @@
 """Moving replicas through their states (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
 
 from collections import defaultdict
-from collections.abc import Callable
 
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
@@ -31,12 +30,12 @@ async def change_replicas(
     target: ReplicaState,
     rule: str,
     *,
-    tells_leader_only: bool = False,
+    tells_unchanged: bool = True,
 ) -> None:
     """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1).
 
-    A transition that the table does not have is told and left out. Of replicas that go offline
-    all that remain are told, or the leader only (seed 000, step 3).
+    A transition that the table does not have is told and left out. Of replicas that go offline the
+    others are told; not `tells_unchanged`: only where that changes the ISR.
     """
     if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
         return
@@ -49,8 +48,9 @@ async def change_replicas(
             if target is ReplicaState.ONLINE:
                 await _bring_online(broker, valid, batch)
             elif target is ReplicaState.OFFLINE:
-                told = _leader if tells_leader_only else _remaining
-                await _take_offline(controller, broker, valid, batch, rule, told)
+                await _take_offline(
+                    controller, broker, valid, batch, rule, tells_unchanged=tells_unchanged
+                )
             else:
                 await _change_on(broker, valid, target, batch, failures)
     failures.tell()
@@ -147,7 +147,8 @@ async def _take_offline(
     partitions: list[Partition],
     batch: RequestBatch,
     rule: str,
-    told: Callable[[Partition, int], list[int]],
+    *,
+    tells_unchanged: bool,
 ) -> None:
     """Stop the replicas, take them out of the ISR, tell the others (KB 5.1, 5.2)."""
     context = controller.context
@@ -160,9 +161,11 @@ async def _take_offline(
         else:
             batch.add_update_metadata(context.brokers, (partition,))
             partition.replica_states[broker] = ReplicaState.OFFLINE
+    before = {one: one.leadership for one in led}
     for place, partition in enumerate(await _remove_from_isr(controller, broker, led, rule)):
-        if not context.is_queued(partition):
-            batch.add_leader_and_isr(told(partition, broker), partition, is_new=False)
+        is_told = tells_unchanged or partition.leadership != before[partition]
+        if is_told and not context.is_queued(partition):
+            batch.add_leader_and_isr(_remaining(partition, broker), partition, is_new=False)
         partition.replica_states[broker] = ReplicaState.OFFLINE
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
@@ -170,11 +173,6 @@ async def _take_offline(
 
 def _remaining(partition: Partition, broker: int) -> list[int]:
     return [one for one in partition.assignment.replicas if one != broker]
-
-
-def _leader(partition: Partition, broker: int) -> list[int]:
-    leader = partition.leadership.leader if partition.leadership is not None else NO_LEADER
-    return [] if leader in (NO_LEADER, broker) else [leader]
 
 
 async def _remove_from_isr(

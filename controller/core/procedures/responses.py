@@ -8,6 +8,7 @@ from controller.core.error_codes import (
     STALE_CONTROLLER_EPOCH,
 )
 from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
+from controller.core.procedures.replica_deletion import confirm_deletions
 from controller.core.releases import release_of
 from controller.core.triggers import (
     LeaderAndIsrResponseReceived,
@@ -28,6 +29,7 @@ def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> Non
         return
     if isinstance(asked, StopReplicaRequest):
         _take_stop_replica(controller, answer, asked)
+        confirm_deletions(controller, answer, asked)
     if answer.error:
         _tell_error(controller, answer)
     elif isinstance(asked, LeaderAndIsrRequest):

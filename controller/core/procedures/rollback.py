@@ -6,15 +6,15 @@ document calls OAR - RAR (kip-236.md). All partitions take a step together, then
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from controller.core import znodes
-from controller.core.commands import CancelTimer, Choice, Reason, StartTimer, StopReplicaRequest
+from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.election import Elected, offline_partition_leader
 from controller.core.errors import ProcedureError
-from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
-from controller.core.outcomes import Answers, Wait, suspend
+from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.deletion import mark_ineligible, resume_deletion_for
 from controller.core.procedures.failures import Failures, some
@@ -25,12 +25,13 @@ from controller.core.procedures.leadership import (
     Unclean,
     online_test,
     read_states,
-    write_states,
 )
+from controller.core.procedures.min_insync_replicas import read_min_insync_replicas
 from controller.core.procedures.partition_changes import change_partitions
-from controller.core.procedures.reassignment_records import remove_records
+from controller.core.procedures.reassignment_records import holder, remove_records
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.replica_changes import Replicas, change_replicas
+from controller.core.procedures.replica_deletion import delete_replicas, store_deletions
 from controller.core.procedures.topics import topic_content
 from controller.core.replica_states import ReplicaState
 from controller.core.settle import read_znodes, write
@@ -38,24 +39,31 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, LeaderAndIsr
 
 _RULE: Final = "rollback"
-_TIMER: Final = "rollback: replicas that are deleted"
-_DELETED_MS_MAX: Final = 2_000
-_EPOCH: Final = "rollback: raise the leader epoch"
-_FOLLOWERS: Final = "rollback: followers go on under the new leader epoch"
 _WAITS: Final = "rollback_waits"
 _NOBODY: Final = (
-    "none of its original replicas {} is live and in sync: its rollback waits until one is, its "
-    "leader stays"
+    "none of its original replicas {originals} is live and in sync: its rollback waits until one "
+    "is, its leader stays"
+)
+_TOO_FEW: Final = (
+    "of its original replicas {originals} only {in_sync} are live and in sync and {needed} are "
+    "needed: its rollback waits, its other replicas stay; `refold reassign --cancel --force` does "
+    "not wait"
 )
 
 
 class Rollback:
-    """What goes back in one go, and the assignment and ISR that each had before."""
+    """What goes back in one go, and the assignment and ISR that each had before.
 
-    def __init__(self, originals: dict[Partition, tuple[int, ...]]) -> None:
+    `needed`: how many originals have to be live and in sync before another replica that is in sync
+    is removed.
+    """
+
+    def __init__(
+        self, originals: dict[Partition, tuple[int, ...]], needed: dict[Partition, int]
+    ) -> None:
         self.originals = originals
+        self.needed = needed
         self.before = {one: one.assignment for one in originals}
-        self.isr = {one: one.leadership.isr if one.leadership else () for one in originals}
 
     @property
     def partitions(self) -> list[Partition]:
@@ -81,24 +89,28 @@ Step = Callable[[Controller, Rollback], Awaitable[None]]
 
 
 async def roll_back(
-    controller: Controller, originals: dict[Partition, tuple[int, ...]]
+    controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: str
 ) -> list[Partition]:
-    """Take partitions back to their originals; gives those that are there now.
+    """Take partitions back to their originals; gives those that are there now. `cause`: what
+    cancels their reassignments.
 
-    Where only an unclean leader could be elected the partition waits, and the operator is told.
+    Where too few originals are in sync the partition waits, and the operator is told.
     """
     context = controller.context
-    possible = await _without_waiting(controller, originals)
-    moving = {one: possible[one] for one in possible if one.assignment != Assignment(possible[one])}
-    resting = [one for one in possible if one not in moving]
+    moving = [one for one in originals if one.assignment != Assignment(originals[one])]
+    resting = [one for one in originals if one not in moving]
+    needed = await _needed(controller, moving, originals)
+    possible = await _without_waiting(controller, moving, originals, needed)
     if resting:
         _tell(controller, 6, "nothing of it is under way", resting)
         await _forget(controller, resting)
-    rollback = Rollback(moving)
-    mark_ineligible(context, dict.fromkeys(one.topic.name for one in moving))
+    rollback = Rollback(possible, needed)
+    routes = {one: holder(controller, one) for one in possible}
+    mark_ineligible(context, dict.fromkeys(one.topic.name for one in possible))
     for step in STEPS:
         if rollback.originals:
             await step(controller, rollback)
+    _tell_rolled_back(controller, rollback, routes, cause)
     done = [*resting, *rollback.partitions]
     for partition in done:
         context.rollback_waiting.pop(partition, None)
@@ -111,28 +123,58 @@ def _tell(controller: Controller, step: int, what: str, partitions: list[Partiti
     controller.notice("info", "rollback", some(partitions), f"step {step} of {len(STEPS)}: {what}")
 
 
+def _tell_rolled_back(
+    controller: Controller, rollback: Rollback, routes: dict[Partition, str], cause: str
+) -> None:
+    for partition, originals in rollback.originals.items():
+        target = list(rollback.before[partition].target)
+        text = (
+            f"it is on {list(originals)} again; its move to {target}, asked for by "
+            f"{routes[partition]}, was cancelled by {cause}"
+        )
+        controller.notice("info", "reassignment_rolled_back", repr(partition), text)
+
+
 # Who has to wait --------------------------------------------------------------------------------
 
 
+async def _needed(
+    controller: Controller,
+    partitions: list[Partition],
+    originals: dict[Partition, tuple[int, ...]],
+) -> dict[Partition, int]:
+    """How many originals must be in sync: min.insync.replicas of them, or all; one if the operator
+    forces it."""
+    if controller.context.cancel_forced:
+        return dict.fromkeys(partitions, 1)
+    topics = [one.topic.name for one in partitions]
+    least = await read_min_insync_replicas(controller, topics, _RULE)
+    return {one: min(least[one.topic.name], len(originals[one])) for one in partitions}
+
+
 async def _without_waiting(
-    controller: Controller, originals: dict[Partition, tuple[int, ...]]
+    controller: Controller,
+    moving: list[Partition],
+    originals: dict[Partition, tuple[int, ...]],
+    needed: dict[Partition, int],
 ) -> dict[Partition, tuple[int, ...]]:
     """Those that can go back now. A partition without any state has nothing to lose."""
-    moving = [one for one in originals if one.assignment != Assignment(originals[one])]
     await _watch_states(controller, moving)
     stateless: list[Partition] = []
     unreadable = Failures(controller, _WAITS)
     states = dict(await read_states(controller, moving, _RULE, unreadable, stateless))
     failures = Failures(controller, _WAITS, controller.context.rollback_waiting)
-    possible = dict(originals)
+    possible = {one: originals[one] for one in moving}
     for partition in moving:
         state = states.get(partition)
         if state is None:
             if partition not in stateless or partition.leadership is not None:
                 failures.add(partition, "its state cannot be read: its rollback waits")
                 del possible[partition]
-        elif not _can_go_back(controller, partition, originals[partition], state):
-            failures.add(partition, _NOBODY.format(list(originals[partition])))
+        elif why := _why_wait(
+            controller.context, partition, originals[partition], needed[partition], state
+        ):
+            failures.add(partition, why)
             del possible[partition]
     failures.tell()
     return possible
@@ -145,19 +187,28 @@ async def _watch_states(controller: Controller, partitions: list[Partition]) -> 
         await read_znodes(controller, paths, _RULE, watch=True)
 
 
-def _can_go_back(
-    controller: Controller, partition: Partition, originals: tuple[int, ...], state: LeaderAndIsr
-) -> bool:
-    """Whether no record is lost: a live original is in sync, or no other replica is.
+def _why_wait(
+    context: ControllerContext,
+    partition: Partition,
+    originals: tuple[int, ...],
+    needed: int,
+    state: LeaderAndIsr,
+) -> str:
+    """Why other replicas than the originals have to stay; empty: they can go.
 
-    Where nobody in sync is live the election decides: the topic may allow an unclean leader.
+    What is in sync is not removed before enough originals are (docs/kip-236.md). Where nobody in
+    sync is live the election decides: the topic may allow an unclean leader.
     """
-    is_online = online_test(controller.context, partition)
-    if any(one in originals and is_online(one) for one in state.isr):
-        return True
+    is_online = online_test(context, partition)
     if all(one in originals for one in state.isr):
-        return True
-    return any(map(is_online, originals)) and not any(map(is_online, state.isr))
+        return ""
+    in_sync = [one for one in originals if one in state.isr and is_online(one)]
+    if len(in_sync) >= max(needed, 1):
+        return ""
+    if any(map(is_online, originals)) and not any(map(is_online, state.isr)):
+        return ""
+    why = _TOO_FEW if in_sync else _NOBODY
+    return why.format(originals=list(originals), in_sync=in_sync, needed=needed)
 
 
 # The seven steps --------------------------------------------------------------------------------
@@ -171,146 +222,74 @@ async def _take_originals(controller: Controller, rollback: Rollback) -> None:
 
 
 async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None:
-    _tell(controller, 2, "a leader in OAR, a new leader epoch", rollback.partitions)
-    context = controller.context
-    staying: list[Partition] = []
-    elected: list[Partition] = []
-    for partition in rollback.partitions:
-        state = partition.leadership
-        if state is None:
+    """Steps 2 and 3 in one write and one batch of requests: between two of them replicas outside
+    of the originals would be in the ISR and fenced, and producers with acks=all would wait."""
+    _tell(controller, 2, "a leader in OAR, the ISR without RAR - OAR", rollback.partitions)
+    led = [one for one in rollback.partitions if one.leadership is not None]
+    why_not: dict[Partition, str] = {}
+    strategy = Strategy(
+        "rollback: leader among the originals",
+        OFFLINE.kafka_name,
+        partial(_choose, rollback.needed, why_not),
+        _originals,
+        Unclean.AS_CONFIGURED,
+    )
+    results = await change_partitions(controller, led, PartitionState.ONLINE, _RULE, strategy)
+    failures = Failures(controller, _WAITS, controller.context.rollback_waiting)
+    for partition in led:
+        if results.get(partition) is not None:
             continue
-        is_staying = state.leader in partition.replicas
-        online = is_staying and context.is_online(state.leader, partition)
-        (staying if online else elected).append(partition)
-    await _raise_epochs(controller, rollback, staying)
-    await change_partitions(controller, elected, PartitionState.ONLINE, _RULE, _AMONG_ORIGINALS)
-    failures = Failures(controller, _WAITS, context.rollback_waiting)
-    for partition in elected:
-        state = partition.leadership
-        is_safe = state is None or all(one in partition.replicas for one in state.isr)
-        if not is_safe and _leader(partition) not in partition.replicas:
-            failures.add(partition, _NOBODY.format(list(partition.replicas)))
+        why = why_not.get(partition, "its state cannot be read or written: its rollback waits")
+        if why:
+            failures.add(partition, why)
             rollback.leave(partition)
-        elif state is not None and _leader(partition) not in (NO_LEADER, *rollback.isr[partition]):
-            text = f"{state.leader} leads though it was not in sync: records may be lost"
-            controller.notice("warning", "unclean_leader", repr(partition), text)
     failures.tell()
 
 
-def _leader(partition: Partition) -> int:
-    return partition.leadership.leader if partition.leadership is not None else NO_LEADER
+def _choose(
+    needed: dict[Partition, int],
+    why_not: dict[Partition, str],
+    context: ControllerContext,
+    candidate: Candidate,
+) -> Elected:
+    """The leader stays if it is an original, else another original is elected; the ISR keeps its
+    originals.
 
-
-def _choose(context: ControllerContext, candidate: Candidate) -> Elected:
+    What is in ZooKeeper may have changed: whether the partition has to wait is asked again. If it
+    gets no leader, `why_not` says why it has to wait; empty: it goes back without a leader.
+    """
     partition, current = candidate.partition, candidate.current
-    elected = offline_partition_leader(
-        partition.replicas, current.isr, online_test(context, partition), candidate.allow_unclean
-    )
-    # Step 3 takes the others out of the ISR.
-    return elected if elected.unclean else elected._replace(isr=current.isr)
+    originals = partition.replicas
+    why_not[partition] = _why_wait(context, partition, originals, needed[partition], current)
+    if why_not[partition]:
+        lagging = [one for one in originals if one not in current.isr]
+        passed_over = tuple((one, "not in sync") for one in lagging)
+        return Elected(NO_LEADER, current.isr, passed_over=passed_over)
+    is_online = online_test(context, partition)
+    in_sync = tuple(one for one in current.isr if one in originals)
+    if current.leader in in_sync and is_online(current.leader):
+        return Elected(current.leader, in_sync)
+    elected = offline_partition_leader(originals, in_sync, is_online, candidate.allow_unclean)
+    if elected.leader == NO_LEADER and in_sync != current.isr:
+        why_not[partition] = _NOBODY.format(originals=list(originals))
+    return elected if elected.unclean else elected._replace(isr=in_sync)
 
 
 def _originals(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
     return partition.replicas
 
 
-_AMONG_ORIGINALS: Final = Strategy(
-    "rollback: leader among the originals",
-    OFFLINE.kafka_name,
-    _choose,
-    _originals,
-    Unclean.AS_CONFIGURED,
-)
-
-
-async def _raise_epochs(
-    controller: Controller, rollback: Rollback, partitions: list[Partition]
-) -> None:
-    """The same leaders under new leader epochs, told to all of OAR."""
-    failures = Failures(controller, _WAITS, controller.context.rollback_waiting)
-    batch = controller.new_batch(_RULE)
-    remaining = partitions
-    while remaining:
-        states = await read_states(controller, remaining, _EPOCH, failures)
-        raised = [(one, _raised(state, controller.context.epoch)) for one, state in states]
-        choices = tuple(Choice(*one.key, state.leader, "leads on") for one, state in raised)
-        read = dict.fromkeys(one for one, _ in states)
-        for partition in remaining:
-            if partition not in read:
-                rollback.leave(partition)
-        remaining = []
-        for partition, written, error in await write_states(
-            controller, raised, Reason(_EPOCH, choices)
-        ):
-            if error == OK:
-                partition.leadership = written
-                batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
-            elif error == BAD_VERSION:
-                remaining.append(partition)
-            else:
-                failures.add(partition, f"its state cannot be written (ZooKeeper code {error})")
-                rollback.leave(partition)
-    failures.tell()
-    controller.send(batch)
-
-
-def _raised(state: LeaderAndIsr, controller_epoch: int) -> LeaderAndIsr:
-    return LeaderAndIsr(
-        state.leader,
-        state.leader_epoch + 1,
-        state.isr,
-        state.partition_epoch,
-        controller_epoch,
-        state.recovery_state,
-    )
-
-
 async def _take_offline(controller: Controller, rollback: Rollback) -> None:
-    _tell(controller, 3, "RAR - OAR offline, out of the ISR", rollback.partitions)
-    before = {one: one.leadership for one in rollback.partitions}
+    _tell(controller, 3, "RAR - OAR offline", rollback.partitions)
     await change_replicas(
-        controller, rollback.dropped(), ReplicaState.OFFLINE, _RULE, tells_leader_only=True
+        controller, rollback.dropped(), ReplicaState.OFFLINE, _RULE, tells_unchanged=False
     )
-    shrunk = [one for one in rollback.partitions if one.leadership != before[one]]
-    _tell_followers(controller, shrunk)
-
-
-def _tell_followers(controller: Controller, partitions: list[Partition]) -> None:
-    """The document tells the leader only. Since then brokers fence followers of an older leader
-    epoch (KIP-320), and these stop to fetch until they are told of the new one."""
-    batch = controller.new_batch(_FOLLOWERS)
-    for partition in partitions:
-        followers = [one for one in partition.replicas if one != _leader(partition)]
-        batch.add_leader_and_isr(followers, partition, is_new=False)
-    controller.send(batch)
 
 
 async def _delete_replicas(controller: Controller, rollback: Rollback) -> None:
     _tell(controller, 4, "RAR - OAR deleted", rollback.partitions)
-    for state in (
-        ReplicaState.DELETION_STARTED,
-        ReplicaState.DELETION_SUCCESSFUL,
-        ReplicaState.NON_EXISTENT,
-    ):
-        await change_replicas(controller, rollback.dropped(), state, _RULE)
-    await _hear_of_deletion(controller, rollback)
-
-
-async def _hear_of_deletion(controller: Controller, rollback: Rollback) -> None:
-    """Wait a moment until brokers have answered: what comes next is stored, and if this controller
-    ends then, nobody knows any more that replicas are to be deleted."""
-    names = {one.key for one in rollback.partitions}
-    asked = [
-        id
-        for id, request in controller.context.in_flight.items()
-        if isinstance(request, StopReplicaRequest)
-        and any((one.topic, one.partition) in names for one in request.partitions)
-    ]
-    if not asked:
-        return
-    controller.issue(StartTimer(_TIMER, _DELETED_MS_MAX), Reason(_TIMER))
-    await suspend(Wait(None, Answers(asked, _TIMER)))
-    controller.issue(CancelTimer(_TIMER), Reason(_TIMER))
+    await delete_replicas(controller, rollback.dropped(), _RULE)
+    await store_deletions(controller)
 
 
 async def _store_originals(controller: Controller, rollback: Rollback) -> None:
@@ -325,7 +304,11 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
         for one in topics
     ]
     choices = tuple(
-        Choice(*one.key, _leader(one), f"replicas={','.join(map(str, one.replicas))}")
+        Choice(
+            *one.key,
+            one.leadership.leader if one.leadership is not None else NO_LEADER,
+            f"replicas={','.join(map(str, one.replicas))}",
+        )
         for one in rollback.partitions
     )
     writes = await write(controller, sets, Reason("rollback: store the originals", choices))

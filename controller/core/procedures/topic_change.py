@@ -68,7 +68,6 @@ async def process_partition_modifications(controller: Controller, name: str) -> 
 
 async def _go_on_moving(controller: Controller, added: list[Partition]) -> None:
     """Nobody could read the topic when the term began: a reassignment of then goes on now."""
-    for partition in added:
-        if partition.assignment.is_being_reassigned:
-            controller.context.reassigning[partition] = None
-            await complete_if_caught_up(controller, partition)
+    moving = [one for one in added if one.assignment.is_being_reassigned]
+    controller.context.reassigning.update(dict.fromkeys(moving))
+    await complete_if_caught_up(controller, moving)

@@ -1,12 +1,10 @@
 """CreateTopics: configurations and topic znodes, which the controller then finds (KB 3.5, 11.8)."""
 
 from collections import Counter
-from typing import Final
 
-from controller.core import error_codes, topic_names, znodes
+from controller.core import error_codes, znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.deviations import CREATIONS_TOGETHER
 from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
@@ -29,47 +27,14 @@ from controller.core.topic_requests import (
     CreateTopicsReceived,
     WaitingRequest,
 )
-from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
 
 _RULE = "topics created by request"
 _SLICE_TOPICS = 200
-_TOGETHER_MAX: Final = 1_000
-"""From so many topics on no more requests are taken together."""
 
 Answers = dict[str, CreatedTopic]
 """What each topic is answered."""
-
-
-def with_neighbours(controller: Controller, trigger: Trigger) -> Trigger:
-    """A request for topics takes those with it that wait right behind, up to the first one with a
-    name that another has, or that would collide with it."""
-    first = _creation(trigger)
-    if first is None or not CREATIONS_TOGETHER.applies(controller.configuration):
-        return trigger
-    triggers, together, names = controller.triggers, [], _unified(first)
-    while triggers and len(names) < _TOGETHER_MAX:
-        asked = _creation(triggers[0])
-        if asked is None or not names.keys().isdisjoint(_unified(asked)):
-            break
-        together.append(asked)
-        names |= _unified(asked)
-        triggers.popleft()
-    return ApiCall(first, together)
-
-
-def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
-    match trigger:
-        case ApiCall(request=CreateTopicsReceived() as asked):
-            return asked
-        case _:
-            return None
-
-
-def _unified(asked: CreateTopicsReceived) -> dict[str, None]:
-    """Its names as far as they may not be alike."""
-    return dict.fromkeys(topic_names.unified(one.name) for one in asked.topics)
 
 
 async def process_create_topics(

@@ -1,0 +1,30 @@
+"""Long work in parts, between which urgent controller events are handled."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+from controller.core.controller import Controller
+from controller.core.deviations import LONG_WORK_INTERRUPTED, REASSIGNMENTS_TOGETHER
+from controller.core.outcomes import PAUSE, suspend
+
+TOGETHER_MAX: Final = 100
+"""Reassignments that are handled together: what a part of the work takes stays below 1 s."""
+
+T = TypeVar("T")
+
+
+async def pause(controller: Controller) -> None:
+    """Let urgent controller events that are queued go first (LONG_WORK_INTERRUPTED).
+
+    What was read before may be out of date afterwards; the term is the same.
+    """
+    if LONG_WORK_INTERRUPTED.applies(controller.configuration):
+        await suspend(PAUSE)
+
+
+def parts(controller: Controller, items: Sequence[T]) -> Iterator[list[T]]:
+    """The items in parts that are handled together; one by one under Kafka's rules
+    (REASSIGNMENTS_TOGETHER)."""
+    size = TOGETHER_MAX if REASSIGNMENTS_TOGETHER.applies(controller.configuration) else 1
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
