@@ -95,6 +95,11 @@ class Move(Struct, frozen=True):
     story: list[Happening]
 
     @property
+    def was_over_before(self) -> bool:
+        """Whether its end was written before the log begins."""
+        return self.begun is None and self.story[0].at == self.ended
+
+    @property
     def is_undone(self) -> bool:
         """Whether it was rolled back, or is to be."""
         return self.outcome in ("waits to be rolled back", "being rolled back", "rolled back")

@@ -1,13 +1,12 @@
 """Tells the moves of a partition as stories, out of the facts about it."""
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
+from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.core.values import NO_ASSIGNMENT
-from controller.core.znodes import REASSIGN_PARTITIONS
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -24,9 +23,10 @@ from replay.why.facts import (
     RollbackStep,
     StateWritten,
 )
-from replay.why.move import CancelledBy, Happening, Moment, Move, Outcome, Waited, moment
+from replay.why.move import Happening, Move, moment
+from replay.why.move_causes import cause_of
+from replay.why.move_draft import Draft, Wait
 from replay.why.moves import API, REQUESTS
-from replay.why.place import plain_cause
 from replay.why.rollback_steps import DELETE, LAST, STORE
 from replay.why.words import (
     assignment,
@@ -34,7 +34,6 @@ from replay.why.words import (
     change,
     deletion,
     sentence,
-    why_rolled_back,
 )
 from replay.wording.events_in_words import listed
 
@@ -51,70 +50,10 @@ def moves_of(facts: Iterable[AnyFact], partition: str) -> list[Move]:
     return teller.moves()
 
 
-class _Wait(Struct):
-    why: str
-    since: Fact
-    until: Fact | None = None
-    ended_by: str = ""
-
-
-class _Draft(Struct):
-    """A move that is being told."""
-
-    route: str
-    request: str
-    origin: tuple[int, ...]
-    target: tuple[int, ...]
-    begun: Fact | None
-    first: Fact
-    lines: list[tuple[int, Happening]] = field(default_factory=list)
-    waits: list[_Wait] = field(default_factory=list)
-    cancellation: Cancellation | None = None
-    steps: set[int] = field(default_factory=set)
-    outcome: Outcome = "under way"
-    ended: Fact | None = None
-    is_ended_by_others: bool = False
-    has_record: bool = False
-    epoch: int = 0
-    """That of the controller that took the last step of its rollback, or found its end."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its end is not written yet."""
-        return self.ended is None
-
-    @property
-    def is_followed(self) -> bool:
-        """Whether what comes belongs to its story, also when its end is written: steps 6 and 7."""
-        is_tidy = LAST in self.steps and not self.has_record
-        return self.is_open or (self.outcome == "rolled back" and not is_tidy)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether its rollback waits."""
-        return bool(self.waits) and self.waits[-1].until is None
-
-    def tell(self, fact: Fact, kind: str, text: str, **more: object) -> None:
-        """A line of the story."""
-        fields: dict[str, object] = {"because": plain_cause(fact.because), **more}
-        at = moment(fact.seq, fact.wall_ns)
-        self.lines.append((fact.seq, Happening(at, kind, text, **fields)))  # type: ignore[arg-type]
-
-
-def _goes(draft: _Draft) -> str:
-    by = draft.request or draft.route
-    goes = f"from {listed(draft.origin)} to {listed(draft.target)}"
-    return f"{goes}, by {by}" if by else goes
-
-
-def _found_text(draft: _Draft) -> str:
-    return f"found under way {_goes(draft)}"
-
-
 class _Teller:
     def __init__(self, partition: str) -> None:
         self._partition = partition
-        self._drafts: list[_Draft] = []
+        self._drafts: list[Draft] = []
         self._record: RecordKnown | None = None
         self._assignment = NO_ASSIGNMENT
         self._asked: list[ReassignmentAsked] = []
@@ -149,16 +88,16 @@ class _Teller:
                 pass
 
     @property
-    def _draft(self) -> _Draft | None:
+    def _draft(self) -> Draft | None:
         return self._drafts[-1] if self._drafts else None
 
     @property
-    def _followed(self) -> _Draft | None:
+    def _followed(self) -> Draft | None:
         draft = self._draft
         return draft if draft is not None and draft.is_followed else None
 
     @property
-    def _open(self) -> _Draft | None:
+    def _open(self) -> Draft | None:
         draft = self._draft
         return draft if draft is not None and draft.is_open else None
 
@@ -183,7 +122,7 @@ class _Teller:
             origin = record.originals
         is_found = not fact.rule and not fact.writer
         route, request, asked = self._route(fact, record)
-        draft = _Draft(
+        draft = Draft(
             route,
             request,
             origin or after.origin,
@@ -195,9 +134,9 @@ class _Teller:
         if asked is not None and asked.because != fact.because:
             draft.tell(asked, "asked", f"{asked.via} asks for {listed(asked.target or ())}")
         if is_found:
-            draft.tell(fact, "found", _found_text(draft))
+            draft.tell(fact, "found", draft.found_text)
         else:
-            draft.tell(fact, "begun", f"begun {_goes(draft)}")
+            draft.tell(fact, "begun", f"begun {draft.goes}")
         self._drafts.append(draft)
 
     def _route(
@@ -237,12 +176,12 @@ class _Teller:
         elif fact.how == "found" and self._open is None:
             self._left_over(fact)
 
-    def _has_record(self, draft: _Draft, record: RecordKnown) -> None:
+    def _has_record(self, draft: Draft, record: RecordKnown) -> None:
         draft.has_record, draft.origin = True, record.originals
         draft.route = draft.route or record.route
         key, line = draft.lines[0]
         if line.kind == "found" and key == record.seq:
-            draft.lines[0] = (key, structs.replace(line, text=_found_text(draft)))
+            draft.lines[0] = (key, structs.replace(line, text=draft.found_text))
         elif record.how == "found":
             draft.tell(record, "record_found", "refold found the record of the move")
 
@@ -254,7 +193,7 @@ class _Teller:
         is_back = set(replicas) == set(record.originals)
         if not is_back and set(replicas) != set(record.target):
             return
-        draft = _Draft(
+        draft = Draft(
             record.route,
             record.route,
             record.originals,
@@ -266,7 +205,7 @@ class _Teller:
             has_record=True,
         )
         how = "rolled back" if is_back else "completed"
-        text = f"refold found the record of a move {_goes(draft)}, which was {how} before"
+        text = f"refold found the record of a move {draft.goes}, which was {how} before"
         draft.tell(record, "found", text)
         self._drafts.append(draft)
 
@@ -286,7 +225,7 @@ class _Teller:
             self._stop_waiting(draft, fact, ended_by)
         draft.outcome = "being rolled back"
 
-    def _cancelled(self, draft: _Draft, cancellation: Cancellation | None) -> None:
+    def _cancelled(self, draft: Draft, cancellation: Cancellation | None) -> None:
         if cancellation is None:
             return
         before, draft.cancellation = draft.cancellation, cancellation
@@ -299,7 +238,7 @@ class _Teller:
         line = Happening(at, "cancelled", f"cancelled{again}: {cause_of_rollback(cancellation)}")
         draft.lines.append((cancellation.seq, line))
 
-    def _went_on(self, draft: _Draft) -> None:
+    def _went_on(self, draft: Draft) -> None:
         """After a failover, at which the cancellation was found."""
         for place, (key, line) in enumerate(draft.lines):
             if line.kind == "cancellation_found" and not line.text.endswith(_WENT_ON):
@@ -314,10 +253,10 @@ class _Teller:
         if not draft.is_waiting or draft.waits[-1].why != fact.text:
             if draft.is_waiting:
                 draft.waits[-1].until = fact
-            draft.waits.append(_Wait(fact.text, fact))
+            draft.waits.append(Wait(fact.text, fact))
             draft.tell(fact, "waits", f"the rollback waits: {fact.text}")
 
-    def _stop_waiting(self, draft: _Draft, fact: Fact, ended_by: str) -> None:
+    def _stop_waiting(self, draft: Draft, fact: Fact, ended_by: str) -> None:
         draft.waits[-1].until, draft.waits[-1].ended_by = fact, ended_by
         because = f", because of {ended_by}" if ended_by else ""
         draft.tell(fact, "goes_on", f"the rollback waits no longer{because}")
@@ -339,7 +278,7 @@ class _Teller:
         elif fact.how == "removed" and draft.is_open:
             self._given_up_rollback(draft, fact)
 
-    def _given_up_rollback(self, draft: _Draft, fact: CancelKnown) -> None:
+    def _given_up_rollback(self, draft: Draft, fact: CancelKnown) -> None:
         text = f"{REASSIGN_CANCEL} was removed"
         if draft.is_waiting:
             draft.waits[-1].until, draft.waits[-1].ended_by = fact, text
@@ -377,7 +316,8 @@ class _Teller:
             line.step == DELETE and key == fact.seq for key, line in draft.lines
         )
         if not is_of_step and fact.broker not in draft.origin:
-            draft.tell(fact, f"deletion_{fact.what}", deletion(fact))
+            again = " again" if fact.what == "asked" else ""
+            draft.tell(fact, f"deletion_{fact.what}", f"{deletion(fact)}{again}")
 
     # Who is controller ----------------------------------------------------------------------------
 
@@ -394,7 +334,7 @@ class _Teller:
         else:
             self._elected(draft, fact)
 
-    def _elected(self, draft: _Draft | None, fact: RoleChanged) -> None:
+    def _elected(self, draft: Draft | None, fact: RoleChanged) -> None:
         before, self._epoch = self._epoch, fact.epoch
         self._others = tuple(range(before + 1, fact.epoch)) if before else ()
         if draft is None:
@@ -414,7 +354,7 @@ class _Teller:
 
     # Its end --------------------------------------------------------------------------------------
 
-    def _ends(self, draft: _Draft, fact: AssignmentWritten) -> None:
+    def _ends(self, draft: Draft, fact: AssignmentWritten) -> None:
         replicas = fact.after.replicas
         is_found = not fact.rule and not fact.writer
         if set(replicas) == set(draft.origin):
@@ -439,93 +379,17 @@ class _Teller:
         """All of them, the oldest first."""
         return [self._move(place, one) for place, one in enumerate(self._drafts)]
 
-    def _move(self, place: int, draft: _Draft) -> Move:
+    def _move(self, place: int, draft: Draft) -> Move:
         if draft.outcome == "rolled back" and draft.cancellation is None:
             later = self._drafts[place + 1 :]
-            self._cancelled(draft, self._found_cause(draft, later[0].first.seq if later else None))
-        draft.lines.sort(key=lambda one: one[0])
-        return Move(
-            self._partition,
-            draft.route,
-            draft.request,
-            draft.origin,
-            draft.target,
-            draft.outcome,
-            _moment(draft.begun),
-            cancelled_by(draft.cancellation) if draft.cancellation is not None else None,
-            [
-                Waited(
-                    one.why,
-                    moment(one.since.seq, one.since.wall_ns),
-                    _moment(one.until),
-                    one.ended_by,
-                )
-                for one in draft.waits
-            ],
-            _moment(draft.ended),
-            draft.is_ended_by_others,
-            [line for _, line in draft.lines],
-        )
-
-    def _found_cause(self, draft: _Draft, until: int | None) -> Cancellation | None:
-        """What undid a move, where the controller that did so has not recorded this log."""
-        ended = draft.ended
-        assert ended is not None, "what was rolled back has ended"
-        asked = [
-            one
-            for one in self._asked
-            if one.seq >= draft.first.seq and (until is None or one.seq < until) and not one.error
-        ]
-        ends = [one for one in asked if one.target is None or set(one.target) == set(draft.origin)]
-        # The answer to a request comes after what it led to.
-        near = [one for one in ends if one.because is not None and one.because == ended.because]
-        if near:
-            return _of_request(near[0])
-        standing = self._standing_cancel(draft)
-        if standing is not None:
-            return standing
-        others = [one for one in asked if one.via == REASSIGN_PARTITIONS_EXTRA]
-        found = ends or others
-        return _of_request(found[-1]) if found else None
-
-    def _standing_cancel(self, draft: _Draft) -> Cancellation | None:
-        if draft.route not in ("", REASSIGN_PARTITIONS):
-            return None
-        assert draft.ended is not None, "what was rolled back has ended"
-        is_over = draft.ended is draft.first
-        found: CancelKnown | None = None
-        for one in self._cancel:
-            if one.seq > draft.ended.seq and not (is_over and found is None):
-                break
-            if one.how in ("created", "found"):
-                found = found or one
-            elif one.how == "removed":
-                found = None
-        if found is None:
-            return None
-        is_created = found.how == "created"
-        how: Literal["created", "found"] = "created" if is_created else "found"
-        return Cancellation(REASSIGN_CANCEL, how, found.seq, found.wall_ns, found.czxid)
-
-
-def _of_request(asked: ReassignmentAsked) -> Cancellation:
-    seq = asked.because.seq if asked.because is not None and asked.via == API else asked.seq
-    return Cancellation(asked.via, "asked", seq, asked.wall_ns, asks_for=asked.target)
-
-
-def cancelled_by(one: Cancellation) -> CancelledBy:
-    """What undid a move, as a plain value."""
-    at = moment(one.seq, one.wall_ns)
-    return CancelledBy(one.by, one.how, at, one.czxid, one.asks_for, why_rolled_back(one))
+            until = later[0].first.seq if later else None
+            self._cancelled(draft, cause_of(draft, until, self._asked, self._cancel))
+        return draft.told(self._partition)
 
 
 def _identity(one: Cancellation) -> tuple[object, ...]:
     """What tells a cancellation from another one of the same move."""
     return (one.by, one.czxid, one.asks_for)
-
-
-def _moment(fact: Fact | None) -> Moment | None:
-    return moment(fact.seq, fact.wall_ns) if fact is not None else None
 
 
 def _other_controllers(epochs: tuple[int, ...]) -> str:

@@ -281,7 +281,7 @@ def undone(move: Move) -> str:
     """That a move was rolled back, when and why; what comes after its name."""
     goes = f"from {listed(move.origin)} to {listed(move.target)}"
     why = f": {move.cancelled.text}" if move.cancelled is not None else ""
-    if move.begun is None and len(move.story) > 0 and move.story[0].at == move.ended:
+    if move.was_over_before:
         return f"{goes} had been rolled back before this log begins{why}."
     if not why:
         why = ": somebody else wrote that" if move.is_ended_by_others else ""

@@ -180,6 +180,8 @@ def _how_it_ended(move: Move, view: PartitionView) -> str:
     goes = f"its move from {listed(move.origin)} to {listed(move.target)}"
     if move.outcome == "replaced":
         return f"{goes} ended at {move.ended}, when it got replicas {listed(view.replicas)}."
+    if move.was_over_before:
+        return f"{goes} had been completed before this log begins."
     if move.is_ended_by_others:
         cancelled = f" It had been cancelled: {move.cancelled.text}." if move.cancelled else ""
         return f"{goes} was completed by another controller, found at {move.ended}.{cancelled}"
