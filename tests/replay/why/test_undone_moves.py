@@ -31,7 +31,7 @@ from tests.core.interrupting import (
     submit_extra,
 )
 from tests.core.interrupting import request as put_request
-from tests.core.reassigning import T0, cancel, catch_up, reassign
+from tests.core.reassigning import T0, cancel, catch_up, cluster_of, reassign
 from tests.core.test_rollback_waiting import only_the_target_in_sync
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
@@ -389,3 +389,35 @@ def test_log_of_after_the_originals_were_stored_tells_of_the_rollback(
         "t-0 is not being reassigned: its move from 2,1,3 to 4,5,2 had been rolled back before "
         "this log begins: /admin/reassign_cancel was found (event N, czxid C)."
     )
+
+
+def test_log_that_begins_under_way_has_the_originals_in_their_recorded_order(
+    tmp_path: Path,
+) -> None:
+    """The topic's znode has 4,3,1,2 by then."""
+    cluster = interruptible(4, 1, 2, 3)
+    submit(cluster, {T0: [4, 3]})
+    cluster.zookeeper.end_session(cluster.session)
+    second = next_run(cluster).start()
+    answer = asked(write_log(tmp_path / "under-way", second), **MOVE)
+    assert first(answer).startswith("The reassignment of t-0 from 1,2,3 to 4,3")
+    cancel_all(second)
+    answer = asked(write_log(tmp_path / "cancelled", second), **MOVE)
+    assert first(answer) == (
+        "t-0 is not being reassigned: its move from 1,2,3 to 4,3 was rolled back at event N: "
+        f"{CREATED}"
+    )
+    assert texts(last_move(answer))[0] == (
+        "found under way from 1,2,3 to 4,3, by /admin/reassign_partitions"
+    )
+
+
+def test_move_that_a_failover_completes_is_in_its_log(tmp_path: Path) -> None:
+    """Without any record, as where kip-236.enable is off."""
+    cluster = cluster_of(4, 1, 2, 3)
+    reassign(cluster, 4, 2)
+    cluster.zookeeper.end_session(cluster.session)
+    cluster.set_isr("t", 0, (1, 2, 3, 4))
+    answer = asked(write_log(tmp_path / "log", next_run(cluster).start()), **MOVE)
+    assert first(answer).startswith("t-0 is not being reassigned: its move from ")
+    assert first(answer).endswith(" to 4,2 ended at event N, when all of these were in sync.")
