@@ -20,7 +20,14 @@ from controller.cli.reassign_options import (
     with_options,
 )
 from controller.operator.errors import OperatorError
-from controller.operator.reassignment import cancelling, executing, requesting, verifying
+from controller.operator.reassignment import (
+    cancelling,
+    executing,
+    requesting,
+    stray_deleting,
+    stray_listing,
+    verifying,
+)
 from controller.operator.reassignment.access import Cluster, connected
 from controller.operator.reassignment.documents import read_brokers, read_targets, read_topics
 from controller.operator.reassignment.errors import BadInput, Refused
@@ -28,6 +35,7 @@ from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.statuses import DONE, REFUSED, UNUSABLE
+from controller.operator.reassignment.throttling import settle_throttles
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -40,7 +48,7 @@ def reassign(given: dict[str, Any]) -> None:
 
     Exit status: 0 done (--verify: complete), 1 refused, 2 options or files cannot be used or the
     cluster cannot be reached, 3 still under way or not taken up yet, 4 ended otherwise (other
-    replicas, changed, not started).
+    replicas, changed, not started), or there are stray replicas.
     """
     as_json = given["json"]
     report = Report(
@@ -81,8 +89,23 @@ async def _run(action: str, given: dict[str, Any], report: Report) -> None:
         if given["wait"] and report.awaited and report.status == DONE:
             keep = given["preserve-throttles"]
             await verifying.verify(
-                cluster, report, report.awaited, wait=True, preserve_throttles=keep, dry_run=False
+                cluster,
+                report,
+                report.awaited,
+                wait=True,
+                preserve_throttles=keep,
+                dry_run=False,
+                # Kafka's API does not tell in which order a cancellation restores the originals.
+                in_any_order=given["cancel"] and given[FILE] is not None,
             )
+        if _may_settle_throttles(given) and "throttles_cleared" not in report.data:
+            await settle_throttles(cluster, report, report.awaited)
+
+
+def _may_settle_throttles(given: dict[str, Any]) -> bool:
+    """Whether it is a --cancel that rolls all back, and may change configurations."""
+    keeps = given["preserve-throttles"] or given["dry-run"]
+    return given["cancel"] and given[FILE] is None and not keeps
 
 
 def _prepared(action: str, given: dict[str, Any], report: Report) -> Callable[[Cluster], Any]:
@@ -91,6 +114,7 @@ def _prepared(action: str, given: dict[str, Any], report: Report) -> Callable[[C
     report.data["dry_run"] = dry_run
     throttle = given["throttle"] if given["throttle"] != -1 else None
     keep = given["preserve-throttles"]
+    limit_ms = TIMEOUT_MS if given["timeout"] is None else given["timeout"]
     targets = read_targets(given[FILE]) if given[FILE] is not None else {}
     match action:
         case "generate" | "generate-extra":
@@ -119,13 +143,21 @@ def _prepared(action: str, given: dict[str, Any], report: Report) -> Callable[[C
                 cluster, report, targets, preserve_throttles=keep, dry_run=dry_run
             )
         case "cancel":
-            return lambda cluster: cancelling.cancel_all(cluster, report, dry_run=dry_run)
+            force = given["force"]
+            return lambda cluster: cancelling.cancel_all(
+                cluster, report, force=force, dry_run=dry_run
+            )
         case "remove-cancel":
             return lambda cluster: cancelling.remove_cancel(cluster, report, dry_run=dry_run)
         case "request":
-            limit_ms = TIMEOUT_MS if given["timeout"] is None else given["timeout"]
             return lambda cluster: requesting.request(
                 cluster, report, targets, throttle, timeout_ms=limit_ms, dry_run=dry_run
+            )
+        case "list-strays":
+            return lambda cluster: stray_listing.list_strays(cluster, report)
+        case "delete-strays":
+            return lambda cluster: stray_deleting.delete_strays(
+                cluster, report, timeout_ms=limit_ms, dry_run=dry_run
             )
         case _:
             return lambda cluster: list_reassignments(cluster, report)

@@ -25,6 +25,7 @@ class Action(NamedTuple):
     needs: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
     needs_zookeeper: bool = False
+    needs_brokers: bool = False
 
 
 _GENERATE: Final = ("disable-rack-aware",)
@@ -35,7 +36,7 @@ ACTIONS: Final = {
     "generate": Action((TOPICS, BROKERS), _GENERATE),
     "execute": Action((FILE,), ("throttle", "additional", *_THEN_WAIT)),
     "verify": Action((), (FILE, "id", "wait", "preserve-throttles", "dry-run")),
-    "cancel": Action((), (FILE, *_THEN_WAIT)),
+    "cancel": Action((), (FILE, "force", *_THEN_WAIT)),
     "remove-cancel": Action((), ("dry-run",), needs_zookeeper=True),
     "generate-extra": Action((TOPICS, BROKERS), _GENERATE, needs_zookeeper=True),
     "execute-extra": Action((FILE,), ("throttle", *_THEN_WAIT), needs_zookeeper=True),
@@ -44,6 +45,8 @@ ACTIONS: Final = {
     ),
     "request": Action((FILE,), ("throttle", *_THEN_WAIT), needs_zookeeper=True),
     "list": Action(),
+    "list-strays": Action(needs_brokers=True),
+    "delete-strays": Action((), ("timeout", "dry-run"), needs_zookeeper=True, needs_brokers=True),
 }
 
 _EVERYWHERE: Final = ("zookeeper", "bootstrap-server", "command-config", "json")
@@ -76,6 +79,12 @@ class _Options(TypedDict):
         bool, _flag("request", "Ask for reassignments, each with an identity of its own.")
     ]
     list_: Annotated[bool, _flag("list", "List what is under way, by every route.")]
+    list_strays: Annotated[
+        bool, _flag("list-strays", "List replicas on disk that no assignment names.")
+    ]
+    delete_strays: Annotated[
+        bool, _flag("delete-strays", "Let the controller delete what --list-strays lists.")
+    ]
     zookeeper: Annotated[
         str | None, _value("zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper: all routes.")
     ]
@@ -99,6 +108,15 @@ class _Options(TypedDict):
         int | None,
         typer.Option("--throttle", metavar="BYTES", min=-1, help="Limit in bytes/s. -1: none."),
     ]
+    force: Annotated[
+        bool,
+        _flag(
+            "force",
+            "For --cancel: roll back although fewer than min(min.insync.replicas, number of "
+            "originals) originals are in sync. Producers with acks=all may be refused, and the "
+            "partition is offline or loses records if the originals in sync fail.",
+        ),
+    ]
     additional: Annotated[
         bool, _flag("additional", "Over --bootstrap-server: although others are under way.")
     ]
@@ -110,7 +128,7 @@ class _Options(TypedDict):
             metavar="MS",
             min=0,
             show_default=str(TIMEOUT_MS),
-            help="How long --request waits until it is taken up.",
+            help="How long --request waits until it is taken up, --delete-strays until done.",
         ),
     ]
     id_: Annotated[
@@ -175,6 +193,10 @@ def _problems(name: str, action: Action, given: dict[str, Any]) -> Iterator[str]
         yield "--additional is for --bootstrap-server; with --zookeeper use --execute-extra"
     if given["command-config"] is not None and given["bootstrap-server"] is None:
         yield "--command-config is for --bootstrap-server"
+    if action.needs_brokers and given["bootstrap-server"] is None:
+        yield f"--{name} asks brokers for their log directories and needs --bootstrap-server"
+    if given["force"] and name == "cancel" and given[FILE] is not None:
+        yield "--force is for --cancel without a file, which rolls all back"
     if name == "verify" and (given[FILE] is None) is (not given["id"]):
         yield f"--verify needs either --{FILE} or --id"
     if name == "cancel" and given[FILE] is not None and given["bootstrap-server"] is None:

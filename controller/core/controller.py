@@ -26,14 +26,14 @@ class Controller:
     """The controller of one daemon run.
 
     `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
-    holds the role, `is_stopping` that the daemon is told to end, `is_backing_off` that
-    a failover of ours has just failed. `stood_session` is the session that stood for election last
-    (0: none has), `last_epoch` the highest controller epoch that it has held. `timed` holds the
-    requests that are not answered yet and have a time-out, by the name of its timer, `unsent`
-    the state machines that a fenced change has left unable to go on, `left_channels` the brokers
-    to which a role that ended without resigning has left channels. `now_ms` is the wall clock of
-    the event that is folded, `follower` who is told of every step, `turns` the order of what is
-    done one by one.
+    holds the role, `connections` counts the connections to ZooKeeper of this run, `is_stopping`
+    tells that the daemon is to end, `is_backing_off` that a failover of ours has just failed.
+    `stood_session` is the session that stood for election last (0: none has), `last_epoch` the
+    highest controller epoch that it has held. `timed` holds the requests that are not answered yet
+    and have a time-out, by the name of its timer, `unsent` the state machines that a fenced change
+    has left unable to go on, `left_channels` the brokers to which a role that ended without
+    resigning has left channels. `now_ms` is the wall clock of the event that is folded, `follower`
+    observes every step, `turns` is the order of what is done one by one.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -44,6 +44,7 @@ class Controller:
         self.session_id = 0
         self.is_active = False
         self.is_connected = False
+        self.connections = 0
         self.is_stopping = False
         self.is_backing_off = False
         self.stood_session = 0

@@ -114,8 +114,8 @@ class Fold:
         match recorded.event:
             case outcome if isinstance(outcome, Outcome):
                 wait = self._wait
-                # Outcomes of a procedure that is over are of no use to anybody.
-                if wait is not None and wait.id == outcome.command and wait.result.add(outcome):
+                # Outcomes of finished procedures are ignored.
+                if wait and wait.awaits(outcome.command) and wait.result.add(outcome):
                     return wait.result
             case WatchFired(path=path, change=change, zxid=zxid):
                 trigger = trigger_of(path, change, zxid)
@@ -161,6 +161,7 @@ class Fold:
         match event:
             case SessionConnected(session_id=session_id, renewed=renewed):
                 controller.is_connected = True
+                controller.connections += 1
                 controller.session_id = session_id
                 if not renewed:
                     controller.enqueue(Startup())

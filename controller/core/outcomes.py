@@ -81,6 +81,22 @@ class Children:
         return True
 
 
+class Several:
+    """Results of several commands that do not wait for each other, by command."""
+
+    __slots__ = ("missing", "results")
+
+    def __init__(self, results: "dict[CommandId, Writes] | dict[CommandId, Children]") -> None:
+        self.results: dict[CommandId, Any] = dict(results)
+        self.missing = len(results)
+
+    def add(self, event: ZnodesWritten | ChildrenRead) -> bool:
+        """Take the outcome of one of them; whether all are there now."""
+        if self.results[event.command].add(event):
+            self.missing -= 1
+        return self.missing <= 0
+
+
 class TopicIds:
     """Topic ids that were drawn."""
 
@@ -139,6 +155,12 @@ class Wait:
     def __init__(self, id: CommandId | None, result: Any) -> None:
         self.id = id
         self.result = result
+
+    def awaits(self, command: CommandId) -> bool:
+        """Whether the outcome of this command is waited for."""
+        if isinstance(self.result, Several):
+            return command in self.result.results
+        return command == self.id
 
 
 SLICE: Final = Wait(None, None)

@@ -39,6 +39,7 @@ from controller.core.outcomes import (
     TERM_END,
     Children,
     Numbers,
+    Several,
     TopicIds,
     Wait,
     Writes,
@@ -90,6 +91,24 @@ async def read_children(
         answer: Children = await suspend(Wait(id, Children()))
         if not await _is_lost([answer.error]):
             return answer
+
+
+async def read_children_of_each(
+    controller: Controller, paths: list[str], rule: str
+) -> dict[str, list[str]]:
+    """The children of several znodes, sorted; none where one does not exist."""
+    while paths:
+        await _connected(controller)
+        waiting = {
+            controller.issue(ReadChildren(path, False), Reason(rule)): Children() for path in paths
+        }
+        connections = controller.connections
+        await suspend(Wait(None, Several(waiting)))
+        errors = [one.error for one in waiting.values()]
+        if not await _is_lost_of(controller, connections, errors):
+            found = [one.children for one in waiting.values()]
+            return dict(zip(paths, found, strict=True))
+    return {}
 
 
 async def draw_topic_ids(controller: Controller, count: int, rule: str) -> list[bytes]:
@@ -158,9 +177,40 @@ async def write_together(
         verdicts = await _verdicts(controller, operations)
         if _RETRY not in verdicts:
             return verdicts
+    _demand_not_fenced(errors)
+    return errors[1:]
+
+
+async def write_groups(
+    controller: Controller, groups: list[tuple[list[WriteOperation], Reason]]
+) -> list[list[int]]:
+    """Several multis that do not wait for each other, each guarded by the controller epoch and with
+    a zxid of its own; the errors of each. Raises ControllerMovedError when one was fenced.
+
+    CONNECTION_LOSS where no reply came: a later one may have changed the same znode, so only the
+    caller can tell what to write again.
+    """
+    epoch = Check(_EPOCH_PATH, controller.context.epoch_version)
+    await _connected(controller)
+    waiting = {
+        controller.issue(WriteAtomically((epoch, *operations)), reason): Writes(len(operations) + 1)
+        for operations, reason in groups
+    }
+    if not waiting:
+        return []
+    connections = controller.connections
+    await suspend(Wait(None, Several(waiting)))
+    all_errors = [one.errors for one in waiting.values()]
+    await _is_lost_of(controller, connections, [one for errors in all_errors for one in errors])
+    for errors in all_errors:
+        if CONNECTION_LOSS not in errors:
+            _demand_not_fenced(errors)
+    return [errors[1:] for errors in all_errors]
+
+
+def _demand_not_fenced(errors: list[int]) -> None:
     if errors[0] not in (OK, RUNTIME_INCONSISTENCY):
         raise ControllerMovedError("a guarded write was refused: /controller_epoch has changed")
-    return errors[1:]
 
 
 async def _verdicts(controller: Controller, operations: list[WriteOperation]) -> list[int]:
@@ -247,3 +297,11 @@ async def _is_lost(errors: list[int]) -> bool:
         await suspend(CONNECTED)
         return True
     return False
+
+
+async def _is_lost_of(controller: Controller, connections: int, errors: list[int]) -> bool:
+    """The same for several commands, issued on the connection of that number: the last outcome may
+    come when the session stands again already."""
+    if controller.connections != connections and SESSION_EXPIRED not in errors:
+        return CONNECTION_LOSS in errors
+    return await _is_lost(errors)

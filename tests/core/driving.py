@@ -141,7 +141,9 @@ class Driven:
                 if wait is CONNECTED:
                     self.controller.is_connected = True
                 elif wait is not SLICE:
-                    complete = [wait.result.add(one) for one in outcomes if one.command == wait.id]
+                    complete = [
+                        wait.result.add(one) for one in outcomes if wait.awaits(one.command)
+                    ]
                     assert complete[-1:] == [True], f"nothing completes {wait.id}"
                     result = wait.result
         except StopIteration as end:

@@ -135,8 +135,8 @@ def test_an_entry_does_not_change_what_a_request_asks_for() -> None:
     [text] = seen.told("reassignment_refused")
     assert text == (
         "/admin/reassign_partitions asks for [4], which is refused: "
-        "/admin/reassignment_requests/request_0000000000 asks for the partition, too, and was there "
-        "first"
+        "/admin/reassignment_requests/request_0000000000 asks for the partition, too, and was "
+        "there first"
     )
 
 

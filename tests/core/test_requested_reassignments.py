@@ -197,8 +197,9 @@ def test_of_a_request_what_the_old_znode_holds_is_ignored_with_a_warning() -> No
     seen = cluster.seen()
     request(cluster, {T0: [4], T1: [1]})
     assert seen.told("reassignment_refused") == [
-        "/admin/reassignment_requests/request_0000000001 asks for [4], which is refused: It is being "
-        "reassigned by way of /admin/reassign_partitions, which has to end or be cancelled first."
+        "/admin/reassignment_requests/request_0000000001 asks for [4], which is refused: It is "
+        "being reassigned by way of /admin/reassign_partitions, which has to end or be cancelled "
+        "first."
     ]
     assert requests(cluster) == []
     assert record(cluster) == Reassignment((3,), 2, True, (1, 2))

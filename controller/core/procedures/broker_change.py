@@ -54,7 +54,12 @@ async def process_broker_change(controller: Controller) -> None:
     if dead:
         _unregister(context, dead)
         await on_broker_failure(controller, dead)
-    if context.rollback_waiting:
+    retry_waiting_rollbacks(controller)
+
+
+def retry_waiting_rollbacks(controller: Controller) -> None:
+    """Replicas came or went: rollbacks that wait may be possible now."""
+    if controller.context.rollback_waiting:
         controller.enqueue(ReassignmentCancel())
         controller.enqueue(ExtraReassignments())
 

@@ -5,7 +5,10 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.events import BrokerAnswered
 from controller.core.operations import OK
-from controller.core.procedures.broker_change import on_replicas_become_offline
+from controller.core.procedures.broker_change import (
+    on_replicas_become_offline,
+    retry_waiting_rollbacks,
+)
 from controller.core.procedures.notifications import (
     delete_notifications,
     list_notifications,
@@ -84,6 +87,8 @@ async def process_leader_and_isr_answer(
             f"{len(new)} replicas are offline: their log directory failed",
         )
         await on_replicas_become_offline(controller, {answer.broker: sorted_partitions(new)})
+    if new or len(now) < len(before):
+        retry_waiting_rollbacks(controller)
 
 
 def _named(controller: Controller, topic: str, number: int) -> Partition | None:

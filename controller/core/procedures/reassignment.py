@@ -34,9 +34,10 @@ from controller.core.procedures.partition_changes import change_partitions
 from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment_cancel import is_cancelled
 from controller.core.procedures.reassignment_records import (
-    Recorded,
+    RecordedMove,
     holder,
     remove_records,
+    write_with_record,
     write_with_records,
 )
 from controller.core.procedures.reassignment_znode import remove_entries
@@ -52,8 +53,6 @@ from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, LeaderAnd
 RULE = "reassignment"
 STORE = "reassignment: store the assignment"
 RAISE = "reassignment: raise the leader epoch"
-_BYTES_MAX = 500_000
-"""Of topics that are written in one multi: ZooKeeper takes 1 MB."""
 
 
 class Move(NamedTuple):
@@ -227,30 +226,37 @@ async def write_assignments(controller: Controller, moves: list[Move]) -> Errors
 
 
 async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
-    """All in one multi; one by one where that is refused, so that only what is wrong fails."""
-    reason = Reason(STORE, _choices(moves))
-    records = [Recorded(one.partition, one.record) for one in moves if one.record is not None]
-    topics = _topic_writes(controller, moves)
-    if len(topics) > 1 and sum(len(one.data) for one in topics.values()) > _BYTES_MAX:
-        return await _write_apart(
-            controller, [[one for one in moves if one.partition.topic.name == t] for t in topics]
-        )
-    try:
-        await write_with_records(controller, records, list(topics.values()), reason)
-    except ProcedureError as error:
-        if len(moves) == 1:
-            return {moves[0].partition: error}
-        return await _write_apart(controller, [[one] for one in moves])
-    for partition, assignment, _ in moves:
-        partition.assignment = assignment
-    return {}
-
-
-async def _write_apart(controller: Controller, groups: list[list[Move]]) -> Errors:
+    """Each in a multi of its own, none waiting for another; then those that were refused, or whose
+    reply was lost, one after the other."""
+    before = {one.partition: one.partition.assignment for one in moves}
+    groups: list[RecordedMove] = []
+    for one in moves:
+        groups.append(_recorded(controller, one))
+        # The next one of the same topic keeps what this one writes.
+        one.partition.assignment = one.assignment
+    open_ones = await write_with_records(controller, groups)
     errors: Errors = {}
-    for moves in groups:
-        errors |= await _write_recorded(controller, moves)
+    for partition in open_ones:
+        partition.assignment = before[partition]
+    for one in moves:
+        if one.partition in open_ones:
+            try:
+                await write_with_record(controller, _recorded(controller, one))
+                one.partition.assignment = one.assignment
+            except ProcedureError as error:
+                errors[one.partition] = error
+    if errors:
+        # A later one may have written the assignment of one that is refused with its topic.
+        kept = [Move(partition, before[partition]) for partition in errors]
+        topics: list[WriteOperation] = list(_topic_writes(controller, kept).values())
+        await write(controller, topics, Reason(STORE, _choices(kept)))
     return errors
+
+
+def _recorded(controller: Controller, move: Move) -> RecordedMove:
+    assert move.record is not None, "only moves with a record are written with one"
+    [topic] = _topic_writes(controller, [move]).values()
+    return RecordedMove(move.partition, move.record, topic, Reason(STORE, _choices([move])))
 
 
 def _topic_writes(controller: Controller, moves: list[Move]) -> dict[str, SetData]:

@@ -22,14 +22,21 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import shown, some
+from controller.core.procedures.failures import shown
 from controller.core.reassignment_znodes import (
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
     REPLICA_DELETIONS,
     Reassignment,
 )
-from controller.core.settle import read_children, read_znodes, write, write_together
+from controller.core.settle import (
+    read_children,
+    read_children_of_each,
+    read_znodes,
+    write,
+    write_groups,
+    write_together,
+)
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
 
@@ -39,11 +46,14 @@ _ATTEMPTS = 3
 """A record that is not there is made, one that is there set, its parent made first."""
 
 
-class Recorded(NamedTuple):
-    """A partition and what /admin/reassignments is to say of it."""
+class RecordedMove(NamedTuple):
+    """A partition, what /admin/reassignments is to say of it, and its topic's znode with the new
+    assignment."""
 
     partition: Partition
     record: Reassignment
+    topic: SetData
+    reason: Reason
 
 
 LEGACY: Final = znodes.REASSIGN_PARTITIONS
@@ -80,41 +90,54 @@ async def _make(controller: Controller, paths: list[str]) -> None:
 
 
 async def write_with_records(
-    controller: Controller, records: list[Recorded], topics: list[SetData], reason: Reason
-) -> None:
-    """Store assignments and their records in one multi. Raises ProcedureError.
-
-    Of a single one the record is created or set, whichever fits what somebody has made of it.
-    """
+    controller: Controller, moves: list[RecordedMove]
+) -> dict[Partition, None]:
+    """Store assignments, each with its record in one multi: both or none, and the record's czxid is
+    no other's. Gives those that were refused, or whose reply was lost."""
     known = controller.context.reassignments
     have_parents = {one.topic.name for one in known}
-    parents = dict.fromkeys(one.partition.topic.name for one in records)
-    missing = [name for name in parents if name not in have_parents]
+    names = dict.fromkeys(one.partition.topic.name for one in moves)
+    missing = [name for name in names if name not in have_parents]
     if missing:
         paths = [reassignment_znodes.reassignments_path(name) for name in missing]
         await _make(controller, [REASSIGNMENTS, *paths])
-    is_known = {one.partition: one.partition in known for one in records}
+    groups: list[tuple[list[WriteOperation], Reason]] = [
+        ([_put(one, is_known=one.partition in known), one.topic], one.reason) for one in moves
+    ]
+    refused: dict[Partition, None] = {}
+    for one, errors in zip(moves, await write_groups(controller, groups), strict=True):
+        if any(errors):
+            refused[one.partition] = None
+        else:
+            known[one.partition] = one.record
+    return refused
+
+
+async def write_with_record(controller: Controller, move: RecordedMove) -> None:
+    """Store one, whatever somebody has made of its record. Raises ProcedureError."""
+    known = controller.context.reassignments
+    path = reassignment_znodes.reassignment_path(*move.partition.key)
     errors: list[int] = []
+    is_known = move.partition in known
     for _ in range(_ATTEMPTS):
-        puts = [_put(one, is_known=is_known[one.partition]) for one in records]
-        errors = await write_together(controller, [*puts, *topics], reason)
+        found = await read_znodes(controller, [path], _RULE)
+        is_same = found.errors[0] == OK and _says(path, found.data[0], move.record)
+        is_known = found.errors[0] == OK
+        puts: list[WriteOperation] = [] if is_same else [_put(move, is_known=is_known)]
+        errors = await write_together(controller, [*puts, move.topic], move.reason)
         if not any(errors):
-            known.update(records)
+            known[move.partition] = move.record
             return
-        if len(records) > 1 or errors[0] not in (NODE_EXISTS, NO_NODE):
-            break
-        only = records[0].partition
-        is_known[only] = errors[0] == NODE_EXISTS
-        if not is_known[only]:
-            parent = reassignment_znodes.reassignments_path(only.topic.name)
+        if NO_NODE in errors:
+            parent = reassignment_znodes.reassignments_path(move.partition.topic.name)
             await _make(controller, [REASSIGNMENTS, parent])
     raise ProcedureError(
-        f"{', '.join(one.path for one in topics)} and {REASSIGNMENTS} cannot be written for the "
-        f"reassignment of {some([one.partition for one in records])} (ZooKeeper codes {errors})"
+        f"{move.topic.path} and {path} cannot be written for the reassignment of {move.partition} "
+        f"(ZooKeeper codes {errors})"
     )
 
 
-def _put(one: Recorded, *, is_known: bool) -> Create | SetData:
+def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
     path = reassignment_znodes.reassignment_path(*one.partition.key)
     data = reassignment_znodes.write_reassignment(one.record)
     return SetData(path, data, ANY_VERSION) if is_known else Create(path, data)
@@ -243,11 +266,19 @@ def _tell_ended(
 
 
 async def _list(controller: Controller) -> list[reassignment_znodes.Name]:
-    names = []
-    for topic in (await read_children(controller, REASSIGNMENTS, _RULE)).children:
-        parent = reassignment_znodes.reassignments_path(topic)
-        for child in (await read_children(controller, parent, _RULE)).children:
-            number = reassignment_znodes.partition_number(child)
-            if number is not None:
-                names.append((topic, number))
-    return names
+    """The partitions that have a record. Parents without any are removed: a controller that ended
+    between two writes has left them."""
+    topics = (await read_children(controller, REASSIGNMENTS, _RULE)).children
+    parents = {reassignment_znodes.reassignments_path(topic): topic for topic in topics}
+    children = await read_children_of_each(controller, list(parents), _RULE)
+    empty: list[WriteOperation] = [
+        Delete(path, ANY_VERSION) for path, found in children.items() if not found
+    ]
+    if empty:
+        await write(controller, empty, Reason(_RULE))
+    return [
+        (parents[path], number)
+        for path, found in children.items()
+        for child in found
+        if (number := reassignment_znodes.partition_number(child)) is not None
+    ]

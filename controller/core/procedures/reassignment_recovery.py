@@ -28,12 +28,12 @@ from controller.core.procedures.reassignment_queue import (
     remove_refused,
 )
 from controller.core.procedures.reassignment_records import (
-    Recorded,
+    RecordedMove,
     load_records,
     make_parents,
     remove_records,
     route_of,
-    write_with_records,
+    write_with_record,
 )
 from controller.core.procedures.reassignment_submission import (
     Submission,
@@ -112,7 +112,7 @@ async def _adopt(controller: Controller, legacy: LegacyZnode) -> None:
         content = znodes.write_topic(topic_content(context, partition.topic))
         topic = SetData(znodes.topic_path(partition.topic.name), content, ANY_VERSION)
         reason = Reason("reassignment: record what a stock controller began")
-        await write_with_records(controller, [Recorded(partition, record)], [topic], reason)
+        await write_with_record(controller, RecordedMove(partition, record, topic, reason))
 
 
 async def _cancel(controller: Controller, sources: Sources) -> None:

@@ -1,5 +1,6 @@
 """The two ways to a cluster: through ZooKeeper, and over Kafka's APIs."""
 
+import shlex
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from controller.core.values import NO_LEADER, Assignment
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import BadInput, KafkaUnavailable, Refused
-from controller.operator.reassignment.kafka_admin import KafkaAdmin
+from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata
 from controller.operator.reassignment.kafka_client import KafkaClient
 from controller.operator.reassignment.progress import Sizes
 from controller.operator.reassignment.steps import Configure
@@ -52,6 +53,9 @@ class Access(Protocol):
     async def look(self, topics: Iterable[str] | None) -> View:
         """At these topics (None: all that are of interest) and at what is on its way."""
 
+    async def look_at_all(self) -> View:
+        """At every topic."""
+
     async def configure(self, step: Configure) -> None:
         """Change configurations."""
 
@@ -65,6 +69,20 @@ class ZooKeeperAccess:
     async def look(self, topics: Iterable[str] | None) -> View:
         """None: at all topics."""
         return await look(self.store, topics)
+
+    async def look_at_all(self) -> View:
+        """At every topic."""
+        return await look(self.store, None)
+
+    async def configuration(self, entity: str) -> dict[str, str]:
+        """What the znode of an entity such as "topics/t" says. Raises Refused if nobody can read
+        it."""
+        path = f"/config/{entity}"
+        (znode,) = await self.store.read((path,))
+        try:
+            return znodes.read_config(path, znode.data if znode else None)
+        except ZnodeError as error:
+            raise Refused(f"{error}: mend the znode") from error
 
     async def configure(self, step: Configure) -> None:
         """Write the entity's znode and tell the brokers, as Kafka's AdminZkClient."""
@@ -102,7 +120,13 @@ class KafkaAccess:
         """None: at what is on its way only."""
         moving = await self.admin.reassignments()
         names = sorted({*(topics or ()), *(topic for topic, _ in moving)})
-        metadata = await self.admin.metadata(names)
+        return await self._view(moving, await self.admin.metadata(names))
+
+    async def look_at_all(self) -> View:
+        """At every topic that the client may see."""
+        return await self._view(await self.admin.reassignments(), await self.admin.metadata(None))
+
+    async def _view(self, moving: dict[Partition, Assignment], metadata: Metadata) -> View:
         controller = Controller(Role.NOBODY)
         brokers = dict(metadata.nodes)
         if metadata.controller in brokers:
@@ -133,11 +157,22 @@ class KafkaAccess:
 
 
 class Cluster:
-    """What was given to reach a cluster: ZooKeeper, a broker, or both."""
+    """What was given to reach a cluster: ZooKeeper, a broker, or both. `options` are those of the
+    command line that name it."""
 
-    def __init__(self, zookeeper: ZooKeeperAccess | None, kafka: KafkaAccess | None) -> None:
+    def __init__(
+        self,
+        zookeeper: ZooKeeperAccess | None,
+        kafka: KafkaAccess | None,
+        options: Sequence[str] = (),
+    ) -> None:
         self._zookeeper = zookeeper
         self._kafka = kafka
+        self._options = options
+
+    def command(self, *arguments: str) -> str:
+        """A command line for the same cluster, to paste into a shell."""
+        return shlex.join(("refold", "reassign", *self._options, *arguments))
 
     @property
     def access(self) -> Access:
@@ -214,4 +249,16 @@ async def connected(
         yield Cluster(
             ZooKeeperAccess(store) if store else None,
             KafkaAccess(KafkaAdmin(client)) if client else None,
+            _options(zookeeper, bootstrap, command_config),
         )
+
+
+def _options(
+    zookeeper: str | None, bootstrap: str | None, command_config: Path | None
+) -> list[str]:
+    given = {
+        "--zookeeper": zookeeper,
+        "--bootstrap-server": bootstrap,
+        "--command-config": command_config,
+    }
+    return [text for name, one in given.items() if one is not None for text in (name, str(one))]

@@ -36,12 +36,12 @@ def warn_of_unusable(report: Report, view: View) -> None:
 
 
 def warn_of_missing_records(report: Report, view: View) -> None:
-    """Of what is on its way and has no identity: whose it was, only refold knows."""
+    """Of what is on its way and has no identity."""
     if view.without_record:
         report.warn(
             f"{spelt_all(view.without_record)}: under way without a record in {REASSIGNMENTS}: "
-            "begun by Kafka's API, or somebody deleted the record, and refold makes it again, with "
-            f"another id, at its {_NEXT_LOOK}"
+            "a stock controller began it, or somebody deleted the record. refold writes a deleted "
+            f"record again, with another id, at its {_NEXT_LOOK}"
         )
 
 

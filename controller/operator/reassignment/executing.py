@@ -29,7 +29,11 @@ from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.rollback import pending_map
 from controller.operator.reassignment.steps import Alter, Configure, Step, Write, throttle_steps
-from controller.operator.reassignment.submission import check_is_refold, check_submission
+from controller.operator.reassignment.submission import (
+    CANCEL_STANDS,
+    check_is_refold,
+    check_submission,
+)
 from controller.operator.reassignment.throttles import moves
 from controller.operator.reassignment.throttling import limit
 from controller.operator.reassignment.view import KAFKA_API, UNKNOWN_ROUTE, Role, View
@@ -69,6 +73,8 @@ async def execute(
         )
     elif _runs_already(view, targets):
         report.say("There is an existing assignment running.")
+        if view.znodes.cancel_stands:
+            report.warn(CANCEL_STANDS)
         if dry_run:
             report.say_steps(limits)
         else:
@@ -126,6 +132,11 @@ def _runs_already(view: View, targets: Targets) -> bool:
         raise Refused("\n".join(unreadable))
     if all(name in entries and entries[name].replicas == targets[name] for name in targets):
         return True
+    if view.znodes.cancel_stands:
+        raise Refused(
+            f"{CANCEL_STANDS}. {_PATH} has {len(entries)} partitions, which are being rolled back "
+            "or wait for that, too"
+        )
     how = "add more with --execute-extra or --request, or end it with --cancel"
     if not view.is_interruptible and view.controller.role is not Role.NOBODY:
         how = "or use --bootstrap-server without --zookeeper, which can add more and end it"

@@ -47,6 +47,22 @@ class Metadata(Struct, frozen=True):
     partitions: dict[Partition, PartitionFacts]
 
 
+class OnDisk(Struct, frozen=True):
+    """A replica in a log directory of a broker, and how many bytes it has."""
+
+    partition: Partition
+    log_dir: str
+    size: int
+
+
+class LogDirs(Struct, frozen=True):
+    """What a broker says of its log directories; `unreadable` says of directories what is wrong
+    with them. What is in those is unknown."""
+
+    replicas: tuple[OnDisk, ...]
+    unreadable: dict[str, str] = {}
+
+
 class KafkaAdmin:
     """Asks one cluster. Everything here raises KafkaUnavailable, and Refused for what a broker
     does not do."""
@@ -54,11 +70,14 @@ class KafkaAdmin:
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
 
-    async def metadata(self, topics: Iterable[str]) -> Metadata:
-        """The cluster and these topics; one that does not exist is left out."""
+    async def metadata(self, topics: Iterable[str] | None) -> Metadata:
+        """The cluster and these topics (None: all); one that does not exist is left out."""
         schema = _METADATA.schema
+        named = None
+        if topics is not None:
+            named = tuple(schema.MetadataRequestTopic(name=one) for one in topics)
         request = schema.MetadataRequest(
-            topics=tuple(schema.MetadataRequestTopic(name=one) for one in topics),
+            topics=named,
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
@@ -170,6 +189,30 @@ class KafkaAdmin:
             if not one.is_future_key
         }
 
+    async def log_dirs(self, broker: int) -> LogDirs:
+        """Every replica that a broker has on disk. A future replica, which a move between two
+        directories makes, is left out."""
+        answer = await self._log_dirs(broker, None)
+        if not answer.results:
+            raise KafkaUnavailable(
+                f"node {broker} names no log directory: DescribeLogDirs needs DESCRIBE on the "
+                "cluster"
+            )
+        return LogDirs(
+            tuple(
+                OnDisk((topic.name, one.partition_index), directory.log_dir, one.partition_size)
+                for directory in answer.results
+                for topic in directory.topics
+                for one in topic.partitions
+                if not one.is_future_key
+            ),
+            {
+                directory.log_dir: _spelt(directory.error_code)
+                for directory in answer.results
+                if directory.error_code is not ErrorCode.none
+            },
+        )
+
     async def is_refold(self, node: int) -> bool:
         """Whether a node is a refold controller, which holds no data and says so."""
         try:
@@ -178,14 +221,15 @@ class KafkaAdmin:
             return False
         return any(one.log_dir == REFOLD_LOG_DIR for one in answer.results)
 
-    async def _log_dirs(self, node: int, topics: Mapping[str, Sequence[int]]) -> Any:
+    async def _log_dirs(self, node: int, topics: Mapping[str, Sequence[int]] | None) -> Any:
         schema = _DESCRIBE_LOG_DIRS.schema
-        request = schema.DescribeLogDirsRequest(
-            topics=tuple(
+        named = None
+        if topics is not None:
+            named = tuple(
                 schema.DescribableLogDirTopic(topic=topic, partitions=tuple(numbers))
                 for topic, numbers in topics.items()
             )
-        )
+        request = schema.DescribeLogDirsRequest(topics=named)
         return await self._client.ask(node, _DESCRIBE_LOG_DIRS, request)
 
     async def _ask_controller(self, asked: Asked, request: Any) -> Any:

@@ -17,8 +17,8 @@ _LINES_MAX = 20
 class Progress(Struct, frozen=True):
     """`caught_up` and `lagging` are the replicas of the target that are in the ISR and those that
     are not; `bytes_left` is what those have less than the leader, None where nobody tells. Of a
-    partition that is `cancelled` the target is what it goes back to; it `waits_for_leader` while
-    none of that could lead (rollback.py: an unclean leader is none)."""
+    partition that is `cancelled` the target is what it goes back to; `waits_for_originals` is how
+    many of that must be alive and in sync before the rollback goes on, 0 if it does not wait."""
 
     topic: str
     partition: int
@@ -29,7 +29,7 @@ class Progress(Struct, frozen=True):
     offline: tuple[int, ...] = ()
     bytes_left: int | None = None
     cancelled: bool = False
-    waits_for_leader: bool = False
+    waits_for_originals: int = 0
 
     @property
     def line(self) -> str:
@@ -41,9 +41,11 @@ class Progress(Struct, frozen=True):
         if self.offline:
             text += f" (not alive: {listed(self.offline)})"
         if self.bytes_left is not None:
-            text += f", {_spelt_bytes(self.bytes_left)} left"
-        if self.waits_for_leader:
-            text += "; its leader stays until one of them is alive and in sync"
+            text += f", {spelt_bytes(self.bytes_left)} left"
+        if self.waits_for_originals:
+            text += f"; the rollback waits until {self.waits_for_originals} of them "
+            text += "is" if self.waits_for_originals == 1 else "are"
+            text += " alive and in sync"
         return f"{text} ({self.route}{', cancelled' if self.cancelled else ''})"
 
 
@@ -61,7 +63,7 @@ def lines_of(progress: Sequence[Progress]) -> list[str]:
     text = f"{len(progress)} partitions: {caught_up} of {wanted} replicas caught up"
     told = [one.bytes_left for one in progress if one.bytes_left is not None]
     if len(told) == len(progress):
-        text += f", {_spelt_bytes(sum(told))} left"
+        text += f", {spelt_bytes(sum(told))} left"
     return [text]
 
 
@@ -77,7 +79,6 @@ def _progress(view: View, partition: Partition, sizes: Sizes) -> Progress:
         missing = (whole - sizes[one].get(partition, 0) for one in told)
         bytes_left = sum(max(one, 0) for one in missing) if len(told) == len(lagging) else None
     caught_up = tuple(one for one in target if one in isr)
-    is_cancelled = view.is_cancelled(partition)
     return Progress(
         *partition,
         view.route(partition),
@@ -86,12 +87,13 @@ def _progress(view: View, partition: Partition, sizes: Sizes) -> Progress:
         lagging,
         tuple(one for one in lagging if one not in view.brokers),
         bytes_left,
-        is_cancelled,
-        is_cancelled and not any(one in view.brokers for one in caught_up),
+        view.is_cancelled(partition),
+        view.waits_for_originals(partition),
     )
 
 
-def _spelt_bytes(count: int) -> str:
+def spelt_bytes(count: int) -> str:
+    """A number of bytes for people."""
     amount, unit = float(count), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1

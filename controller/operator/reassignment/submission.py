@@ -13,16 +13,23 @@ from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.operator.reassignment.by_hand import unreadable_entries, unreadable_topics
 from controller.operator.reassignment.documents import Partition, Targets, listed, spelt, spelt_all
 from controller.operator.reassignment.errors import Refused
-from controller.operator.reassignment.view import KAFKA_API, Role, View
+from controller.operator.reassignment.view import KAFKA_API, NO_RECORD, Role, View
 
 _BY_API: Final = "wait for it, or end it with --cancel and a file over --bootstrap-server"
 _HOW_TO_END: Final = {
     znodes.REASSIGN_PARTITIONS: "wait for it, end it with --cancel, or use --execute-extra",
     KAFKA_API: _BY_API,
+    NO_RECORD: _BY_API,
 }
 _CHANGE_IT: Final = "wait for it, or change it by the same route"
 _CHANGED_ONLY: Final = (REASSIGNMENTS, REASSIGNMENT_REQUESTS)
 """Routes by which what is under way gets another target, and is not begun."""
+
+
+CANCEL_STANDS: Final = (
+    f"{REASSIGN_CANCEL} stands: no reassignment can be submitted until it is removed with "
+    "--remove-cancel"
+)
 
 
 def check_submission(view: View, targets: Targets, may_change: tuple[str, ...]) -> None:
@@ -37,14 +44,15 @@ def check_submission(view: View, targets: Targets, may_change: tuple[str, ...]) 
         raise Refused("\n".join(problems))
 
 
-def check_is_refold(view: View, what: str) -> None:
+def check_is_refold(view: View, what: str, *, by_brokers: bool = True) -> None:
     """Nobody else acts on the znodes of KIP-236. Raises Refused where a stock broker controls, or
-    a refold that is told to leave them alone."""
+    a refold that is told to leave them alone. `by_brokers`: Kafka's APIs can do the same."""
     broker = view.controller.broker
     if view.controller.role is Role.STOCK:
+        otherwise = ", or use --bootstrap-server without --zookeeper" if by_brokers else ""
         raise Refused(
             f"broker {broker}, a stock controller, has the role: it does not know {what}. Let "
-            "refold take the role, or use --bootstrap-server without --zookeeper"
+            f"refold take the role{otherwise}"
         )
     if view.controller.role is Role.REFOLD and not view.znodes.are_served:
         raise Refused(
@@ -55,10 +63,7 @@ def check_is_refold(view: View, what: str) -> None:
 
 def _cluster_problems(view: View) -> Iterator[str]:
     if view.znodes.cancel_stands:
-        yield (
-            f"{REASSIGN_CANCEL} stands: no reassignment can be submitted until it is removed with "
-            "--remove-cancel"
-        )
+        yield CANCEL_STANDS
     yield from unreadable_entries(view)
 
 
@@ -116,6 +121,4 @@ def _route_problems(view: View, targets: Targets, may_change: tuple[str, ...]) -
     for route, partitions in held.items():
         names = ", ".join(map(spelt, sorted(partitions)))
         advice = _BY_API if is_stock else _HOW_TO_END.get(route, _CHANGE_IT)
-        may_be_lost = route == KAFKA_API and view.is_interruptible
-        lost = " (or by a request whose record somebody deleted)" if may_be_lost else ""
-        yield f"{names}: being reassigned by {route} already{lost}: {advice}"
+        yield f"{names}: being reassigned already, by {route}: {advice}"

@@ -17,7 +17,11 @@ from controller.operator.reassignment.documents import Partition, Targets, liste
 from controller.operator.reassignment.progress import Progress, lines_of, progress_of
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
-from controller.operator.reassignment.throttling import clear_throttles, clearing
+from controller.operator.reassignment.throttling import (
+    clear_throttles,
+    clearing,
+    is_anything_under_way,
+)
 from controller.operator.reassignment.view import View
 
 _POLL_SECONDS: Final = 1.0
@@ -31,9 +35,11 @@ async def verify(
     wait: bool,
     preserve_throttles: bool,
     dry_run: bool,
+    in_any_order: bool = False,
 ) -> None:
     """Say of each partition whether it is where it shall be; where nothing is under way any more,
-    clear the throttles. With `wait` look until nothing of `targets` is under way."""
+    clear the throttles. With `wait` look until nothing of `targets` is under way. `in_any_order`:
+    the order of the replicas in `targets` is not known."""
     view = await cluster.access.look({topic for topic, _ in targets})
     told: list[str] = []
     while wait and _under_way(view, targets):
@@ -45,6 +51,8 @@ async def verify(
         await anyio.sleep(_POLL_SECONDS)
         view = await cluster.access.look({topic for topic, _ in targets})
     report.say("Status of partition reassignment:")
+    if in_any_order:
+        targets = {one: _as_assigned(view, one, targets[one]) for one in targets}
     states = [_state(view, one, targets[one]) for one in sorted(targets)]
     for line, _ in states:
         report.say(line)
@@ -62,25 +70,12 @@ async def verify(
     }
     report.status = _status(state for _, state in states)
     warn_of_unreadable_topics(report, view)
-    if preserve_throttles or await _is_anything_under_way(cluster, report, view):
+    if preserve_throttles or await is_anything_under_way(cluster, report, view):
         return
     if dry_run:
         report.say_steps(clearing(view, targets))
     else:
         await clear_throttles(cluster.access, report, view, targets)
-
-
-async def _is_anything_under_way(cluster: Cluster, report: Report, view: View) -> bool:
-    """A broker's limit is everybody's: it goes when nothing at all is under way, or may be."""
-    if view.moving:
-        return True
-    whole = await cluster.access.look(None)
-    if whole.unreadable_topics and not whole.moving:
-        names = ",".join(sorted(whole.unreadable_topics))
-        report.warn(
-            f"the throttles are left: topics cannot be read, and may be on their way: {names}"
-        )
-    return bool(whole.moving or whole.unreadable_topics)
 
 
 async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) -> None:
@@ -128,6 +123,14 @@ async def _progress(
 
 def _under_way(view: View, targets: Targets) -> list[Partition]:
     return [one for one in sorted(targets) if view.route(one)]
+
+
+def _as_assigned(view: View, partition: Partition, target: tuple[int, ...]) -> tuple[int, ...]:
+    """The same replicas in the order of the assignment, if these are assigned."""
+    assignment = view.assignments.get(partition)
+    if assignment is not None and set(assignment.replicas) == set(target):
+        return assignment.replicas
+    return target
 
 
 def _state(view: View, partition: Partition, target: tuple[int, ...]) -> tuple[str, str]:

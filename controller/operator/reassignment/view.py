@@ -15,6 +15,7 @@ from controller.core.reassignment_znodes import (
     Entries,
     Entry,
     Reassignment,
+    ReplicaDeletion,
     Request,
 )
 from controller.core.values import NO_LEADER, Assignment, Broker
@@ -70,6 +71,13 @@ class Submitted(Struct, frozen=True):
     version: int | None = None
 
 
+class Cancellation(Struct, frozen=True):
+    """/admin/reassign_cancel. `is_forced`: the rollback does not wait for min.insync.replicas."""
+
+    version: int
+    is_forced: bool = False
+
+
 class KipZnodes(Struct, frozen=True):
     """The znodes of the znode routes (kip-236.md). `requests` are those not taken up yet, by path;
     `unreadable` says of other znodes why they cannot be read, by path, `unusable` of records.
@@ -77,12 +85,17 @@ class KipZnodes(Struct, frozen=True):
 
     pending: Submitted = Submitted()
     extra: Submitted = Submitted()
-    cancel_stands: bool = False
+    cancellation: Cancellation | None = None
     records: dict[Partition, Record] = {}
     requests: dict[str, Request] = {}
     unreadable: dict[str, str] = {}
     unusable: dict[Partition, Unusable] = {}
     are_served: bool = True
+
+    @property
+    def cancel_stands(self) -> bool:
+        """Whether /admin/reassign_cancel exists."""
+        return self.cancellation is not None
 
     @property
     def cancellable(self) -> Entries:
@@ -96,13 +109,21 @@ class KipZnodes(Struct, frozen=True):
         return self.pending.entries | begun
 
 
+class Deletions(Struct, frozen=True):
+    """Children of /admin/replica_deletions by path, and why some of them cannot be read."""
+
+    by_path: dict[str, ReplicaDeletion] = {}
+    unreadable: dict[str, str] = {}
+
+
 class View(Struct, frozen=True):
     """One look at a cluster.
 
     `brokers` are those that live and hold replicas. `assignments` are those of the topics that were
     asked for and of every partition that is on its way. `versions` has the version of each topic
     znode, `unreadable_topics` says of topics why nobody can read theirs, `deleted` the topics that
-    are about to go, `least_in_sync` min.insync.replicas of the topics that were asked for.
+    are about to go, `least_in_sync` min.insync.replicas of the topics that were asked for and of
+    those that are being rolled back.
     Without ZooKeeper `kip` is None.
     """
 
@@ -142,17 +163,18 @@ class View(Struct, frozen=True):
         return {one: self.origin(one) for one in partitions if one in self.assignments}
 
     def route(self, partition: Partition) -> str:
-        """The znode by which a partition is being reassigned, "Kafka's API", or empty: it is not.
-        Without ZooKeeper nobody tells which route it is.
+        """The znode or API by which a partition is being reassigned; empty if it is not.
 
-        A legacy record belongs to /admin/reassign_partitions (kip-236.md, A and B together).
+        The record names the route. A legacy record belongs to /admin/reassign_partitions
+        (kip-236.md, A and B together). A stock controller writes no records: what moves there
+        without an entry was begun by Kafka's API. Without ZooKeeper the route is unknown.
         """
         kip = self.znodes
         record = kip.records.get(partition)
         if partition in kip.pending.entries or (record and record.reassignment.legacy):
             return znodes.REASSIGN_PARTITIONS
         if record is not None:
-            return REASSIGNMENTS
+            return KAFKA_API if record.reassignment.api else REASSIGNMENTS
         if partition in kip.extra.entries:
             return REASSIGN_PARTITIONS_EXTRA
         if any(partition in one.assignments for one in kip.requests.values()):
@@ -161,9 +183,11 @@ class View(Struct, frozen=True):
         if assignment is None or not assignment.is_being_reassigned:
             return ""
         if partition in kip.unusable:
-            # Entries that are under way stand in their znode as long.
+            # The content of the record says nothing: it may also be that of a move by Kafka's API.
             return REASSIGNMENTS
-        return KAFKA_API if self.kip is not None else UNKNOWN_ROUTE
+        if self.kip is None:
+            return UNKNOWN_ROUTE
+        return NO_RECORD if self.is_interruptible else KAFKA_API
 
     def is_cancelled(self, partition: Partition) -> bool:
         """Whether it is being rolled back. What was submitted since waits instead."""
@@ -189,10 +213,34 @@ class View(Struct, frozen=True):
         record = kip.records.get(partition)
         return record.reassignment.replicas if record else self.assignments[partition].target
 
+    def waits_for_originals(self, partition: Partition) -> int:
+        """How many originals must be alive and in sync before a rollback removes the other replicas
+        from the ISR; 0 if it does not wait.
+
+        A forced rollback waits for one original only, since it elects no unclean leader either.
+        """
+        cancellation = self.znodes.cancellation
+        if cancellation is None or not self.is_cancelled(partition):
+            return 0
+        isr = self.leaderships.get(partition, Leadership()).isr
+        least = 1 if cancellation.is_forced else self.originals_needed(partition)
+        others = [one for one in isr if one not in self.origin(partition)]
+        return least if others and len(self.originals_in_sync(partition)) < least else 0
+
+    def originals_needed(self, partition: Partition) -> int:
+        """min(min.insync.replicas, number of originals), at least 1."""
+        least = self.least_in_sync.get(partition[0], 1)
+        return max(1, min(least, len(self.origin(partition))))
+
+    def originals_in_sync(self, partition: Partition) -> tuple[int, ...]:
+        """The originals of a partition that are alive and in the ISR."""
+        isr = self.leaderships.get(partition, Leadership()).isr
+        return tuple(one for one in self.origin(partition) if one in isr and one in self.brokers)
+
     @property
     def without_record(self) -> list[Partition]:
-        """What moves with refold in control and has no record: Kafka's API has none, and somebody
-        may have deleted one. Nobody but refold can tell, at its next look."""
+        """What moves without a record although refold is the controller: a stock controller began
+        it, or somebody deleted the record."""
         kip = self.znodes
         if self.kip is None or not self.is_interruptible:
             return []
@@ -209,5 +257,6 @@ class View(Struct, frozen=True):
         return sorted(named)
 
 
-KAFKA_API: Final = "Kafka's API"
+KAFKA_API: Final = "the AlterPartitionReassignments API"
+NO_RECORD: Final = "a route that no record names"
 UNKNOWN_ROUTE: Final = "a route that --zookeeper shows"

@@ -12,9 +12,13 @@ from controller.core.reassignment_znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
+    REPLICA_DELETIONS,
     Reassignment,
     Request,
+    deletion_path,
+    is_forced,
     partition_number,
+    read_deletion,
     read_entries,
     read_reassignment,
     read_request,
@@ -29,7 +33,9 @@ from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.view import (
     NOBODY,
+    Cancellation,
     Controller,
+    Deletions,
     KipZnodes,
     Leadership,
     Record,
@@ -70,7 +76,7 @@ async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
     kip = KipZnodes(
         _submitted(znodes.REASSIGN_PARTITIONS, pending, unreadable),
         _submitted(REASSIGN_PARTITIONS_EXTRA, extra, unreadable),
-        cancel is not None,
+        Cancellation(cancel.version, is_forced(cancel.data)) if cancel is not None else None,
         records,
         requests,
         unreadable,
@@ -83,6 +89,7 @@ async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
     read = await _topics(store, sorted(wanted))
     kip = await _with_late_records(store, kip, read.assignments)
     kip = _without_unfitting(kip, read.assignments)
+    rolled_back = {topic for topic, _ in kip.cancellable} if kip.cancel_stands else set()
     view = View(
         _controller(controller, brokers),
         brokers,
@@ -91,11 +98,25 @@ async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
         unreadable_topics=read.unreadable,
         deleted=frozenset(await store.children(znodes.DELETE_TOPICS)),
         kip=kip,
-        least_in_sync=await _least_in_sync(store, sorted(topics or ())),
+        least_in_sync=await _least_in_sync(store, sorted({*(topics or ()), *rolled_back})),
     )
     known = [one for one in view.moving if one in view.assignments]
     leaderships = await _leaderships(store, known)
     return msgspec.structs.replace(view, leaderships=leaderships)
+
+
+async def pending_deletions(store: ZooKeeperStore) -> Deletions:
+    """The deletions of replicas that brokers have not confirmed yet."""
+    paths = tuple(map(deletion_path, await store.children(REPLICA_DELETIONS)))
+    found = Deletions()
+    for path, znode in zip(paths, await store.read(paths), strict=True):
+        if znode is None:
+            continue
+        try:
+            found.by_path[path] = read_deletion(path, znode.data)
+        except ZnodeError as error:
+            found.unreadable[path] = str(error)
+    return found
 
 
 async def _least_in_sync(store: ZooKeeperStore, topics: list[str]) -> dict[str, int]:

@@ -6,13 +6,22 @@ from typing import Any
 from controller.core import znodes
 from controller.core.commands import CommandId, ReadZnodes, WriteAtomically, ZooKeeperCommand
 from controller.core.operations import WriteOperation
-from controller.operator.reassignment.access import Cluster, ZooKeeperAccess
+from controller.core.reassignment_znodes import (
+    REASSIGNMENTS,
+    Reassignment,
+    reassignment_path,
+    reassignments_path,
+    write_reassignment,
+)
+from controller.operator.reassignment.access import Cluster, KafkaAccess, ZooKeeperAccess
+from controller.operator.reassignment.errors import KafkaUnavailable
+from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, OnDisk
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.zookeeper_store import ZooKeeperStore
 from replay.world.outcomes import answer
 from tests.core.cluster import Cluster as World
 from tests.core.interrupting import interruptible
-from tests.core.reassigning import Name
+from tests.core.reassigning import T0, Name, reassign
 
 Targets = dict[Name, tuple[int, ...]]
 
@@ -53,13 +62,43 @@ class WorldStore(ZooKeeperStore):
                 after()
 
 
+LOG_DIR = "/data"
+LOG_BYTES = 1024
+
+
+class WorldDisks(KafkaAdmin):
+    """The disks of the world's brokers. `silent` brokers do not answer, `broken` ones have a
+    directory that cannot be read; `looking` is called once, when the first broker is asked."""
+
+    def __init__(self, world: World) -> None:
+        self.silent: set[int] = set()
+        self.broken: set[int] = set()
+        self.looking: Callable[[], object] | None = None
+        self._world = world
+
+    async def log_dirs(self, broker: int) -> LogDirs:
+        looking, self.looking = self.looking, None
+        if looking is not None:
+            looking()
+        if broker in self.silent:
+            raise KafkaUnavailable(f"node {broker} does not answer: timed out")
+        names = self._world.brokers[broker].logs
+        unreadable = {"/broken": "kafka_storage_error (code 56)"} if broker in self.broken else {}
+        return LogDirs(tuple(OnDisk(name, LOG_DIR, LOG_BYTES) for name in names), unreadable)
+
+
 class Stage:
-    """A simulated cluster and an operator beside it; t-0 is on `replicas` of `brokers` brokers."""
+    """A simulated cluster and an operator beside it; t-0 is on `replicas` of `brokers` brokers.
+    `with_disks` is the same cluster for an operator who can ask brokers for their log directories.
+    """
 
     def __init__(self, brokers: int = 6, *replicas: int) -> None:
         self.world = interruptible(brokers, *(replicas or (1, 2, 3)))
         self.store = WorldStore(self.world)
-        self.cluster = Cluster(ZooKeeperAccess(self.store), None)
+        access, options = ZooKeeperAccess(self.store), ("--zookeeper", "zk:2181/a b")
+        self.cluster = Cluster(access, None, options)
+        self.disks = WorldDisks(self.world)
+        self.with_disks = Cluster(access, KafkaAccess(self.disks), options)
         self.lines: list[str] = []
         self.warnings: list[str] = []
 
@@ -73,6 +112,20 @@ class Stage:
     def said(self) -> str:
         """What the last command said."""
         return "\n".join(self.lines)
+
+    def by_api(self, *replicas: int) -> None:
+        """Kafka's API begins a move of t-0, which has a record that says so."""
+        origin = self.world.topic("t").assignments[0].replicas
+        assert reassign(self.world, *replicas) == 0
+        for path in (REASSIGNMENTS, reassignments_path("t")):
+            if self.world.data(path) is None:
+                self.world.put_quietly(path, b"")
+        record = Reassignment(replicas, len(origin), False, origin, True)
+        self.world.put_quietly(reassignment_path(*T0), write_reassignment(record))
+
+    def leave_on_disk(self, broker: int, *names: Name) -> None:
+        """Replicas that are on the disk of a broker, whatever is assigned."""
+        self.world.brokers[broker].logs.update(dict.fromkeys(names))
 
     def hand_over(self, broker: int) -> None:
         """A stock broker takes the role; refold does nothing any more."""

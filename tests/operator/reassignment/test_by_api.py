@@ -13,7 +13,7 @@ from controller.operator.reassignment.executing import execute
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata, PartitionFacts
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import NOT_DONE_YET
+from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.verifying import verify
 from controller.operator.reassignment.view import Role
 from tests.operator.reassignment.stage import Targets, targets
@@ -112,7 +112,7 @@ async def test_execute_prints_what_goes_back_and_asks(admin: ScriptedAdmin) -> N
     assert '"replicas":[1,2,3]' in told.lines[0]
     assert told.lines[-1] == "Successfully started partition reassignment for t-0"
     assert admin.asked == [("alter", {("t", 0): (4, 2, 3)})]
-    assert told.data["route"] == "Kafka's API"
+    assert told.data["route"] == "the AlterPartitionReassignments API"
 
 
 async def test_a_throttle_goes_before(admin: ScriptedAdmin) -> None:
@@ -228,6 +228,23 @@ async def test_verify_in_progress_leaves_throttles(admin: ScriptedAdmin) -> None
     await verify(cluster(admin), told, wanted, wait=False, preserve_throttles=False, dry_run=False)
     assert told.status == NOT_DONE_YET
     assert admin.asked == []
+
+
+@pytest.mark.parametrize(("in_any_order", "status"), [(True, DONE), (False, OTHERWISE)])
+async def test_originals_of_a_cancellation_may_come_back_in_another_order(
+    admin: ScriptedAdmin, in_any_order: bool, status: int
+) -> None:
+    told = Told()
+    await verify(
+        cluster(admin),
+        told,
+        targets(t0=(3, 2, 1)),
+        wait=True,
+        preserve_throttles=True,
+        dry_run=False,
+        in_any_order=in_any_order,
+    )
+    assert told.status == status
 
 
 @pytest.mark.parametrize(

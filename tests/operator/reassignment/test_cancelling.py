@@ -2,9 +2,11 @@
 
 import pytest
 
-from controller.core.operations import Delete
+from controller.core import znodes
+from controller.core.operations import Delete, SetData
 from controller.core.reassignment_znodes import (
     CANCEL_CONTENT,
+    FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
     REASSIGNMENT_REQUESTS,
     Entry,
@@ -28,9 +30,11 @@ from tests.core.reassigning import T0, catch_up
 from tests.operator.reassignment.stage import Stage
 
 
-async def run_cancel(stage: Stage, *, dry_run: bool = False) -> dict[str, object]:
+async def run_cancel(
+    stage: Stage, *, force: bool = False, dry_run: bool = False
+) -> dict[str, object]:
     report = stage.report()
-    await cancel(stage.cluster, report, dry_run=dry_run)
+    await cancel(stage.cluster, report, force=force, dry_run=dry_run)
     return report.data
 
 
@@ -170,7 +174,7 @@ async def test_rollback_that_only_an_unclean_leader_could_end_says_so() -> None:
     await list_reassignments(stage.cluster, stage.report())
     [line] = [one for one in stage.lines if one.startswith("  t-0:")]
     assert line.endswith(
-        "; its leader stays until one of them is alive and in sync"
+        "; the rollback waits until 1 of them is alive and in sync"
         " (/admin/reassign_partitions, cancelled)"
     )
 
@@ -231,3 +235,120 @@ async def test_extra_ones_that_wait_start_when_it_is_removed() -> None:
     assert entries(stage.world) is None
     await run_remove(stage)
     assert entries(stage.world) == {T0: Entry((5, 6), (1, 2, 3))}
+
+
+# --force ----------------------------------------------------------------------------------------
+
+
+def waiting_for_originals() -> Stage:
+    """t-0 is on its way to 4,5,6 and only its original 1 is in sync, where two must be. Nobody is
+    controller, so that nothing goes on."""
+    stage = Stage()
+    stage.world.put(
+        znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
+    )
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.leave_alone()
+    stage.world.set_isr("t", 0, (1, 4))
+    return stage
+
+
+async def test_force_creates_the_znode_and_names_the_partitions_at_risk() -> None:
+    stage = waiting_for_originals()
+    await run_cancel(stage, force=True)
+    assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
+    assert stage.warnings[0].startswith(
+        "Warning: --force: replicas outside of the originals leave the ISR although fewer than "
+        "min(min.insync.replicas, number of originals) originals are in sync."
+    )
+    assert "producers with acks=all are refused" in stage.warnings[0]
+    assert stage.warnings[1] == (
+        "Warning: t-0: originals in sync: 1, of 1,2,3; 2 are needed without --force"
+    )
+
+
+async def test_force_with_enough_originals_in_sync_names_no_partition() -> None:
+    stage = waiting_for_originals()
+    stage.world.set_isr("t", 0, (1, 2, 4))
+    await run_cancel(stage, force=True)
+    assert not any("originals in sync: " in one for one in stage.warnings)
+
+
+async def test_force_makes_a_plain_cancellation_that_stands_a_forced_one() -> None:
+    stage = waiting_for_originals()
+    cancel_all(stage.world)
+    report = stage.report()
+    await cancel(stage.cluster, report, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert (
+        "t-0: the rollback waits until enough originals are in sync; --cancel --force does"
+        in (stage.warnings[1])
+    )
+    data = await run_cancel(stage, force=True)
+    assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
+    assert stage.lines[-1] == "Successfully submitted cancellation of reassignments."
+    assert data["rolled_back"] == [
+        {"topic": "t", "partition": 0, "replicas": [4, 5, 6], "original_replicas": [1, 2, 3]}
+    ]
+
+
+async def test_the_list_says_how_many_originals_a_rollback_waits_for() -> None:
+    stage = waiting_for_originals()
+    cancel_all(stage.world)
+    await list_reassignments(stage.cluster, stage.report())
+    assert "; the rollback waits until 2 of them are alive and in sync (" in stage.said
+    await run_cancel(stage, force=True)
+    await list_reassignments(stage.cluster, stage.report())
+    assert "the rollback waits" not in stage.said
+
+
+async def test_a_dry_run_of_force_over_a_plain_cancellation_shows_the_version() -> None:
+    stage = waiting_for_originals()
+    cancel_all(stage.world)
+    await run_cancel(stage, force=True, dry_run=True)
+    assert stage.lines[-1] == (
+        '1. set /admin/reassign_cancel, if its version is 0: {"version":1,"force":true}'
+    )
+    assert stage.world.data(REASSIGN_CANCEL) == CANCEL_CONTENT
+
+
+async def test_force_looks_again_when_the_znode_was_changed_meanwhile() -> None:
+    stage = waiting_for_originals()
+    stage.store.before_write = lambda: cancel_all(stage.world)
+    await run_cancel(stage, force=True)
+    assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
+    assert isinstance(stage.store.written[0], SetData)
+
+
+async def test_force_twice_says_that_it_stands() -> None:
+    stage = waiting_for_originals()
+    await run_cancel(stage, force=True)
+    writes = stage.store.writes
+    report = stage.report()
+    await cancel(stage.cluster, report, force=True, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert "stands already" in stage.warnings[0]
+    assert "--force does not wait" not in "".join(stage.warnings)
+    assert stage.store.writes == writes
+
+
+async def test_force_cancels_nothing_that_was_submitted_since() -> None:
+    stage = waiting_for_originals()
+    stage.world.change_topic_quietly("u", {0: (1, 2)})
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 5, 6), ("u", 0): (3, 4)})
+    report = stage.report()
+    await cancel(stage.cluster, report, force=True, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert [one["topic"] for one in report.data["rolled_back"]] == ["t"]
+    assert stage.warnings[-1].startswith("Warning: u-0: submitted since, and not cancelled; ")
+
+
+async def test_force_for_what_was_only_submitted_since_changes_nothing() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 5, 6)})
+    report = stage.report()
+    await cancel(stage.cluster, report, force=True, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert stage.world.data(REASSIGN_CANCEL) == CANCEL_CONTENT

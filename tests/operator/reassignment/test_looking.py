@@ -68,7 +68,7 @@ async def test_every_route_is_in_progress(route: str) -> None:
         case "request":
             request(stage.world, {T0: (4, 5, 6)})
         case _:
-            assert reassign(stage.world, 4, 5, 6) == 0
+            stage.by_api(4, 5, 6)
     assert await run_verify(stage, targets(t0=(4, 5, 6))) == NOT_DONE_YET
 
 
@@ -128,16 +128,16 @@ async def test_the_list_has_every_route_with_identity_and_cancellation() -> None
     stage = Stage()
     for topic in "uvw":
         stage.world.create_topic(topic, {0: (1, 2)})
-    assert reassign(stage.world, 4, 5, 6) == 0
     request(stage.world, {("u", 0): (3, 4)})
     submit(stage.world, {("v", 0): (3, 4)})
+    stage.by_api(4, 5, 6)
     report = stage.report()
     await list_reassignments(stage.cluster, report)
-    asked, legacy = (f"{identity(stage.world, (one, 0))[0]:#x}" for one in "uv")
+    by_api, asked, legacy = (f"{identity(stage.world, (one, 0))[0]:#x}" for one in "tuv")
     assert stage.lines == [
         "Current partition reassignments:",
-        "t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3.",
-        "  t-0: 0 of 3 replicas caught up, waits for 4,5,6 (Kafka's API)",
+        f"t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3. id: {by_api}.",
+        "  t-0: 0 of 3 replicas caught up, waits for 4,5,6 (the AlterPartitionReassignments API)",
         f"u-0: replicas: 3,4,1,2. adding: 3,4. removing: 1,2. id: {asked}.",
         "  u-0: 0 of 2 replicas caught up, waits for 3,4 (/admin/reassignments)",
         f"v-0: replicas: 3,4,1,2. adding: 3,4. removing: 1,2. id: {legacy}.",
@@ -145,6 +145,7 @@ async def test_the_list_has_every_route_with_identity_and_cancellation() -> None
     ]
     first = report.data["reassignments"][0]
     assert first["original_replicas"] == (1, 2, 3)
+    assert not stage.warnings
     cancel_all(stage.world)
     submit_extra(stage.world, {("w", 0): (3, 4)})
     report = stage.report()
@@ -154,6 +155,29 @@ async def test_the_list_has_every_route_with_identity_and_cancellation() -> None
     )
     assert "v-0" not in stage.said
     assert "/admin/reassign_cancel stands" in stage.warnings[0]
+
+
+async def test_a_move_that_a_stock_controller_began_is_listed_without_a_known_route() -> None:
+    stage = Stage()
+    stage.world.change_topic_quietly(
+        "t", {0: (4, 1, 2, 3)}, adding_replicas={"0": [4]}, removing_replicas={"0": [3]}
+    )
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines[-1] == (
+        "  t-0: 2 of 3 replicas caught up, waits for 4 (a route that no record names)"
+    )
+    assert "a stock controller began it, or somebody deleted the record" in stage.warnings[-1]
+
+
+async def test_an_identity_of_a_move_by_kafkas_api_is_verified() -> None:
+    stage = Stage()
+    stage.by_api(4, 5, 6)
+    czxid = identity(stage.world)[0]
+    report = stage.report()
+    await verifying.verify_ids(stage.cluster, report, [czxid])
+    assert stage.lines[0].startswith(f"Reassignment {czxid:#x} of t-0 is ")
+    assert stage.lines[0].endswith(", to 4,5,6.")
+    assert stage.lines[1].endswith("(the AlterPartitionReassignments API)")
 
 
 async def test_an_empty_list() -> None:

@@ -77,6 +77,35 @@ class Cluster(NamedTuple):
 
         await until(so, WAIT_SECONDS, f"{topic}-0 on broker {broker}: {there}")
 
+    async def by_both(self, *arguments: str | Path) -> tuple[int, str]:
+        """Over ZooKeeper and Kafka's APIs."""
+        return await self.reassign(
+            "--bootstrap-server", self.scene.lab.bootstrap, *map(str, arguments)
+        )
+
+    async def leave_stray(self, topic: str) -> None:
+        """A topic moves from brokers 1 and 4 to 1 and 3 while 4 is dead, and 4 starts again."""
+        dead = self.scene.lab.brokers[3]
+        await self.create(topic, 1, 4)
+        log = dead.folder / "data" / f"{topic}-0" / "00000000000000000000.log"
+
+        async def copied() -> bool:
+            return log.exists() and log.stat().st_size > RECORDS * RECORD_BYTES
+
+        await until(copied, WAIT_SECONDS, f"{topic}-0 is copied to broker {dead.broker_id}")
+        dead.kill()
+
+        async def gone() -> bool:
+            return not await self.scene.view.exists(f"/brokers/ids/{dead.broker_id}")
+
+        await until(gone, WAIT_SECONDS, f"broker {dead.broker_id} is not registered")
+        await self.scene.until_stock_controller()
+        moves = self.file(**{f"{topic}0": (1, 3)})
+        given = ("--reassignment-json-file", moves)
+        status, output = await self.reassign("--execute", *given, "--wait")
+        assert status == 0, output
+        await dead.start()
+
     async def throttles(self, topic: str) -> dict[str, dict[str, str]]:
         """What a topic and its brokers are limited by."""
         entities = (f"topics/{topic}", *(f"brokers/{one}" for one in (1, 2, 3, 4)))
@@ -211,7 +240,7 @@ async def test_a_request_has_an_identity_and_a_way_back(cluster: Cluster) -> Non
         "--execute", "--reassignment-json-file", cluster.file(asked0=(2, 3))
     )
     assert status == 1
-    assert "asked-0: being reassigned by /admin/reassignments already" in output
+    assert "asked-0: being reassigned already, by /admin/reassignments" in output
 
     status, output = await cluster.reassign(
         "--request", "--reassignment-json-file", cluster.file(asked0=(1, 4))
@@ -252,13 +281,13 @@ async def test_the_same_as_kafkas_own_tool_over_its_api(cluster: Cluster, tmp_pa
     assert (await cluster.by_brokers("--execute", *given))[0] == 1
     assert (await cluster.by_brokers("--verify", *given))[0] == 3
     status, output = await cluster.reassign("--list")
-    assert "(Kafka's API)" in output
+    assert "(the AlterPartitionReassignments API)" in output
 
     status, output = await cluster.by_brokers("--cancel", *given, "--wait")
     assert status == 0, output
     assert "Successfully cancelled partition reassignment for: api-0" in output
-    # Kafka's API does not remember their order.
-    assert sorted(await cluster.replicas("api")) == [1, 2]
+    # Its record has the originals in their order.
+    assert await cluster.replicas("api") == [1, 2]
     assert await cluster.throttles("api") == {}
     # It takes the daemon for a broker with a throttle to clear.
     words = (await kafkas("--verify", *given)).output.replace(f",{OWN_ID}", "")
@@ -303,6 +332,38 @@ async def test_what_only_refold_knows_is_refused_where_it_is_not_controller(
     assert status == 0, output
     assert "is written without original_replicas" in output
     assert await stock.replicas("plain") == [3, 4]
+
+
+async def test_a_replica_that_a_dead_broker_kept_is_listed(stock: Cluster) -> None:
+    """A stock controller deletes no replica of a broker that was dead when it moved."""
+    assert (await stock.by_both("--list-strays"))[0] == 0
+    await stock.leave_stray("kept")
+    for way in (stock.by_both, stock.by_brokers):
+        status, output = await way("--list-strays", "--json")
+        assert status == 4, output
+        [stray] = json.loads(output)["strays"]
+        assert (stray["topic"], stray["partition"], stray["broker"]) == ("kept", 0, 4)
+        assert stray["assigned"] == [1, 3]
+        assert stray["bytes"] > RECORDS * RECORD_BYTES
+        assert Path(stray["log_dir"]) == stock.scene.lab.brokers[3].folder / "data"
+    status, output = await stock.by_both("--delete-strays")
+    assert status == 1
+    assert "a stock controller, has the role: it does not know /admin/replica_deletions" in output
+    await stock.until_on_disk("kept", 4, there=True)
+
+
+async def test_strays_are_deleted(stock: Cluster) -> None:
+    await stock.leave_stray("stray")
+    await stock.scene.controlling()
+    status, output = await stock.by_both("--list-strays")
+    assert status == 4, output
+    assert "stray-0 on broker 4: " in output
+    status, output = await stock.by_both("--delete-strays", "--timeout", "60000")
+    assert status == 0, output
+    assert "Asked the controller to delete from broker 4: " in output
+    await stock.until_on_disk("stray", 4, there=False)
+    assert await stock.scene.replicas_of("stray") == {0: [1, 3]}
+    assert (await stock.by_both("--list-strays"))[0] == 0
 
 
 async def test_who_waits_may_leave(cluster: Cluster) -> None:

@@ -132,7 +132,7 @@ async def test_what_the_controller_ignores_is_told() -> None:
 async def test_routes_and_cancellation_stand_against_it() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
-    with pytest.raises(Refused, match="being reassigned by /admin/reassign_partitions already"):
+    with pytest.raises(Refused, match="being reassigned already, by /admin/reassign_partitions"):
         await run_request(stage, targets(t0=(4,)))
     cancel_all(stage.world)
     with pytest.raises(Refused, match="/admin/reassign_cancel stands"):

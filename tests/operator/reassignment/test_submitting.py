@@ -154,15 +154,36 @@ async def test_nothing_is_submitted_while_a_cancellation_stands() -> None:
         await run_extra(stage, targets(t0=(4,)))
 
 
+async def test_execute_while_a_cancellation_stands_says_to_remove_it_first() -> None:
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    stage.leave_alone()
+    submit(stage.world, {T0: (4, 5, 6)})
+    cancel_all(stage.world)
+    text = await refused(stage, targets(u0=(3, 4)))
+    assert text == (
+        "/admin/reassign_cancel stands: no reassignment can be submitted until it is removed with "
+        "--remove-cancel. /admin/reassign_partitions has 1 partitions, which are being rolled back "
+        "or wait for that, too"
+    )
+    await run_execute(stage, targets(t0=(4, 5, 6)))
+    assert stage.said == "There is an existing assignment running."
+    assert "until it is removed with --remove-cancel" in stage.warnings[0]
+
+
 async def test_a_partition_of_another_route_is_refused_with_its_name() -> None:
     stage = Stage()
-    assert reassign(stage.world, 4, 5, 6) == 0
-    assert "t-0: being reassigned by Kafka's API already" in await refused(stage, targets(t0=(2,)))
+    stage.by_api(4, 5, 6)
+    text = await refused(stage, targets(t0=(2,)))
+    assert text == (
+        "t-0: being reassigned already, by the AlterPartitionReassignments API: wait for it, or "
+        "end it with --cancel and a file over --bootstrap-server"
+    )
     stage = Stage()
     stage.leave_alone()
     request_quietly(stage.world, {T0: (4,)})
     text = await refused(stage, targets(t0=(2,)))
-    assert "t-0: being reassigned by /admin/reassignment_requests already" in text
+    assert "t-0: being reassigned already, by /admin/reassignment_requests" in text
 
 
 def with_least_in_sync(least: bytes, path: str = znodes.topic_config_path("t")) -> Stage:
@@ -215,7 +236,7 @@ async def test_under_a_stock_controller_nothing_is_advised_that_needs_refold() -
     stage.world.remove_quietly(znodes.REASSIGN_PARTITIONS)
     text = await refused(stage, targets(t0=(3, 4)))
     assert text == (
-        "t-0: being reassigned by /admin/reassign_partitions already: wait for it, or end it with "
+        "t-0: being reassigned already, by /admin/reassign_partitions: wait for it, or end it with "
         "--cancel and a file over --bootstrap-server"
     )
 
@@ -334,8 +355,8 @@ async def test_extra_ones_are_merged_and_the_later_one_wins() -> None:
 
 async def test_an_extra_one_over_another_route_is_refused() -> None:
     stage = Stage()
-    assert reassign(stage.world, 4, 5, 6) == 0
-    with pytest.raises(Refused, match="by Kafka's API already"):
+    stage.by_api(4, 5, 6)
+    with pytest.raises(Refused, match="already, by the AlterPartitionReassignments API"):
         await run_extra(stage, targets(t0=(2,)))
 
 
