@@ -237,6 +237,11 @@ class _Teller:
         at = moment(cancellation.seq, cancellation.wall_ns)
         line = Happening(at, "cancelled", f"cancelled{again}: {cause_of_rollback(cancellation)}")
         draft.lines.append((cancellation.seq, line))
+        removed = [
+            one for one in self._cancel if one.how == "removed" and one.seq > cancellation.seq
+        ]
+        for one in removed if cancellation.by == REASSIGN_CANCEL else ():
+            draft.tell(one, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
 
     def _went_on(self, draft: Draft) -> None:
         """After a failover, at which the cancellation was found."""
@@ -276,7 +281,11 @@ class _Teller:
             forced = ": the rollback is forced" if fact.is_forced else ""
             draft.tell(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
         elif fact.how == "removed" and draft.is_open:
-            self._given_up_rollback(draft, fact)
+            if draft.is_waiting or fact.epoch != draft.epoch:
+                self._given_up_rollback(draft, fact)
+            else:
+                # The steps that are being taken are taken to the end.
+                draft.tell(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
 
     def _given_up_rollback(self, draft: Draft, fact: CancelKnown) -> None:
         text = f"{REASSIGN_CANCEL} was removed"

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
 
 API: Final = "AlterPartitionReassignments"
 REQUESTS: Final = "/admin/reassignment_requests"
-_CANCEL_TRIGGER: Final = "ReassignmentCancel"
 
 
 class Known(Struct):
@@ -128,7 +127,6 @@ class MoveNotes:
             self._created = self._known.cancellation = self._cancellation("created", zxid)
             self._add_cancel("created", zxid)
         elif change == "deleted":
-            self._created = None
             self._cancel_is_gone()
         else:
             czxid = self._known.cancellation.czxid if self._known.cancellation else -1
@@ -227,8 +225,10 @@ class MoveNotes:
                 if self._is(one.topic, one.partition):
                     text = request_in_words(request)
                     return self._cancellation("asked", by=API, asks_for=one.replicas, text=text)
-        if type(trigger).__name__ == _CANCEL_TRIGGER and self._created is not None:
-            return self._known.cancellation or self._created
+        created, because = self._created, self._following.because
+        if created is not None and because is not None and because.seq == created.seq:
+            # It may have been removed since.
+            return self._known.cancellation or created
         return self._known.cancellation or self._asked_instead(originals)
 
     def _asked_instead(self, originals: tuple[int, ...] | None) -> Cancellation | None:

@@ -27,6 +27,7 @@ from tests.core.interrupting import (
     entries_json,
     interruptible,
     remove_cancel,
+    remove_cancel_quietly,
     submit,
     submit_extra,
 )
@@ -221,6 +222,22 @@ def test_conflicting_extra_entry_found_at_a_failover_is_the_cause(
     assert undone.cancelled.by == REASSIGN_PARTITIONS_EXTRA
 
 
+def test_cancellation_that_was_removed_before_the_controller_looked(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+    remove_cancel_quietly(cluster)
+    cluster.run()
+    answer = why(cluster, tmp_path, **MOVE)
+    move = last_move(answer)
+    if move.outcome == "rolled back":
+        assert plain(answer.answer).startswith(ROLLED_BACK + "/admin/reassign_cancel was created")
+        assert "/admin/reassign_cancel was removed" in texts(move)
+    else:
+        assert move.cancelled is None
+
+
 # Its steps ----------------------------------------------------------------------------------------
 
 
@@ -346,8 +363,9 @@ def test_cancellation_that_becomes_forced_is_told(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     cluster.put(REASSIGN_CANCEL, FORCED_CANCEL_CONTENT)
-    answer = why(cluster, tmp_path, **MOVE)
-    assert last_move(answer).cancelled is not None
+    move = last_move(why(cluster, tmp_path, **MOVE))
+    assert move.outcome == "waits to be rolled back"
+    assert "/admin/reassign_cancel was written: the rollback is forced" in texts(move)
 
 
 # Causes of procedures -----------------------------------------------------------------------------
