@@ -4,13 +4,22 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.core import request_znodes, znodes
-from controller.core.commands import BrokerRequest, Choice, Issued, Notice, ReadZnodes, WriteZnodes
+from controller.core.commands import (
+    BrokerRequest,
+    Choice,
+    Issued,
+    Notice,
+    ReadZnodes,
+    Reason,
+    WriteZnodes,
+)
 from controller.core.errors import ZnodeError
 from controller.core.events import AlterPartitionReceived, ZnodesRead, ZnodesWritten
 from controller.core.operations import Create, Delete, SetData
 from controller.core.partition_states import PartitionState
+from controller.core.procedures.assignments import STORE
 from controller.core.procedures.leadership import REASSIGNMENT
-from controller.core.procedures.reassignment import RAISE, RULE, STORE
+from controller.core.procedures.reassignment import RAISE, RULE
 from controller.core.state import Partition
 from controller.core.triggers import (
     ApiCall,
@@ -39,30 +48,52 @@ class Reassignments(Teller):
 
     def __init__(self, log: KafkaLog) -> None:
         super().__init__(log)
-        self._caught_up: Partition | None = None
-        self._raised: Partition | None = None
-        self._alive_told: Partition | None = None
+        self._caught_up: dict[Partition, None] = {}
+        self._raised: list[Partition] = []
+        self._alive_told: dict[Partition, None] = {}
         self._entries: request_znodes.ReassignmentEntries | None = None
         self._refused: dict[str, str] = {}
 
     def begins(self, trigger: Trigger) -> None:
-        self._caught_up = self._raised = self._alive_told = self._entries = None
-        self._refused = {}
+        self._caught_up, self._raised, self._alive_told = {}, [], {}
+        self._entries, self._refused = None, {}
 
     # What ZooKeeper answers
 
     def hears(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         match asked.command, outcome:
-            case WriteZnodes(operations=(SetData() as done,)), ZnodesWritten(errors=[0]):
-                if asked.reason.rule == STORE:
-                    self._tell_stored(done, asked.reason.choices[0])
-                elif asked.reason.rule == RAISE:
-                    self._tell_raised(done, asked.reason.choices[0], outcome.versions[0])
-            case ReadZnodes(paths=[path]), ZnodesRead(errors=[0], data=[data]):
-                if path == _PATH:
-                    self._entries = _entries(data)
-                elif asked.reason.rule == RULE:
-                    self._take_isr(path, data)
+            case WriteZnodes(), ZnodesWritten():
+                self._take_written(asked.reason, asked.command, outcome)
+            case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)), ZnodesRead(errors=[0], data=[data]):
+                self._entries = _entries(data)
+            case ReadZnodes(), ZnodesRead() if asked.reason.rule == RULE:
+                paths = asked.command.paths[outcome.offset :]
+                for path, error, data in zip(paths, outcome.errors, outcome.data, strict=False):
+                    if not error:
+                        self._take_isr(path, data)
+
+    def _take_written(self, reason: Reason, asked: WriteZnodes, outcome: ZnodesWritten) -> None:
+        """Topics' znodes with assignments, or states with raised leader epochs."""
+        written = asked.operations[outcome.offset :]
+        done = [
+            (operation, version)
+            for operation, error, version in zip(
+                written, outcome.errors, outcome.versions, strict=False
+            )
+            if isinstance(operation, SetData) and not error
+        ]
+        for choice in reason.choices:
+            paths = {
+                STORE: znodes.topic_path(choice.topic),
+                RAISE: znodes.state_path(choice.topic, choice.partition),
+            }
+            for operation, version in done:
+                if operation.path != paths.get(reason.rule):
+                    continue
+                if reason.rule == STORE:
+                    self._tell_stored(operation, choice)
+                else:
+                    self._tell_raised(operation, choice, version)
 
     def _tell_stored(self, done: SetData, choice: Choice) -> None:
         written = znodes.read_topic(choice.topic, done.data).assignments[choice.partition]
@@ -74,7 +105,9 @@ class Reassignments(Teller):
 
     def _tell_raised(self, done: SetData, choice: Choice, version: int) -> None:
         epoch = znodes.read_state(done.path, done.data, version).leader_epoch
-        self._raised = self.log.context.find(choice.topic, choice.partition)
+        partition = self.log.context.find(choice.topic, choice.partition)
+        if partition is not None:
+            self._raised.append(partition)
         self.log.info(
             CONTROLLER,
             f"Updated leader epoch for partition {choice.topic}-{choice.partition} to {epoch}, "
@@ -90,8 +123,8 @@ class Reassignments(Teller):
             return
         if not partition.assignment.is_being_reassigned:
             return
-        if partition is self._caught_up:
-            self._caught_up = None
+        if partition in self._caught_up:
+            del self._caught_up[partition]
             return
         try:
             isr = znodes.read_state(path, data, 0).isr
@@ -99,7 +132,7 @@ class Reassignments(Teller):
             return
         target = partition.assignment.target
         if all(one in isr for one in target):
-            self._caught_up = partition
+            self._caught_up[partition] = None
             self.log.info(
                 CONTROLLER,
                 f"Target replicas {collection('ArrayBuffer', target)} have all caught up with the "
@@ -112,19 +145,22 @@ class Reassignments(Teller):
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
     ) -> None:
         if strategy == REASSIGNMENT.name:
-            self._tell_leader(partitions[0])
+            for partition in partitions:
+                self._tell_leader(partition)
 
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
-        raised, self._raised = self._raised, None
-        if raised is None or raised.leadership is None:
-            return
-        self._alive_told = None
-        self.log.info(
-            STATE_CHANGE,
-            f"Sent LeaderAndIsr request {leader_isr_and_epoch(raised.leadership)} with new replica "
-            f"assignment {assignment(raised.assignment)} to leader {raised.leadership.leader} "
-            f"for partition being reassigned {raised!r}",
-        )
+        raised, self._raised = self._raised, []
+        for partition in raised:
+            state = partition.leadership
+            if state is None:
+                continue
+            self._alive_told.pop(partition, None)
+            self.log.info(
+                STATE_CHANGE,
+                f"Sent LeaderAndIsr request {leader_isr_and_epoch(state)} with new replica "
+                f"assignment {assignment(partition.assignment)} to leader {state.leader} "
+                f"for partition being reassigned {partition!r}",
+            )
 
     def issues(self, issued: Issued) -> None:
         command = issued.command
@@ -133,8 +169,9 @@ class Reassignments(Teller):
             text = f"Failed reassignment through zk with the following errors: {failed}"
             self.log.warn(CONTROLLER, text)
         match command:
-            case ReadZnodes(paths=[path]) if issued.reason.rule == RAISE:
-                self._tell_alive(path)
+            case ReadZnodes(paths=paths) if issued.reason.rule == RAISE:
+                for path in paths:
+                    self._tell_alive(path)
             case WriteZnodes(operations=[Delete(path=znodes.REASSIGN_PARTITIONS)]):
                 self._tell_remaining({})
             case WriteZnodes(operations=[SetData() | Create() as put]) if put.path == _PATH:
@@ -156,8 +193,8 @@ class Reassignments(Teller):
         partition = self.log.context.find(*name) if name is not None else None
         if partition is None or partition.assignment.is_being_reassigned:
             return
-        if self._alive_told is not partition:
-            self._alive_told = partition
+        if partition not in self._alive_told:
+            self._alive_told[partition] = None
             self._tell_leader(partition)
 
     def _tell_leader(self, partition: Partition) -> None:

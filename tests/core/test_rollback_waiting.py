@@ -120,7 +120,9 @@ def test_an_unclean_leader_that_a_rollback_elects_is_told() -> None:
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
     assert cluster.leadership("t", 0).leader == 1
-    assert seen.told("unclean_leader") == ["its new leader was not in sync: records may be lost"]
+    assert seen.told("unclean_leader") == [
+        "rollback: leader among the originals: the new leader was not in sync: records may be lost"
+    ]
     assert_nothing_is_left(cluster)
 
 

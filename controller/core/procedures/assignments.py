@@ -22,7 +22,7 @@ from controller.core.settle import write
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION, Assignment
 
-_STORE = "reassignment: store the assignment"
+STORE = "reassignment: store the assignment"
 
 
 class Move(NamedTuple):
@@ -52,7 +52,7 @@ async def write_assignments(controller: Controller, moves: list[Move]) -> Errors
     if plain:
         sets = _topic_writes(controller, plain)
         operations: list[WriteOperation] = list(sets.values())
-        writes = await write(controller, operations, Reason(_STORE, _choices(plain)))
+        writes = await write(controller, operations, Reason(STORE, _choices(plain)))
         codes = dict(zip(sets, writes.errors, strict=True))
         for partition, assignment, _ in plain:
             code = codes[partition.topic.name]
@@ -93,14 +93,14 @@ async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
         # A later one may have written the assignment of one that is refused with its topic.
         kept = [Move(partition, before[partition]) for partition in errors]
         topics: list[WriteOperation] = list(_topic_writes(controller, kept).values())
-        await write(controller, topics, Reason(_STORE, _choices(kept)))
+        await write(controller, topics, Reason(STORE, _choices(kept)))
     return errors
 
 
 def _recorded(controller: Controller, move: Move) -> RecordedMove:
     assert move.record is not None, "only moves with a record are written with one"
     [topic] = _topic_writes(controller, [move]).values()
-    return RecordedMove(move.partition, move.record, topic, Reason(_STORE, _choices([move])))
+    return RecordedMove(move.partition, move.record, topic, Reason(STORE, _choices([move])))
 
 
 def _topic_writes(controller: Controller, moves: list[Move]) -> dict[str, SetData]:

@@ -82,14 +82,15 @@ class Unclean(Enum):
 
 
 class Strategy(NamedTuple):
-    """How to elect: the rule's name and Kafka's name for it, whom it chooses, and who is told by
-    LeaderAndIsr."""
+    """How to elect: the rule's name and Kafka's name for it, whom it chooses, who is told by
+    LeaderAndIsr, and whether a reassignment is rolled back by it."""
 
     name: str
     kafka_name: str
     choose: Callable[[ControllerContext, Candidate], Elected]
     recipients: Callable[[ControllerContext, Partition], Iterable[int]]
     unclean: Unclean = Unclean.NEVER
+    is_rollback: bool = False
 
 
 def online_test(context: ControllerContext, partition: Partition) -> IsOnline:
@@ -240,13 +241,19 @@ async def elect_leaders(
     """
     results: Results = {}
     failures = Failures(controller, "no_leader_elected", controller.context.leaderless)
+    unclean: dict[Partition, None] = {}
     remaining = partitions
     while remaining:
-        remaining = await _elect_once(controller, remaining, strategy, batch, results, failures)
+        remaining = await _elect_once(
+            controller, remaining, strategy, batch, results, failures, unclean
+        )
     failures.tell()
     elected = [one for one in results if results[one] is not None]
     if elected:
         controller.notice("info", "leaders_elected", some(elected), strategy.name)
+    if lost := [one for one in elected if one in unclean]:
+        text = f"{strategy.name}: the new leader was not in sync: records may be lost"
+        controller.notice("warning", "unclean_leader", some(lost), text)
     return results
 
 
@@ -257,8 +264,10 @@ async def _elect_once(
     batch: RequestBatch,
     results: Results,
     failures: Failures,
+    unclean: dict[Partition, None],
 ) -> list[Partition]:
-    """One round; gives the partitions whose version did not fit."""
+    """One round; gives the partitions whose version did not fit. `unclean` takes those that a
+    cancellation has left a leader that was not in sync."""
     results.update(dict.fromkeys(partitions))
     states = await read_states(controller, partitions, strategy.name, failures)
     originals = await _cancelled(controller, partitions)
@@ -266,7 +275,6 @@ async def _elect_once(
     candidates = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
     chosen: list[tuple[Partition, LeaderAndIsr]] = []
     choices: list[Choice] = []
-    unclean: dict[Partition, None] = {}
     for place, candidate in enumerate(candidates):
         partition, elected = candidate.partition, strategy.choose(controller.context, candidate)
         controller.follower.elects(partition, strategy.name, candidate.current, elected)
@@ -280,7 +288,8 @@ async def _elect_once(
                 partition.topic.name, partition.number, elected.leader, code, elected.passed_over
             )
         )
-        if elected.unclean:
+        unclean.pop(partition, None)
+        if elected.unclean and (candidate.originals or strategy.is_rollback):
             unclean[partition] = None
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
@@ -296,7 +305,6 @@ async def _elect_once(
             again.append(partition)
         else:
             failures.add(partition, f"its state cannot be written (ZooKeeper code {error})")
-    _warn_of_unclean(controller, [one for one in unclean if results[one] is not None])
     return again
 
 
@@ -309,12 +317,6 @@ async def _cancelled(
     if not legacy or not await is_cancelled(controller):
         return {}
     return {one: records[one].original_replicas for one in legacy}
-
-
-def _warn_of_unclean(controller: Controller, partitions: list[Partition]) -> None:
-    if partitions:
-        text = "its new leader was not in sync: records may be lost"
-        controller.notice("warning", "unclean_leader", some(partitions), text)
 
 
 def _spelt(elected: Elected) -> str:

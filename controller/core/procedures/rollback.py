@@ -233,6 +233,7 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
         partial(_choose, rollback.needed, why_not),
         _originals,
         Unclean.AS_CONFIGURED,
+        is_rollback=True,
     )
     results = await change_partitions(controller, led, PartitionState.ONLINE, _RULE, strategy)
     failures = Failures(controller, _WAITS, controller.context.rollback_waiting)

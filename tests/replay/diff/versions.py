@@ -53,7 +53,9 @@ LAST_AT_SHUTDOWN: Final = Edit(
 )
 """The same where a broker shuts down in order."""
 
-_CAUGHT_UP: Final = "    moving = [one for one in partitions if one in controller.context.reassigning]\n"
+_CAUGHT_UP: Final = (
+    "    moving = [one for one in partitions if one in controller.context.reassigning]\n"
+)
 NEVER_COMPLETE: Final = Edit(
     "controller/core/procedures/reassignment.py",
     _CAUGHT_UP,

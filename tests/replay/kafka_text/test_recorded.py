@@ -123,7 +123,7 @@ def broker_crash() -> list[Line]:
 
 def reassignments() -> list[Line]:
     """The leader stays and is alone; a follower is replaced; the leader is replaced."""
-    cluster = Cluster(1, 2, 3, 4, inter_broker_protocol_version="2.6").start()
+    cluster = Cluster(1, 2, 3, 4, inter_broker_protocol_version="2.6", rules="kafka").start()
     cluster.create_topic("t.01", {0: [3, 1]})
     cluster.create_topic("t_02", {2: [3, 2]})
     cluster.create_topic("t_03", {0: [3, 2, 1]})
