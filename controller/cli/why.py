@@ -12,8 +12,12 @@ from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.opened import open_log, seq_at
 from replay.why.answers.answer import Answer, Link
-from replay.why.asking import ask
+from replay.why.answers.finding import last_undone
+from replay.why.asking import ask, ask_runs
+from replay.why.move import Move
+from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
+from replay.wording.events_in_words import listed
 
 _UNUSABLE: Final = 2
 
@@ -23,10 +27,11 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command(name="why")
 def why(
     log: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="LOG",
-            help='A log of the daemon or an imported one, also packed, an incident, or "-".',
+            metavar="LOG...",
+            help='A log of the daemon or an imported one, also packed, an incident, or "-". '
+            "Several logs of the daemon, or the folder of its runs, are read as one.",
         ),
     ],
     partition: Annotated[
@@ -68,12 +73,28 @@ def why(
     subject = _subject(partition, broker, topic, reassignment, term)
     seq, wall_ns = moment(at, "--at")
     try:
-        with open_log(log) as opened, progress() as advance:
-            found = ask(opened, subject, seq_at(opened.reader, seq, wall_ns), advance)
+        found = _asked(logs_of(log), subject, seq, wall_ns)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold why: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
-    print_result(found, lambda: _print(found, limit), as_json=as_json)
+    print_result(
+        found,
+        lambda: _print(found, limit, is_story_wanted=subject.is_reassignment),
+        as_json=as_json,
+    )
+
+
+def _asked(logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None) -> Answer:
+    """Raises ReplayError, LogError."""
+    if len(logs) == 1:
+        with open_log(logs[0]) as opened, progress() as advance:
+            return ask(opened, subject, seq_at(opened.reader, seq, wall_ns), advance)
+    if seq is not None:
+        raise typer.BadParameter(
+            "event numbers begin again in each log: give a time, or one log", param_hint="--at"
+        )
+    with open_runs(logs) as several, progress() as advance:
+        return ask_runs(parts_of(several, wall_ns), subject, advance)
 
 
 def _subject(
@@ -96,10 +117,13 @@ def _subject(
     return Subject(topic=topic, broker=broker, term=term)
 
 
-def _print(found: Answer, limit: int) -> None:
+def _print(found: Answer, limit: int, *, is_story_wanted: bool) -> None:
     typer.echo(found.answer)
     for note in found.notes:
         typer.echo(f"note: {note}")
+    for move in found.moves if is_story_wanted else ():
+        if move is found.moves[-1] or move is last_undone(found.moves):
+            _print_story(move)
     shown = found.chain[:limit] if limit else found.chain
     for one in shown:
         typer.echo("")
@@ -108,11 +132,25 @@ def _print(found: Answer, limit: int) -> None:
         typer.echo(f"\n... and {len(found.chain) - len(shown)} earlier; --limit 0 shows all")
 
 
+def _print_story(move: Move) -> None:
+    """What became of a reassignment, the oldest first, with the name of each log once."""
+    typer.echo(f"\nThe move from {listed(move.origin)} to {listed(move.target)}:")
+    log = ""
+    for one in move.story:
+        if one.at.log != log:
+            log = one.at.log
+            typer.echo(f"  {log}")
+        typer.echo(f"{one.at.seq:>8}  {one.at.time}  {one.text}")
+
+
 def _print_link(one: Link) -> None:
-    typer.echo(f"{one.seq:>8}  {one.time}  {one.text}")
+    log = f"{one.log}: " if one.log else ""
+    typer.echo(f"{one.seq:>8}  {one.time}  {log}{one.text}")
     if one.because is not None:
         told = f": {one.because.text}" if one.because.text else ""
-        typer.echo(f"{'':10}because of event {one.because.seq}{told} ({one.because.procedure})")
+        of_log = f" of {one.because.log}" if one.because.log not in ("", one.log) else ""
+        place = f"{one.because.seq}{of_log}"
+        typer.echo(f"{'':10}because of event {place}{told} ({one.because.procedure})")
     if one.rule:
         passed_over = ", ".join(f"{each.broker} is {each.why}" for each in one.passed_over)
         over = f"; passed over: {passed_over}" if passed_over else ""

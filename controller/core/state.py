@@ -67,6 +67,11 @@ class Partition:
         return self.assignment.replicas
 
     @property
+    def leader(self) -> int:
+        """The broker that leads it, as far as it is known; NO_LEADER: none does."""
+        return self.leadership.leader if self.leadership is not None else NO_LEADER
+
+    @property
     def is_assigned(self) -> bool:
         """Whether it is a partition of its topic: by its replicas, or as it is listed."""
         return self.is_listed or bool(self.replicas)

@@ -1,4 +1,6 @@
-"""Asking a log of either kind."""
+"""Asking a log of either kind, or several logs of one cluster."""
+
+from collections.abc import Sequence
 
 from replay.errors import ReplayError
 from replay.inspect.selecting import demand
@@ -8,7 +10,7 @@ from replay.why.answers.answer import Answer, answer
 from replay.why.answers.reassignment import refusal_since
 from replay.why.facts import BrokerChanged, RoleChanged, TopicChanged
 from replay.why.history import History
-from replay.why.recorded import Advance
+from replay.why.recorded import Advance, Part
 from replay.why.subject import Subject
 from replay.wording.events_in_words import listed
 from replay.world_log.reading import World
@@ -22,7 +24,14 @@ def ask(log: OpenedLog, subject: Subject, seq: int, advance: Advance = lambda *_
     if isinstance(log, World):
         history = imported.history_of(log, subject, seq, advance)
     else:
-        history = recorded.history_of(log, subject, seq, advance)
+        history = recorded.history_of([Part(log, seq)], subject, advance)
+    _demand_subject(history)
+    return answer(history)
+
+
+def ask_runs(parts: Sequence[Part], subject: Subject, advance: Advance = lambda *_: None) -> Answer:
+    """The same of several logs of one cluster, each up to an event. Raises as `ask` does."""
+    history = recorded.history_of(parts, subject, advance)
     _demand_subject(history)
     return answer(history)
 

@@ -16,11 +16,30 @@ PassedOver = tuple[tuple[int, str], ...]
 
 
 class Because(Struct, frozen=True):
-    """The event that began a procedure: its number, what it was, and the procedure."""
+    """The event that began a procedure: its number, what it was, and the procedure. `log` names the
+    log of the event where several are read together."""
 
     seq: int
     text: str
     procedure: str
+    log: str = ""
+
+
+class Cancellation(Struct, frozen=True):
+    """What undid a move. `by` is a znode or an API, `seq` the event that brought it.
+
+    `how`: the znode was created while the controller watched it, the controller found it, or a
+    client asked. `czxid` is that of /admin/reassign_cancel, -1 where it is not known. `asks_for` is
+    what was asked for instead of the move, None where that is only its end.
+    """
+
+    by: str
+    how: Literal["created", "found", "asked"]
+    seq: int
+    wall_ns: int
+    czxid: int = -1
+    asks_for: tuple[int, ...] | None = None
+    text: str = ""
 
 
 class Fact(Struct, frozen=True, kw_only=True, tag_field="fact"):
@@ -56,11 +75,13 @@ class NoLeader(Fact, frozen=True, kw_only=True, tag="no_leader"):
 
 
 class LeftAsItIs(Fact, frozen=True, kw_only=True, tag="left_as_it_is"):
-    """A step could not handle a partition. `code` is the notice's."""
+    """A step could not handle a partition. `code` is the notice's. `cancellation` is what asked for
+    the rollback that has to wait."""
 
     partition: str
     code: str
     text: str
+    cancellation: Cancellation | None = None
 
 
 class WriteRefused(Fact, frozen=True, kw_only=True, tag="write_refused"):
@@ -85,11 +106,58 @@ class AssignmentWritten(Fact, frozen=True, kw_only=True, tag="assignment_written
 
 class MoveGivenUp(Fact, frozen=True, kw_only=True, tag="move_given_up"):
     """The controller begins to roll a reassignment back, or to put another in its place; when it is
-    done an AssignmentWritten follows."""
+    done an AssignmentWritten follows. `cancellation` is what asked for a rollback, `begun_by` began
+    the procedure that takes it up now."""
 
     partition: str
     before: Assignment
     after: Assignment
+    cancellation: Cancellation | None = None
+    begun_by: Because | None = None
+
+
+class RollbackStep(Fact, frozen=True, kw_only=True, tag="rollback_step"):
+    """The controller takes one of the seven steps of a rollback. `is_empty`: it had nothing to do,
+    which is known when the last step is taken."""
+
+    partition: str
+    step: int
+    text: str
+    command: str = ""
+    is_empty: bool = False
+
+
+class ReplicaDeletion(Fact, frozen=True, kw_only=True, tag="replica_deletion"):
+    """A broker is sent the deletion of its replica, confirms it, or fails."""
+
+    partition: str
+    broker: int
+    what: Literal["asked", "confirmed", "failed"]
+    error: int = 0
+
+
+class RecordKnown(Fact, frozen=True, kw_only=True, tag="record_known"):
+    """The controller wrote or removed the record of a move below /admin/reassignments, or found it
+    at a failover. `route` is the znode or API by which the move was asked for."""
+
+    partition: str
+    how: Literal["written", "found", "removed"]
+    target: tuple[int, ...] = ()
+    originals: tuple[int, ...] = ()
+    route: str = ""
+
+
+class CancelKnown(Fact, frozen=True, kw_only=True, tag="cancellation"):
+    """/admin/reassign_cancel was created, changed or removed, or the controller found it."""
+
+    partition: str
+    how: Literal["created", "found", "changed", "removed"]
+    czxid: int = -1
+    is_forced: bool = False
+
+
+class LogEnded(Fact, frozen=True, kw_only=True, tag="log_ended"):
+    """The log ends here, without having been closed, while its daemon held the role."""
 
 
 class IsrAsked(Fact, frozen=True, kw_only=True, tag="isr_asked"):
@@ -159,6 +227,11 @@ AnyFact = (
     | WriteRefused
     | AssignmentWritten
     | MoveGivenUp
+    | RollbackStep
+    | ReplicaDeletion
+    | RecordKnown
+    | CancelKnown
+    | LogEnded
     | IsrAsked
     | ReassignmentAsked
     | BrokerChanged

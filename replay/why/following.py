@@ -1,12 +1,13 @@
 """Notes what a fold decides about a subject, while it works."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core import request_znodes, znodes
 from controller.core.commands import (
     AnswerAlterPartition,
     AnswerAlterPartitionReassignments,
+    BrokerRequest,
     Choice,
     CommandId,
     Issued,
@@ -37,7 +38,7 @@ from controller.core.operations import (
 )
 from controller.core.operations import Create as CreateZnode
 from controller.core.state import Partition
-from controller.core.triggers import ApiCall, Trigger
+from controller.core.triggers import ApiCall, Expire, Trigger
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
 from replay.inspect.of_context import name_of
 from replay.why.facts import (
@@ -52,16 +53,26 @@ from replay.why.facts import (
     NoLeader,
     ReassignmentAsked,
     RoleChanged,
+    RollbackStep,
     StateWritten,
     Told,
     TopicChanged,
     WriteRefused,
 )
+from replay.why.moves import API, Known, MoveNotes
 from replay.why.notices import BROKERS, ROLE, TOPICS, is_about, is_by_itself
 from replay.why.subject import Subject
 
-_API: Final = "AlterPartitionReassignments"
 _TAKE_UP: Final = ("ZkPartitionReassignment", "Startup", "Reelect", "ControllerChange")
+_OF_ROLLBACK: Final = (AssignmentWritten, MoveGivenUp, RollbackStep, StateWritten)
+_WAITS: Final = "rollback_waits"
+
+
+class _Running(NamedTuple):
+    """A procedure that has begun and not ended, and what it is because of."""
+
+    trigger: Trigger
+    because: Because
 
 
 class Following(Follower):
@@ -77,11 +88,17 @@ class Following(Follower):
         self.because: Because | None = None
         self.last_issued: Issued | None = None
         self.begun_by: Callable[[Trigger], Because] = self._just_now
-        self.states: dict[tuple[str, int], LeaderAndIsr] = {}
-        self.assignments: dict[tuple[str, int], Assignment] = {}
+        self.known = Known({}, {})
+        self.moves: MoveNotes | None = None
+        if subject.topic is not None and subject.partition is not None:
+            self.moves = MoveNotes(self, subject.topic, subject.partition)
         self.rewriting: dict[Partition, tuple[Assignment, Assignment]] = {}
         """Whose assignment is being changed in memory: the one in ZooKeeper, the one wanted."""
         self._asked: dict[CommandId, Issued] = {}
+        self._lost: list[Issued] = []
+        """Writes to which no reply came."""
+        self._running: list[_Running] = []
+        """The procedures that run: the last one is interrupted by none."""
 
     def at(self, seq: int, wall_ns: int) -> None:
         """The log has come to an event."""
@@ -98,27 +115,66 @@ class Following(Follower):
     # What the fold does
 
     def begins(self, trigger: Trigger) -> None:
-        self._asked.clear()
-        self.rewriting.clear()
-        self.trigger = trigger
-        self.because = self.begun_by(trigger)
+        because = self.begun_by(trigger)
+        if isinstance(trigger, Expire):
+            # The end of the session has broken off what ran.
+            self._running.clear()
+        if not self._running:
+            self._nothing_runs()
+        self._running.append(_Running(trigger, because))
+        self.trigger, self.because = trigger, because
         if isinstance(trigger, ApiCall) and isinstance(trigger.request, ControlledShutdownReceived):
             broker = trigger.request.broker
             self.add(BrokerChanged, broker=broker, what="shutting down", text="it wants to stop")
 
     def ends(self) -> None:
-        self.rewriting.clear()
+        if self._running:
+            self._running.pop()
         self.trigger = self.because = None
+        if self._running:
+            self.trigger, self.because = self._running[-1]
+        else:
+            self._nothing_runs()
+
+    def _nothing_runs(self) -> None:
+        self._asked.clear()
+        self._lost.clear()
+        self.rewriting.clear()
+        if self.moves is not None:
+            self.moves.procedure_ends()
+
+    def look(self, topic: str, number: int) -> None:
+        """Note what others have done to a partition, as the controller has just read it."""
 
     def reassigns(self, partition: Partition, target: Assignment) -> None:
+        is_asked = self.subject.topic is not None and self.subject.wants(*partition.key)
+        if is_asked:
+            self.look(*partition.key)
         before = partition.assignment
         self.rewriting[partition] = (before, target)
-        is_asked = self.subject.topic is not None and self.subject.wants(*partition.key)
         if is_asked and before.is_being_reassigned and set(before.target) != set(target.target):
-            self.add(MoveGivenUp, partition=repr(partition), before=before, after=target)
+            if self.moves is not None:
+                self.moves.gives_up(partition, before, target)
+            else:
+                self.add(MoveGivenUp, partition=repr(partition), before=before, after=target)
+        elif is_asked and self.moves is not None and self.moves.is_rollback(before, target):
+            self.moves.gives_up(partition, before, target)
 
     def stored(self, partition: Partition) -> None:
+        """Also where the reply to the write was lost, and the controller has read what it did."""
         self.rewriting.pop(partition, None)
+        if self.subject.topic is None or not self.subject.wants(*partition.key):
+            return
+        path = znodes.topic_path(partition.topic.name)
+        for asked in self._lost:
+            assert isinstance(asked.command, (WriteZnodes, WriteAtomically)), "a write was lost"
+            for _, operation in self._wanted(asked.command.operations):
+                if operation.path == path:
+                    self._assigned(asked, operation, f"{asked.id.cause}.{asked.id.ordinal}")
+
+    def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
+        if self.moves is not None:
+            self.moves.sends(requests)
 
     def elects(
         self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
@@ -138,10 +194,18 @@ class Following(Follower):
         if code == "no_leader_elected" and text.startswith("no replica can lead"):
             return
         if self.subject.topic is not None and self.subject.wants(*partition.key):
-            self.add(LeftAsItIs, partition=repr(partition), code=code, text=text)
+            self._is_left(repr(partition), code, text)
+
+    def _is_left(self, partition: str, code: str, text: str) -> None:
+        cancellation = None
+        if code == _WAITS and self.moves is not None:
+            cancellation = self.moves.why_rolled_back()
+        self.add(LeftAsItIs, partition=partition, code=code, text=text, cancellation=cancellation)
 
     def issues(self, issued: Issued) -> None:
         self.last_issued = issued
+        if self.moves is not None:
+            self.moves.issues(issued)
         match issued.command:
             case Notice() as notice:
                 self._tell(notice)
@@ -170,6 +234,8 @@ class Following(Follower):
 
     def hears(self, outcome: ZnodesRead | ZnodesWritten) -> None:
         """The outcome of a command is about to be folded."""
+        if self.moves is not None:
+            self.moves.hears(outcome)
         asked = self._asked.get(outcome.command)
         if asked is None:
             return
@@ -208,6 +274,7 @@ class Following(Follower):
         name = f"{asked.id.cause}.{asked.id.ordinal}"
         rule = asked.reason.rule
         if error in (CONNECTION_LOSS, SESSION_EXPIRED, RUNTIME_INCONSISTENCY):
+            self._lost.append(asked)
             return
         if error != OK:
             self.add(WriteRefused, path=operation.path, rule=rule, error=error, command=name)
@@ -222,7 +289,7 @@ class Following(Follower):
             return
         partition = self.controller.context.find(*key)
         before = partition.leadership if partition is not None else None
-        self.states[key] = after
+        self.known.states[key] = after
         if self.subject.wants_state(before, after):
             choice = choice_of(asked, *key)
             self.add(
@@ -247,10 +314,10 @@ class Following(Follower):
             after = content.assignments.get(choice.partition)
             if after is not None and self.subject.wants(topic, choice.partition):
                 key = (topic, choice.partition)
-                before = self.assignments.get(key, NO_ASSIGNMENT)
+                before = self.known.assignments.get(key, NO_ASSIGNMENT)
                 if before == after:
                     continue
-                self.assignments[key] = after
+                self.known.assignments[key] = after
                 self.add(
                     AssignmentWritten,
                     partition=f"{topic}-{choice.partition}",
@@ -273,17 +340,24 @@ class Following(Follower):
             return
         for (topic, number), target in entries.items():
             if self.subject.topic is not None and self.subject.wants(topic, number):
-                self._asked_by_znode(f"{topic}-{number}", target)
+                self.asked_by_znode(f"{topic}-{number}", target, znodes.REASSIGN_PARTITIONS)
 
-    def _asked_by_znode(self, partition: str, target: tuple[int, ...]) -> None:
-        """Once, however often a procedure reads it."""
+    def asked_by_znode(self, partition: str, target: tuple[int, ...], via: str) -> None:
+        """Once, however often a procedure reads it, and not where that is under way already."""
+        topic, _, number = partition.rpartition("-")
+        known = self.known.assignments.get((topic, int(number)), NO_ASSIGNMENT)
+        if known.is_being_reassigned and known.target == target:
+            return
+        if self.known.record is not None and self.known.record.target == target:
+            # The entry of a move that is over, about to be removed.
+            return
         is_told = any(
             isinstance(one, ReassignmentAsked)
-            and (one.because, one.partition, one.target) == (self.because, partition, target)
+            and (one.because, one.partition, one.target, one.via)
+            == (self.because, partition, target, via)
             for one in reversed(self.facts)
         )
         if not is_told:
-            via = znodes.REASSIGN_PARTITIONS
             self.add(ReassignmentAsked, partition=partition, target=target, via=via)
 
     # What is answered and told
@@ -318,7 +392,7 @@ class Following(Follower):
                     ReassignmentAsked,
                     partition=f"{one.topic}-{one.partition}",
                     target=one.replicas,
-                    via=_API,
+                    via=API,
                     error=answer.error or (found.error if found else 0),
                     message=found.message if found else "",
                 )
@@ -348,6 +422,8 @@ class Following(Follower):
     def add(self, kind: type[AnyFact], **fields: object) -> None:
         """Note something that has just happened, unless `because` is given because of what began
         the procedure that runs."""
+        if kind in _OF_ROLLBACK and self.moves is not None and self.moves.cause is not None:
+            fields.setdefault("because", self.moves.cause)
         fields.setdefault("because", self.because)
         epoch = self.controller.context.epoch
         self.facts.append(kind(seq=self.seq, wall_ns=self.wall_ns, epoch=epoch, **fields))  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ from replay.why.facts import (
     Told,
     TopicChanged,
 )
+from replay.why.move import Move
+from replay.why.move_story import moves_of
 from replay.why.subject import Subject
 
 
@@ -35,6 +37,13 @@ class History(Struct):
         if topic is None or number is None:
             return None
         return self.cluster.partition(topic, number)
+
+    def moves(self) -> list[Move]:
+        """The reassignments of the partition that is asked about, the oldest first."""
+        topic, number = self.subject.topic, self.subject.partition
+        if topic is None or number is None:
+            return []
+        return moves_of(self.facts, f"{topic}-{number}")
 
     def is_there(self) -> bool:
         """Whether there is the topic, or partition, that is asked about."""

@@ -1,17 +1,24 @@
-"""The history of a subject in a log of refold's own controller: the log is folded again."""
+"""The history of a subject in logs of refold's own controller: the logs are folded again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+from typing import NamedTuple
 
 from controller.core.canonical import digest, encode_command
 from controller.core.commands import Issued
 from eventstore import folders
 from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord
+from replay.errors import ReplayError
+from replay.inspect.cluster import Cluster
 from replay.opened import RecordedLog, is_of_this_core
 from replay.recorded import recorded
 from replay.snapshots import fold_at_start
 from replay.times import iso_time
+from replay.why.facts import AnyFact, LogEnded
 from replay.why.history import History
+from replay.why.moves import Known
+from replay.why.place import Place
 from replay.why.recording import Recording
 from replay.why.subject import Subject
 
@@ -19,41 +26,124 @@ Advance = Callable[[str, int, int], None]
 """What is being done, how many records are done, of how many."""
 
 
-def history_of(log: RecordedLog, subject: Subject, seq: int, advance: Advance) -> History:
-    """Fold up to event `seq`. Raises ReplayError, LogError."""
-    recording = Recording(fold_at_start(log.reader), subject, log.reader.header)
-    check = None if is_of_this_core(log.reader.header) else _OtherCore()
-    time = ""
-    for record, stored in _records(log, seq, with_commands=check is not None):
-        derived = recording.fold_event(recorded(record))
-        if check is not None:
-            check.compare(record.seq, derived, stored)
-        time = iso_time(record.wall_ns)
-        advance("folding", record.seq, seq)
-    notes = check.notes(log) if check is not None else []
-    notes += _end(log, seq)
-    if recording.lost_at:
-        notes.append(
-            f"The daemon lost the role at event {recording.lost_at}: told is what it knew then."
-        )
-    return History(subject, recording.cluster(seq, time), recording.facts, notes)
+class Part(NamedTuple):
+    """A log, up to event `seq`. `name` is "" where it is the only one."""
+
+    log: RecordedLog
+    seq: int
+    name: str = ""
 
 
-def _end(log: RecordedLog, seq: int) -> list[str]:
-    """That the log ends without the end of its daemon, if it is asked of the end."""
-    reader = log.reader
-    if reader.closing is not None or seq < reader.last_seq or folders.is_living(reader.path):
-        return []
-    return ["The log was not closed: its daemon was killed, or this is a copy of before its end."]
+def history_of(parts: Sequence[Part], subject: Subject, advance: Advance) -> History:
+    """Fold the logs, event by event in the order of their times. Raises ReplayError, LogError."""
+    facts: list[AnyFact] = []
+    known = Known({}, {})
+    runs = [_Run(part, subject, facts, known) for part in parts]
+    count = sum(one.count for one in runs)
+    current = runs[-1]
+    for order, taken in enumerate(merge(*(one.records() for one in runs), key=_wall_ns), 1):
+        run = taken.run
+        run.take(taken, order)
+        if run.recording.controller.is_active:
+            current = run
+        advance("folding", order, count)
+    notes = [note for one in runs for note in one.notes(is_current=one is current)]
+    return History(subject, current.cluster(), facts, notes)
 
 
-def _records(
-    log: RecordedLog, seq: int, *, with_commands: bool
-) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
-    wanted = EventFilter(last_seq=seq)
-    if with_commands:
-        return log.reader.records(wanted)
-    return ((one, []) for one in log.reader.events(wanted))
+class _Taken(NamedTuple):
+    """The next event of a run, and its stored commands where they are compared."""
+
+    run: "_Run"
+    record: EventRecord
+    stored: list[CommandRecord]
+
+
+def _wall_ns(taken: _Taken) -> int:
+    return taken.record.wall_ns
+
+
+class _Run:
+    """One log while it is folded. All runs add to the same facts, and know what others noted."""
+
+    def __init__(self, part: Part, subject: Subject, facts: list[AnyFact], known: Known) -> None:
+        self._log, self._last, self._name = part
+        header = self._log.reader.header
+        self.count = self._last - header.first_seq + 1
+        self.recording = Recording(fold_at_start(self._log.reader), subject, header)
+        self.recording.facts, self.recording.known = facts, known
+        self._check = None if is_of_this_core(header) else _OtherCore()
+        self._seq, self._time = 0, ""
+        self._order = 0
+        self._unusable = ""
+        self.recording.place_of = self._place
+
+    def _place(self, seq: int) -> int:
+        return Place(self._order, seq, self._name) if self._name else seq
+
+    def records(self) -> Iterator[_Taken]:
+        """The events up to the last one that is asked about."""
+        wanted = EventFilter(last_seq=self._last)
+        if self._check is not None:
+            for record, stored in self._log.reader.records(wanted):
+                yield _Taken(self, record, stored)
+        else:
+            for record in self._log.reader.events(wanted):
+                yield _Taken(self, record, [])
+
+    def take(self, taken: _Taken, order: int) -> None:
+        """Fold the next event. Raises ReplayError where this is the only log."""
+        if self._unusable:
+            return
+        record = taken.record
+        self._order = order
+        try:
+            derived = self.recording.fold_event(recorded(record))
+        except ReplayError as error:
+            if not self._name:
+                raise
+            self._unusable = f"{error}; the events from there on are left out."
+            return
+        if self._check is not None:
+            self._check.compare(record.seq, derived, taken.stored)
+        self._seq, self._time = record.seq, iso_time(record.wall_ns)
+        if record.seq == self._last and self._is_cut_off() and self.recording.controller.is_active:
+            self.recording.add(LogEnded, because=None)
+
+    def _is_cut_off(self) -> bool:
+        """Whether the log ends without the end of its daemon, and is asked about up to there."""
+        reader = self._log.reader
+        is_whole = self._last < reader.last_seq or reader.closing is not None
+        return not is_whole and not folders.is_living(reader.path)
+
+    def cluster(self) -> Cluster:
+        """The cluster after the last event."""
+        return self.recording.cluster(self._place(self._seq), self._time)
+
+    def notes(self, *, is_current: bool) -> list[str]:
+        """What limits the answer. Of another log than the last one only what makes it doubtful."""
+        notes = self._of_core(is_current=is_current) + (self._of_end() if is_current else [])
+        return [f"{self._name}: {one}" for one in notes] if self._name else notes
+
+    def _of_core(self, *, is_current: bool) -> list[str]:
+        notes = [self._unusable] if self._unusable else []
+        if self._check is not None and (is_current or self._check.differs):
+            notes += self._check.notes(self._log)
+        return notes
+
+    def _of_end(self) -> list[str]:
+        notes = []
+        if self._is_cut_off():
+            notes.append(
+                "The log was not closed: its daemon was killed, or this is a copy of before its "
+                "end."
+            )
+        if self.recording.lost_at:
+            notes.append(
+                f"The daemon lost the role at event {self.recording.lost_at}: told is what it knew "
+                "then."
+            )
+        return notes
 
 
 class _OtherCore:
@@ -61,6 +151,11 @@ class _OtherCore:
 
     def __init__(self) -> None:
         self._differs_at = 0
+
+    @property
+    def differs(self) -> bool:
+        """Whether it decides otherwise somewhere."""
+        return self._differs_at > 0
 
     def compare(self, seq: int, derived: list[Issued], stored: list[CommandRecord]) -> None:
         """The commands of one event. After a crash the last ones were not stored."""

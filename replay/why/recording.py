@@ -1,24 +1,35 @@
 """A recorded log's fold, followed: beside what it decides, what it finds that others have done."""
 
+from collections.abc import Callable
 from typing import Final
 
 from controller.core.commands import Issued
-from controller.core.controller import Controller
 from controller.core.events import (
+    BrokerAnswered,
     ChildrenRead,
+    Event,
     NumbersDrawn,
     Recorded,
     SessionConnected,
     SessionDisconnected,
     SessionExpired,
     ShutdownRequested,
+    TimerFired,
     TopicIdsDrawn,
+    WatchFired,
     ZnodesRead,
     ZnodesWritten,
 )
 from controller.core.fold import Fold
 from controller.core.state import ControllerContext, Partition
-from controller.core.triggers import ApiCall, Trigger
+from controller.core.triggers import (
+    ApiCall,
+    AutoPreferredReplicaLeaderElection,
+    PartitionReassignmentIsrChange,
+    Reelect,
+    Startup,
+    Trigger,
+)
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
 from eventstore.records import Header
 from replay.errors import ReplayError
@@ -33,6 +44,8 @@ from replay.wording.events_in_words import in_words, request_in_words
 _SESSION: Final = (SessionConnected, SessionDisconnected, SessionExpired, ShutdownRequested)
 _SILENT_NS: Final = 1_000_000_000
 _OUTCOMES: Final = (ZnodesRead, ChildrenRead, ZnodesWritten, TopicIdsDrawn, NumbersDrawn)
+_OF_SHELL: Final = (AutoPreferredReplicaLeaderElection, Reelect, Startup)
+"""What a timer or a new session leads to."""
 
 
 class Recording(Following):
@@ -44,7 +57,10 @@ class Recording(Following):
         self._header = header
         self._queued: dict[int, tuple[Trigger, Because]] = {}
         self._event: Recorded | None = None
-        self._last_procedure = ""
+        self._ended: Because | None = None
+        """What the procedure was because of that has ended at this event."""
+        self.place_of: Callable[[int], int] = lambda seq: seq
+        """The place of an event of this log where several are read together."""
         self._known: ControllerContext | None = None
         self.lost_at = 0
         """The event at which the role was lost last."""
@@ -67,10 +83,14 @@ class Recording(Following):
 
     def _take(self, event: Recorded) -> list[Issued]:
         silent_ns = event.wall_ns - self.wall_ns if self.wall_ns else 0
-        self.at(event.seq, event.wall_ns)
-        self._event = event
+        self.at(self.place_of(event.seq), event.wall_ns)
+        self._event, self._ended = event, None
         if isinstance(event.event, (ZnodesRead, ZnodesWritten)):
             self.hears(event.event)
+        elif self.moves is not None and isinstance(event.event, WatchFired):
+            self.moves.watch(event.event)
+        elif self.moves is not None and isinstance(event.event, BrokerAnswered):
+            self.moves.answered(event.event)
         elif isinstance(event.event, _SESSION) and self.subject.is_of_role:
             text = in_words(event.event)
             if isinstance(event.event, SessionExpired) and silent_ns >= _SILENT_NS:
@@ -85,11 +105,13 @@ class Recording(Following):
             )
         issued = [one for part in self._fold.apply(event) for one in part]
         controller = self.controller
-        self._note_queued(controller)
+        self._note_queued()
+        if not controller.triggers:
+            self._queued.clear()
         if controller.is_active:
             self._known = controller.context
         elif self._known is not None and self._known is not controller.context and not self.lost_at:
-            self.lost_at = event.seq
+            self.lost_at = self.seq
         if controller.is_active:
             self.lost_at = 0
         return issued
@@ -120,39 +142,71 @@ class Recording(Following):
 
     # What began a procedure
 
-    def _note_queued(self, controller: Controller) -> None:
-        queue = controller.triggers
-        if not queue:
-            self._queued.clear()
-            return
-        for one in queue:
+    def _note_queued(self) -> None:
+        for one in self.controller.triggers:
             if id(one) not in self._queued:
                 # Kept with it: as long as it is known its id is nobody else's.
                 self._queued[id(one)] = (one, self._now(one))
 
     def _origin(self, trigger: Trigger) -> Because:
-        found = self._queued.pop(id(trigger), None)
+        found = self._queued.pop(id(trigger), None) or self._joined(trigger)
         return found[1] if found is not None else self._now(trigger)
 
+    def _joined(self, trigger: Trigger) -> tuple[Trigger, Because] | None:
+        """What was queued for the same partition, where several were made one controller event."""
+        if not isinstance(trigger, PartitionReassignmentIsrChange):
+            return None
+        for one in self._queued.values():
+            queued = one[0]
+            if isinstance(queued, PartitionReassignmentIsrChange) and (
+                (queued.topic, queued.partition) == (trigger.topic, trigger.partition)
+            ):
+                return one
+        return None
+
     def _now(self, trigger: Trigger) -> Because:
+        """Because of the event, or of what the procedure is because of that queued the trigger."""
         assert self._event is not None, "a procedure is begun by an event"
         event = self._event.event
         name = name_of(trigger)
         if isinstance(trigger, ApiCall):
             return Because(self.seq, request_in_words(trigger.request, self.topic_name), name)
-        if isinstance(event, _OUTCOMES):
-            return Because(self.seq, f"{self._last_procedure or name} went before", name)
+        running = self.because or self._ended
+        if running is not None and not self._is_queued_by(event, trigger):
+            return Because(running.seq, running.text, name)
         return Because(self.seq, in_words(event), name)
+
+    def _is_queued_by(self, event: Event, trigger: Trigger) -> bool:
+        """Whether an event led to a controller event, and not a procedure that goes on at it."""
+        match event:
+            case outcome if isinstance(outcome, _OUTCOMES):
+                return False
+            case BrokerAnswered():
+                return hasattr(trigger, "answer")
+            case SessionConnected() | TimerFired():
+                return isinstance(trigger, _OF_SHELL)
+            case _:
+                return True
 
     # What others have done
 
+    def begins(self, trigger: Trigger) -> None:
+        # What the procedure that is interrupted has queued is because of that one.
+        self._note_queued()
+        super().begins(trigger)
+
     def ends(self) -> None:
-        if self.because is not None:
-            self._last_procedure = self.because.procedure
+        self._note_queued()
         is_usual = isinstance(self.trigger, ApiCall)
         if self.subject.topic is not None and not is_usual:
             self._look(self.subject.topic)
+        self._ended = self.because
         super().ends()
+
+    def look(self, topic: str, number: int) -> None:
+        partition = self.controller.context.find(topic, number)
+        if partition is not None and partition not in self.rewriting:
+            self._look_at(partition)
 
     def _look(self, name: str) -> None:
         topic = self.controller.context.topics.get(name)
@@ -167,9 +221,9 @@ class Recording(Following):
 
     def _look_at(self, partition: Partition) -> None:
         key = partition.key
-        known = self.assignments.get(key, NO_ASSIGNMENT)
+        known = self.known.assignments.get(key, NO_ASSIGNMENT)
         if partition.assignment != known:
-            self.assignments[key] = partition.assignment
+            self.known.assignments[key] = partition.assignment
             self.add(
                 AssignmentWritten,
                 partition=repr(partition),
@@ -177,9 +231,9 @@ class Recording(Following):
                 after=partition.assignment,
             )
         state = partition.leadership
-        before = self.states.get(key)
+        before = self.known.states.get(key)
         if state is not None and _content(state) != _content(before):
-            self.states[key] = state
+            self.known.states[key] = state
             self.add(StateWritten, partition=repr(partition), before=before, after=state)
 
 

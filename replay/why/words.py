@@ -3,19 +3,26 @@
 from collections.abc import Iterable
 from typing import Final
 
+from controller.core.reassignment_znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
     BrokerToldToDelete,
+    CancelKnown,
+    Cancellation,
     IsrAsked,
     LeftAsItIs,
+    LogEnded,
     MoveGivenUp,
     NoLeader,
     PassedOver,
     ReassignmentAsked,
+    RecordKnown,
+    ReplicaDeletion,
     RoleChanged,
+    RollbackStep,
     StateWritten,
     Told,
     TopicChanged,
@@ -63,6 +70,16 @@ def sentence(fact: AnyFact) -> str:
                 f"{partition}: its move to {listed(before.target)} is given up for replicas "
                 f"{listed(after.target)}"
             )
+        case RollbackStep(partition=partition, step=step, text=text):
+            return f"{partition}: step {step} of 7: {text}"
+        case ReplicaDeletion():
+            return f"{fact.partition}: {deletion(fact)}"
+        case RecordKnown(partition=partition, how=how, target=target):
+            return f"{partition}: the record of its move to {listed(target)} is {how}"
+        case CancelKnown():
+            return _cancel_known(fact)
+        case LogEnded():
+            return "the log ends here (not closed)"
         case IsrAsked(partition=partition, broker=broker, isr=isr, error=error):
             verdict = f"refused with {error_name(error)}" if error else "accepted"
             return f"leader {broker} asked for ISR {listed(isr)} of {partition}: {verdict}"
@@ -124,6 +141,47 @@ def assignment(one: Assignment) -> str:
     if one.removing:
         parts.append(f"removing {listed(one.removing)}")
     return ", ".join(parts)
+
+
+def deletion(fact: ReplicaDeletion) -> str:
+    """What became of the deletion of a replica."""
+    if fact.what == "asked":
+        return f"broker {fact.broker} is sent the deletion of its replica"
+    if fact.what == "confirmed":
+        return f"broker {fact.broker} has deleted its replica"
+    return f"broker {fact.broker} has not deleted its replica: {error_name(fact.error)}"
+
+
+def _cancel_known(fact: CancelKnown) -> str:
+    forced = ", forced" if fact.is_forced else ""
+    return f"{REASSIGN_CANCEL} was {fact.how}{_czxid(fact.czxid, ' (')}{forced}"
+
+
+def _czxid(czxid: int, before: str = ", ") -> str:
+    """The czxid of a znode, if it is known."""
+    if czxid < 0:
+        return ""
+    return f"{before}czxid {czxid}" + (")" if "(" in before else "")
+
+
+def why_rolled_back(one: Cancellation) -> str:
+    """What undid a move, with its event."""
+    if one.by == REASSIGN_CANCEL:
+        return f"{one.by} was {one.how} (event {one.seq}{_czxid(one.czxid)})"
+    if one.by == REASSIGN_PARTITIONS_EXTRA:
+        return f"{one.by} asks for {listed(one.asks_for or ())} (event {one.seq})"
+    what = "to cancel it" if one.asks_for is None else f"for {listed(one.asks_for)}"
+    return f"somebody asked {what} ({one.by}, event {one.seq})"
+
+
+def cause_of_rollback(one: Cancellation) -> str:
+    """The same without the number of the event."""
+    if one.by == REASSIGN_CANCEL:
+        return f"{one.by} was {one.how}{_czxid(one.czxid)}"
+    if one.by == REASSIGN_PARTITIONS_EXTRA:
+        return f"{one.by} asks for {listed(one.asks_for or ())}"
+    what = "to cancel it" if one.asks_for is None else f"for {listed(one.asks_for)}"
+    return one.text or f"somebody asked {what} ({one.by})"
 
 
 def _reassignment_asked(fact: ReassignmentAsked) -> str:

@@ -5,6 +5,15 @@ from typing import Final
 
 from controller.core import request_znodes, znodes
 from controller.core.errors import ZnodeError
+from controller.core.reassignment_znodes import (
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
+    REQUEST_PREFIX,
+    is_forced,
+    read_reassignment,
+    read_request,
+    reassignment_path,
+)
 from controller.core.values import NO_ASSIGNMENT, Assignment
 from eventstore.records import EventRecord
 from replay.agreement.znode_view import ZnodeView
@@ -14,11 +23,14 @@ from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
+    CancelKnown,
     ReassignmentAsked,
+    RecordKnown,
     RoleChanged,
     StateWritten,
     TopicChanged,
 )
+from replay.why.moves import route_of
 from replay.why.subject import Subject
 from replay.world_log.events import WorldEvent, WorldResumed, ZnodesGone, ZnodesRestored
 from replay.world_log.reading import World
@@ -104,8 +116,15 @@ class ZnodeHistory:
             self._broker(int(name), one, transaction)
         elif parent in (znodes.TOPICS, znodes.DELETE_TOPICS) and name == self._subject.topic:
             self._topic(path, one, who)
-        elif path == znodes.REASSIGN_PARTITIONS and not isinstance(one, Delete):
-            self._request(one.data)
+        elif path == REASSIGN_CANCEL:
+            self._cancellation(one, transaction)
+        elif path in (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA):
+            if not isinstance(one, Delete):
+                self._request(path, one.data)
+        elif path.startswith(REQUEST_PREFIX) and isinstance(one, Create):
+            self._new_request(path, one.data)
+        elif self._is_of_moves and path == self._record_path:
+            self._record(path, one)
         elif not isinstance(one, Delete) and (found := znodes.state_of(path)):
             self._partition_state(path, found, one, who)
 
@@ -179,9 +198,62 @@ class ZnodeHistory:
         except ZnodeError:
             return {}
 
-    def _request(self, data: bytes | None) -> None:
+    @property
+    def _is_of_moves(self) -> bool:
+        """Whether one partition is asked about, and so what becomes of its reassignments."""
+        return self._subject.topic is not None and self._subject.partition is not None
+
+    @property
+    def _record_path(self) -> str:
+        return reassignment_path(self._subject.topic or "", self._subject.partition or 0)
+
+    def _cancellation(self, one: _Operation, transaction: Transaction | None) -> None:
+        if not self._is_of_moves:
+            return
+        known = self.view.find(REASSIGN_CANCEL)
+        czxid = known.czxid if known is not None else -1
+        how = "removed" if isinstance(one, Delete) else "changed"
+        if isinstance(one, Create):
+            how, czxid = "created", transaction.zxid if transaction is not None else -1
+        self._add(
+            CancelKnown,
+            partition=f"{self._subject.topic}-{self._subject.partition}",
+            how=how,
+            czxid=czxid,
+            is_forced=not isinstance(one, Delete) and is_forced(one.data),
+        )
+
+    def _record(self, path: str, one: _Operation) -> None:
+        partition = f"{self._subject.topic}-{self._subject.partition}"
+        if isinstance(one, Delete):
+            self._add(RecordKnown, partition=partition, how="removed")
+            return
+        try:
+            record = read_reassignment(path, one.data)
+        except ZnodeError:
+            return
+        self._add(
+            RecordKnown,
+            partition=partition,
+            how="written",
+            target=record.replicas,
+            originals=record.original_replicas,
+            route=route_of(record),
+        )
+
+    def _new_request(self, path: str, data: bytes | None) -> None:
+        try:
+            request = read_request(path, data)
+        except ZnodeError:
+            return
+        for (topic, number), target in request.assignments.items():
+            is_wanted = self._subject.topic is not None and self._subject.wants(topic, number)
+            if is_wanted and not request.legacy:
+                self._add(ReassignmentAsked, partition=f"{topic}-{number}", target=target, via=path)
+
+    def _request(self, path: str, data: bytes | None) -> None:
         """What a controller leaves in it was asked for before."""
-        znode = self.view.find(znodes.REASSIGN_PARTITIONS)
+        znode = self.view.find(path)
         before = _entries(znode.data) if znode is not None else {}
         for (topic, number), target in _entries(data).items():
             is_wanted = self._subject.topic is not None and self._subject.wants(topic, number)
@@ -190,7 +262,7 @@ class ZnodeHistory:
                     ReassignmentAsked,
                     partition=f"{topic}-{number}",
                     target=target,
-                    via=znodes.REASSIGN_PARTITIONS,
+                    via=path,
                 )
 
     def _partition_state(

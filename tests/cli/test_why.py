@@ -10,10 +10,12 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from controller.cli.main import app
-from tests.core.cluster import Cluster
+from tests.core.cluster import Cluster, writes
+from tests.core.interrupting import cancel_all, interruptible, submit
 from tests.core.reassigning import ask_for_isr, cluster_of, reassign
 from tests.replay.recorded_log import write_log
 from tests.replay.why.conftest import log_of
+from tests.replay.why.runs import kill_before, next_run, stock_term, store
 
 __all__ = ["log_of"]
 
@@ -68,7 +70,7 @@ def test_few_causes_are_shown(log: Path) -> None:
 def test_why_as_json(log: Path) -> None:
     [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
     found = json.loads(line)
-    assert set(found) == {"question", "answer", "seq", "time", "chain", "notes"}
+    assert set(found) == {"question", "answer", "seq", "time", "chain", "notes", "moves", "log"}
     failed = next(one for one in found["chain"] if one["kind"] == "no_leader")
     assert failed["passed_over"][0] == {"broker": 1, "why": "not online"}
 
@@ -322,3 +324,66 @@ def test_imported_log(log_of: LogOf) -> None:
     assert all(one["rule"] for one in found)
     expired = lines(refold("events", log, "--broker", 1, "--kind", "transaction"))
     assert any("expires, with it /brokers/ids/1" in one for one in expired)
+
+
+# Several logs -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two runs: the first one is killed while it rolls t-0 back."""
+    cluster = interruptible(5, 2, 1, 3)
+    submit(cluster, {("t", 0): [4, 5, 2]})
+    kill_before(cluster, writes("/brokers/topics/t"), lambda: cancel_all(cluster))
+    stock_term(cluster, 9)
+    folder = tmp_path_factory.mktemp("runs")
+    store(folder, cluster, next_run(cluster).start())
+    return folder
+
+
+def test_folder_of_runs_tells_one_story(runs: Path) -> None:
+    first, blank, head, *more = lines(refold("why", runs, "--reassignment", "t-0", "--limit", 1))
+    assert first.startswith(
+        "t-0 is not being reassigned: its move from 2,1,3 to 4,5,2 was rolled back at event "
+    )
+    assert (blank, head, more[0]) == ("", "The move from 2,1,3 to 4,5,2:", "  run-1")
+    told = [line.split(maxsplit=2)[-1] for line in more if line]
+    cut_off = told.index("the log ends here (not closed)")
+    assert told[cut_off + 1] == "run-2"
+    assert told[cut_off + 2] == ("another controller had the role: controller epoch 2 lies between")
+    newest = next(line for line in more if "run-2: rollback: store the originals: " in line)
+    because = more[more.index(newest) + 1]
+    assert because.startswith("          because of event ")
+    assert " of run-1: /admin/reassign_cancel was created, czxid " in because
+
+
+def test_logs_can_be_named_one_by_one(runs: Path) -> None:
+    folder = refold("why", runs, "--reassignment", "t-0").stdout
+    assert refold("why", runs / "run-2", runs / "run-1", "--reassignment", "t-0").stdout == folder
+
+
+def test_story_as_json(runs: Path) -> None:
+    [line] = lines(refold("why", runs, "--reassignment", "t-0", "--json"))
+    [move] = json.loads(line)["moves"]
+    assert (move["origin"], move["target"]) == ([2, 1, 3], [4, 5, 2])
+    assert move["outcome"] == "rolled back"
+    assert move["cancelled"]["by"] == "/admin/reassign_cancel"
+    assert move["cancelled"]["at"]["log"] == "run-1"
+    assert move["ended"]["log"] == "run-2"
+    kinds = [one["kind"] for one in move["story"]]
+    for kind in ("log_ended", "other_controllers", "role_taken", "cancellation_found"):
+        assert kinds.count(kind) == 1
+    steps = [one["step"] for one in move["story"] if one["at"]["log"] == "run-2" and one["step"]]
+    assert sorted(steps) == [1, 2, 3, 4, 5, 6, 7]
+    [between] = [one for one in move["story"] if one["epochs"]]
+    assert between["epochs"] == [2]
+
+
+def test_number_of_an_event_is_no_moment_of_several_logs(runs: Path) -> None:
+    result = refold("why", runs, "--at", 5)
+    assert result.exit_code == 2
+    assert "event numbers begin again in each log" in result.stderr
+
+
+def test_folder_of_one_run_is_that_log(log: Path) -> None:
+    assert refold("why", log.parent).stdout == refold("why", log).stdout

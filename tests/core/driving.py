@@ -27,7 +27,7 @@ from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import Create, Delete, SetData
-from controller.core.outcomes import CONNECTED, SLICE
+from controller.core.outcomes import CONNECTED, PAUSE, SLICE
 from controller.core.partition_states import PartitionState
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION, Assignment, Broker, Endpoint, LeaderAndIsr
@@ -140,7 +140,7 @@ class Driven:
                 result = None
                 if wait is CONNECTED:
                     self.controller.is_connected = True
-                elif wait is not SLICE:
+                elif wait not in (SLICE, PAUSE):
                     complete = [
                         wait.result.add(one) for one in outcomes if wait.awaits(one.command)
                     ]

@@ -14,14 +14,18 @@ from replay.world.simulation import Simulation
 CONFIGURATION = Configuration(broker_id=1000, inter_broker_protocol_version="2.8", take_over=True)
 
 
-def header(fingerprint: str | None = None, configuration: Configuration = CONFIGURATION) -> Header:
+def header(
+    fingerprint: str | None = None,
+    configuration: Configuration = CONFIGURATION,
+    cluster_id: str = "simulated",
+) -> Header:
     """The header of such a log."""
     return Header(
         kind="recorded",
         core_fingerprint=fingerprint or core_fingerprint(),
         code_version=code_version(),
         configuration=msgspec.to_builtins(configuration),
-        cluster_id="simulated",
+        cluster_id=cluster_id,
         created_ns=0,
     )
 
@@ -48,10 +52,11 @@ def write_log(
     fingerprint: str | None = None,
     close: bool = True,
     commands_until: int | None = None,
+    cluster_id: str = "simulated",
 ) -> Path:
     """Store the history. Commands of events after `commands_until` are left out: a crash."""
     configuration = simulation.fold.controller.configuration
-    writer = LogWriter.create(folder, header(fingerprint, configuration))
+    writer = LogWriter.create(folder, header(fingerprint, configuration, cluster_id))
     for recorded, issued in simulation.history:
         stored = issued if commands_until is None or recorded.seq <= commands_until else []
         writer.append([event_record(recorded)], [command_record(one) for one in stored])

@@ -101,10 +101,11 @@ async def roll_back_names(controller: Controller, names: list[Name], cause: str)
     known = [one for name, one in found.items() if one is not None and name not in unknown]
     partitions = controller.turns.partitions(known)
     back: list[Partition] = []
-    for part in parts(controller, partitions):
+    for number, part in enumerate(parts(controller, partitions)):
+        if number:
+            await pause(controller)
         originals = {one: originals_of(controller, one) for one in part}
         back += await roll_back(controller, originals, cause)
-        await pause(controller)
     return back
 
 

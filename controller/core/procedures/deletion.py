@@ -18,6 +18,7 @@ from controller.core.events import BrokerAnswered
 from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.pauses import pause
 from controller.core.procedures.reassignment_records import remove_records
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.replica_changes import Replicas, change_replicas
@@ -191,11 +192,14 @@ async def resume_deletions(controller: Controller) -> None:
     retried: list[str] = []
     started: list[str] = []
     for name in controller.turns.topics(context.queued_for_deletion):
-        states = _replica_states(context, name)
-        is_under_way = ReplicaState.DELETION_STARTED in states
-        if all(state is ReplicaState.DELETION_SUCCESSFUL for state in states):
+        if name in context.queued_for_deletion and _is_deleted(context, name):
             await _complete(controller, name)
+            await pause(controller)
+    for name in controller.turns.topics(context.queued_for_deletion):
+        states = _replica_states(context, name)
+        if _is_deleted(context, name):
             continue
+        is_under_way = ReplicaState.DELETION_STARTED in states
         if not is_under_way and ReplicaState.DELETION_INELIGIBLE in states:
             retried.append(name)
         if not is_under_way and name not in context.ineligible_for_deletion:
@@ -205,6 +209,12 @@ async def resume_deletions(controller: Controller) -> None:
         await change_replicas(controller, again, ReplicaState.OFFLINE, _RULE)
     if started:
         await _start(controller, started)
+
+
+def _is_deleted(context: ControllerContext, topic: str) -> bool:
+    """Whether every replica of a topic is deleted."""
+    states = _replica_states(context, topic)
+    return all(state is ReplicaState.DELETION_SUCCESSFUL for state in states)
 
 
 def _replica_states(context: ControllerContext, topic: str) -> list[ReplicaState]:

@@ -10,6 +10,9 @@ from controller.core.outcomes import PAUSE, suspend
 TOGETHER_MAX: Final = 100
 """Reassignments that are handled together: what a part of the work takes stays below 1 s."""
 
+_SLICE_MAX: Final = 2_000
+"""Of what Kafka handles together, too."""
+
 T = TypeVar("T")
 
 
@@ -27,4 +30,13 @@ def parts(controller: Controller, items: Sequence[T]) -> Iterator[list[T]]:
     (REASSIGNMENTS_TOGETHER)."""
     size = TOGETHER_MAX if REASSIGNMENTS_TOGETHER.applies(controller.configuration) else 1
     for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+def slices(controller: Controller, items: Sequence[T]) -> Iterator[list[T]]:
+    """The items in slices, with a pause between two of them; all at once under Kafka's rules
+    (LONG_WORK_INTERRUPTED)."""
+    is_sliced = LONG_WORK_INTERRUPTED.applies(controller.configuration)
+    size = _SLICE_MAX if is_sliced else max(len(items), 1)
+    for start in range(0, max(len(items), 1), size):
         yield list(items[start : start + size])

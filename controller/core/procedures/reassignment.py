@@ -9,7 +9,6 @@ Each step is taken for all partitions that are given. Under Kafka's rules that i
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
@@ -17,8 +16,9 @@ from controller.core.controller import Controller
 from controller.core.deviations import LEADER_MOVED_FIRST, REQUEST_CHANGES_SEEN
 from controller.core.election import Elected, reassignment_leader
 from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
-from controller.core.operations import BAD_VERSION, OK, SetData, WriteOperation
+from controller.core.operations import BAD_VERSION, OK
 from controller.core.partition_states import PartitionState
+from controller.core.procedures.assignments import Errors, Move, write_assignments
 from controller.core.procedures.deletion import mark_ineligible, resume_deletion_for
 from controller.core.procedures.failures import Failures, describe
 from controller.core.procedures.leadership import (
@@ -33,41 +33,17 @@ from controller.core.procedures.leadership import (
 from controller.core.procedures.partition_changes import change_partitions
 from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment_cancel import is_cancelled
-from controller.core.procedures.reassignment_records import (
-    RecordedMove,
-    holder,
-    remove_records,
-    write_with_record,
-    write_with_records,
-)
+from controller.core.procedures.reassignment_records import holder, remove_records
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.replica_changes import Replicas, change_replicas
 from controller.core.procedures.replica_deletion import delete_replicas, store_deletions
-from controller.core.procedures.topics import topic_content
-from controller.core.reassignment_znodes import Reassignment
 from controller.core.replica_states import ReplicaState
-from controller.core.settle import read_znodes, write
+from controller.core.settle import read_znodes
 from controller.core.state import ControllerContext, Partition
-from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, LeaderAndIsr
+from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 
 RULE = "reassignment"
-STORE = "reassignment: store the assignment"
 RAISE = "reassignment: raise the leader epoch"
-
-
-class Move(NamedTuple):
-    """A partition and the assignment that it shall have.
-
-    `record` is what /admin/reassignments shall say of it from now on; None: what it says.
-    """
-
-    partition: Partition
-    assignment: Assignment
-    record: Reassignment | None = None
-
-
-Errors = dict[Partition, Exception]
-"""The partitions that could not be handled; steps done stay done (KB 7.4)."""
 
 
 async def reassign(controller: Controller, moves: list[Move]) -> Errors:
@@ -100,12 +76,13 @@ async def _reassign(controller: Controller, moves: list[Move]) -> Errors:
 async def complete_if_caught_up(controller: Controller, partitions: Iterable[Partition]) -> None:
     """ISRs changed: end the reassignments that are complete now (maybeCompleteReassignment)."""
     moving = [one for one in partitions if one in controller.context.reassigning]
-    for part in parts(controller, moving):
+    for number, part in enumerate(parts(controller, moving)):
+        if number:
+            await pause(controller)
         complete = await complete_ones(controller, part)
         if complete:
             moves = [Move(one, one.assignment) for one in part if one in complete]
             tell_failed(controller, await reassign(controller, moves))
-        await pause(controller)
 
 
 async def complete_ones(
@@ -196,105 +173,6 @@ def _unwanted(move: Move) -> tuple[int, ...]:
     return tuple(one for one in replicas if one not in move.assignment.replicas)
 
 
-async def write_assignments(controller: Controller, moves: list[Move]) -> Errors:
-    """Write the topics' znodes as they are known, these partitions with their other assignments
-    (U1, B6), and take those that were written as the new ones.
-
-    A record is written together with its topic, both or none.
-    """
-    recorded = [one for one in moves if one.record is not None]
-    plain = [one for one in moves if one.record is None]
-    errors: Errors = {}
-    if plain:
-        sets = _topic_writes(controller, plain)
-        operations: list[WriteOperation] = list(sets.values())
-        writes = await write(controller, operations, Reason(STORE, _choices(plain)))
-        codes = dict(zip(sets, writes.errors, strict=True))
-        for partition, assignment, _ in plain:
-            code = codes[partition.topic.name]
-            if code == OK:
-                partition.assignment = assignment
-            else:
-                path = znodes.topic_path(partition.topic.name)
-                errors[partition] = ProcedureError(
-                    f"{path} cannot be written for the reassignment of {partition} "
-                    f"(ZooKeeper code {code})"
-                )
-    if recorded:
-        errors |= await _write_recorded(controller, recorded)
-    return errors
-
-
-async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
-    """Each in a multi of its own, none waiting for another; then those that were refused, or whose
-    reply was lost, one after the other."""
-    before = {one.partition: one.partition.assignment for one in moves}
-    groups: list[RecordedMove] = []
-    for one in moves:
-        groups.append(_recorded(controller, one))
-        # The next one of the same topic keeps what this one writes.
-        one.partition.assignment = one.assignment
-    open_ones = await write_with_records(controller, groups)
-    errors: Errors = {}
-    for partition in open_ones:
-        partition.assignment = before[partition]
-    for one in moves:
-        if one.partition in open_ones:
-            try:
-                await write_with_record(controller, _recorded(controller, one))
-                one.partition.assignment = one.assignment
-            except ProcedureError as error:
-                errors[one.partition] = error
-    if errors:
-        # A later one may have written the assignment of one that is refused with its topic.
-        kept = [Move(partition, before[partition]) for partition in errors]
-        topics: list[WriteOperation] = list(_topic_writes(controller, kept).values())
-        await write(controller, topics, Reason(STORE, _choices(kept)))
-    return errors
-
-
-def _recorded(controller: Controller, move: Move) -> RecordedMove:
-    assert move.record is not None, "only moves with a record are written with one"
-    [topic] = _topic_writes(controller, [move]).values()
-    return RecordedMove(move.partition, move.record, topic, Reason(STORE, _choices([move])))
-
-
-def _topic_writes(controller: Controller, moves: list[Move]) -> dict[str, SetData]:
-    """What each topic's znode is to hold."""
-    changed: dict[str, dict[int, Assignment]] = defaultdict(dict)
-    for partition, assignment, _ in moves:
-        changed[partition.topic.name][partition.number] = assignment
-    topics = {one.partition.topic.name: one.partition.topic for one in moves}
-    writes: dict[str, SetData] = {}
-    for name, topic in topics.items():
-        content = topic_content(controller.context, topic)
-        assignments = content.assignments | changed[name]
-        data = znodes.write_topic(znodes.TopicContent(assignments, content.topic_id))
-        writes[name] = SetData(znodes.topic_path(name), data, ANY_VERSION)
-    return writes
-
-
-def _choices(moves: list[Move]) -> tuple[Choice, ...]:
-    return tuple(
-        Choice(*partition.key, _leader(partition), _spelt(assignment))
-        for partition, assignment, _ in moves
-    )
-
-
-def _leader(partition: Partition) -> int:
-    return partition.leadership.leader if partition.leadership is not None else NO_LEADER
-
-
-def _spelt(assignment: Assignment) -> str:
-    def spelt(replicas: tuple[int, ...]) -> str:
-        return ",".join(map(str, replicas))
-
-    return (
-        f"replicas={spelt(assignment.replicas)}, adding={spelt(assignment.adding)}, "
-        f"removing={spelt(assignment.removing)}"
-    )
-
-
 async def _remove_replicas(
     controller: Controller, brokers: Mapping[Partition, Iterable[int]]
 ) -> None:
@@ -323,13 +201,11 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
     """
     for partition, dropped in unwanted.items():
         partition.assignment = _without(partition.assignment, dropped)
-    led = [partition for partition, dropped in unwanted.items() if _leader(partition) in dropped]
+    led = [partition for partition, dropped in unwanted.items() if partition.leader in dropped]
     if led:
         await change_partitions(controller, led, PartitionState.ONLINE, RULE, _STAYING)
     await _remove_replicas(controller, unwanted)
-    leaderless = [
-        one for one in unwanted if one.leadership is not None and _leader(one) == NO_LEADER
-    ]
+    leaderless = [one for one in unwanted if one.leadership is not None and one.leader == NO_LEADER]
     if leaderless:
         # Nobody who stays could lead: as any other partition it waits, offline, for who can.
         await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
@@ -494,7 +370,7 @@ async def _move_leaders_if_required(controller: Controller, partitions: list[Par
     staying: list[Partition] = []
     moved: list[Partition] = []
     for partition in partitions:
-        leader = _leader(partition)
+        leader = partition.leader
         is_online = controller.context.is_online(leader, partition)
         (staying if leader in partition.replicas and is_online else moved).append(partition)
     if moved:

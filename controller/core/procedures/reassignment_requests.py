@@ -25,13 +25,13 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.operations import OK
+from controller.core.procedures.assignments import Move
 from controller.core.procedures.cancellation import process_changed_isrs, roll_back_names
 from controller.core.procedures.legacy_reassignments import process_legacy
 from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment import (
     RULE,
-    Move,
     drops_all_in_sync,
     reassign,
     tell_failed,
@@ -271,7 +271,9 @@ async def resume_reassignments(controller: Controller) -> None:
 
 
 async def _resume(controller: Controller, moves: list[Move]) -> None:
-    for part in parts(controller, moves):
+    for number, part in enumerate(parts(controller, moves)):
+        if number:
+            await pause(controller)
         errors = await reassign(controller, part)
         if errors and not RESUME_ERRORS_TOLD.applies(controller.configuration):
             raise next(iter(errors.values()))
@@ -314,9 +316,10 @@ async def _trigger(
 ) -> Answers:
     """In their order (maybeTriggerPartitionReassignment, KB 7.4); the errors."""
     errors: Answers = {}
-    for part in parts(controller, controller.turns.names(targets)):
+    for number, part in enumerate(parts(controller, controller.turns.names(targets))):
+        if number:
+            await pause(controller)
         errors |= await _trigger_part(controller, {name: targets[name] for name in part}, by_api)
-        await pause(controller)
     return errors
 
 

@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 from controller.core.controller import Controller
 from controller.core.dropped_replicas import changed_assignment, replicas_to_drop
+from controller.core.procedures.assignments import Move
 from controller.core.procedures.min_insync_replicas import read_min_insync_replicas
 from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.pauses import parts, pause
-from controller.core.procedures.reassignment import Move, read_isrs, reassign, tell_failed
+from controller.core.procedures.reassignment import read_isrs, reassign, tell_failed
 from controller.core.procedures.reassignment_cancel import is_cancelled
 from controller.core.procedures.reassignment_records import LEGACY, REQUESTS, holder
 from controller.core.reassignment_znodes import Entry, Name, Reassignment
 from controller.core.state import Partition
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.core.values import NO_LEADER, Assignment
+from controller.core.values import Assignment
 
 _RULE = "reassignment: begin"
 
@@ -91,9 +92,10 @@ async def submit(controller: Controller, submissions: list[Submission]) -> dict[
     Of a partition that is submitted several times the last target counts.
     """
     verdicts: dict[Name, Verdict] = {}
-    for part in parts(controller, submissions):
+    for number, part in enumerate(parts(controller, submissions)):
+        if number:
+            await pause(controller)
         verdicts |= await _submit(controller, part)
-        await pause(controller)
         if Verdict.WAITS in verdicts.values():
             for one in submissions:
                 verdicts.setdefault(one.name, Verdict.WAITS)
@@ -190,9 +192,7 @@ def _changed(
     """What a change of target makes of the assignment: intermediate replicas are dropped."""
     assigned, target = partition.replicas, record.replicas
     originals = record.original_replicas
-    state = partition.leadership
-    leader = state.leader if state is not None else NO_LEADER
-    dropped = replicas_to_drop(assigned, leader, isr, record.top, target, originals)
+    dropped = replicas_to_drop(assigned, partition.leader, isr, record.top, target, originals)
     if dropped:
         text = f"{list(dropped)} are dropped: neither wanted any more nor needed"
         controller.notice("info", "replicas_dropped", repr(partition), text)

@@ -12,6 +12,7 @@ from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.leadership import PREFERRED, UNCLEAN, Results
 from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.pauses import pause, slices
 from controller.core.procedures.waiting_requests import announce, give_answer
 from controller.core.settle import read_stats, read_znodes, write
 from controller.core.state import ControllerContext, Partition, sorted_partitions
@@ -40,9 +41,11 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
     verdicts = {name: _judge(controller, name, asked.election) for name in names}
     candidates = [one for one in verdicts.values() if isinstance(one, Partition)]
     strategy = _STRATEGIES[asked.election]
-    results = await change_partitions(
-        controller, sorted_partitions(candidates), PartitionState.ONLINE, rule, strategy
-    )
+    results: Results = {}
+    for number, part in enumerate(slices(controller, sorted_partitions(candidates))):
+        if number:
+            await pause(controller)
+        results |= await change_partitions(controller, part, PartitionState.ONLINE, rule, strategy)
     answered = [_answer(one, results, asked.election) for one in verdicts.values()]
     if asked.partitions is None:
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
@@ -157,6 +160,7 @@ async def elect_preferred(
     controller: Controller, partitions: Iterable[Partition], rule: str
 ) -> None:
     """The preferred replica of each becomes its leader, where it is online and in sync."""
-    await change_partitions(
-        controller, sorted_partitions(partitions), PartitionState.ONLINE, rule, PREFERRED
-    )
+    for number, part in enumerate(slices(controller, sorted_partitions(partitions))):
+        if number:
+            await pause(controller)
+        await change_partitions(controller, part, PartitionState.ONLINE, rule, PREFERRED)

@@ -306,7 +306,7 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
     choices = tuple(
         Choice(
             *one.key,
-            one.leadership.leader if one.leadership is not None else NO_LEADER,
+            one.leader,
             f"replicas={','.join(map(str, one.replicas))}",
         )
         for one in rollback.partitions

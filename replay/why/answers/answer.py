@@ -16,6 +16,8 @@ from replay.why.answers.term import about_term
 from replay.why.answers.topic import about_topic
 from replay.why.facts import AnyFact, Because, NoLeader, StateWritten
 from replay.why.history import History
+from replay.why.move import Move
+from replay.why.place import log_of, number, plain_cause
 from replay.why.words import sentence
 
 
@@ -28,7 +30,8 @@ class Candidate(Struct, frozen=True):
 
 class Link(Struct, frozen=True):
     """One thing in the chain of causes. `kind` is the fact's; `command` names the command in the
-    log, "" where there is none of this log's own; `written_by` who wrote, "" if nothing was."""
+    log, "" where there is none of this log's own; `written_by` who wrote, "" if nothing was. `log`
+    names the log of the event where several are read together."""
 
     seq: int
     time: str
@@ -40,10 +43,15 @@ class Link(Struct, frozen=True):
     passed_over: list[Candidate]
     command: str
     written_by: str
+    log: str = ""
 
 
 class Answer(Struct, frozen=True):
-    """What was asked, the line that answers it, and the chain of causes, newest first."""
+    """What was asked, the line that answers it, and the chain of causes, newest first.
+
+    `moves` are the reassignments of a partition, oldest first. Where several logs are read together
+    `log` names the one that `seq` is an event of.
+    """
 
     question: str
     answer: str
@@ -51,6 +59,8 @@ class Answer(Struct, frozen=True):
     time: str
     chain: list[Link]
     notes: list[str] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    log: str = ""
 
 
 _About = Callable[[History], Reply]
@@ -63,7 +73,16 @@ def answer(history: History) -> Answer:
     reply = about(history)
     chain = [_link(one) for one in reversed(reply.facts)]
     cluster = history.cluster
-    return Answer(question, reply.first, cluster.seq, cluster.time, chain, history.notes)
+    return Answer(
+        question,
+        reply.first,
+        number(cluster.seq),
+        cluster.time,
+        chain,
+        history.notes,
+        list(reply.moves),
+        log_of(cluster.seq),
+    )
 
 
 def _question(history: History) -> tuple[str, _About]:
@@ -90,14 +109,15 @@ def _link(fact: AnyFact) -> Link:
     passed_over = fact.passed_over if isinstance(fact, (StateWritten, NoLeader)) else ()
     chosen = fact.after.leader if isinstance(fact, StateWritten) else None
     return Link(
-        fact.seq,
+        number(fact.seq),
         iso_time(fact.wall_ns),
         str(fact.__struct_config__.tag),
         sentence(fact),
         fact.epoch,
-        fact.because,
+        plain_cause(fact.because),
         getattr(fact, "rule", ""),
         [Candidate(broker, why) for broker, why in passed_over if broker != chosen],
         getattr(fact, "command", ""),
         getattr(fact, "writer", ""),
+        log_of(fact.seq),
     )

@@ -1,21 +1,29 @@
 """Finding in a history what an answer is made of."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from replay.times import iso_time
 from replay.why.facts import AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import History
+from replay.why.move import Move
 from replay.why.words import sentence
 
 _F = TypeVar("_F", bound=Fact)
 
 
 class Reply(NamedTuple):
-    """The line that answers, and the facts behind it, oldest first."""
+    """The line that answers, the facts behind it, oldest first, and the reassignments of the
+    partition that is asked about, oldest first."""
 
     first: str
     facts: list[AnyFact]
+    moves: Sequence[Move] = ()
+
+
+def last_undone(moves: Sequence[Move]) -> Move | None:
+    """The last move if it was undone, or else the one before, in whose place the last one came."""
+    return next((one for one in reversed(moves[-2:]) if one.is_undone), None)
 
 
 def at(fact: Fact) -> str:

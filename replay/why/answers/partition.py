@@ -1,27 +1,44 @@
 """Why is a partition offline, why has it this leader, why is somebody out of its ISR?"""
 
+from collections.abc import Sequence
 from typing import Final
 
 from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
-from replay.why.answers.finding import Reply, at, last, loss_of, state_changes, why_lost
+from replay.why.answers.finding import (
+    Reply,
+    at,
+    last,
+    last_undone,
+    loss_of,
+    state_changes,
+    why_lost,
+)
 from replay.why.answers.replica import why_out_of_isr
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
+    CancelKnown,
     IsrAsked,
     LeftAsItIs,
+    LogEnded,
     NoLeader,
+    RecordKnown,
+    ReplicaDeletion,
     RoleChanged,
+    RollbackStep,
     StateWritten,
+    Told,
     TopicChanged,
 )
 from replay.why.history import History
+from replay.why.move import Move
 from replay.why.words import joined, leader, passed_over_in_words, sentence
 from replay.wording.events_in_words import listed
 
 _UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ASKED: Final = "ElectLeaders"
+_ROLLBACK: Final = "rollback"
 _REBALANCE: Final = "AutoPreferredReplicaLeaderElection"
 _FAILOVER: Final = ("Startup", "Reelect", "ControllerChange")
 _TERMS: Final = ("elected", "resigned")
@@ -40,18 +57,30 @@ def about_partition(history: History) -> Reply:
         first = _offline(history, view, changes)
     else:
         first = " ".join([_led(history, view, changes), *_out_of_isr(history, view)])
+    moves = history.moves()
+    move = last_undone(moves)
+    if move is not None and move.outcome == "rolled back":
+        first += f" Its move {undone(move)}"
     if view.is_being_reassigned:
-        first += f" {_moves(history, view)}"
-    return Reply(first, led_here(history, view))
+        first += f" {_moves(history, view, moves[-1] if moves else None)}"
+    return Reply(first, led_here(history, view, moves), moves)
 
 
-def led_here(history: History, view: PartitionView) -> list[AnyFact]:
+def led_here(history: History, view: PartitionView, moves: Sequence[Move]) -> list[AnyFact]:
     """What belongs to the chain of causes of a partition's state."""
-    return [one for one in history.facts if _belongs(one, view)]
+    cancelled = [one.cancelled.czxid for one in moves[-2:] if one.cancelled is not None]
+    return [one for one in history.facts if _belongs(one, view, cancelled)]
 
 
-def _belongs(fact: AnyFact, view: PartitionView) -> bool:
+def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bool:
     match fact:
+        case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded():
+            # The story of the move has these.
+            return False
+        case Told(code="rollback"):
+            return False
+        case CancelKnown(czxid=czxid):
+            return czxid in cancelled
         case BrokerChanged(broker=broker):
             return broker in view.replicas
         case RoleChanged(code=code):
@@ -152,6 +181,8 @@ def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten
     if one.rule == "reassignment leader election":
         target = listed(view.target)
         return f"the reassignment to {target} ended, and {led_before} does not stay leader{passed}"
+    if one.rule.startswith(_ROLLBACK) and led_before not in (NOBODY, one.after.leader):
+        return f"its move was rolled back, and {led_before} is not an original replica{passed}"
     if one.rule:
         return f"{_why_then(history, one, led_before)}; {_how(one)}{passed}"
     if one.writer:
@@ -246,10 +277,28 @@ def _out_of_isr(history: History, view: PartitionView) -> list[str]:
     ]
 
 
-def _moves(history: History, view: PartitionView) -> str:
+def undone(move: Move) -> str:
+    """That a move was rolled back, when and why; what comes after its name."""
+    goes = f"from {listed(move.origin)} to {listed(move.target)}"
+    why = f": {move.cancelled.text}" if move.cancelled is not None else ""
+    if move.was_over_before:
+        return f"{goes} had been rolled back before this log begins{why}."
+    if not why:
+        why = ": somebody else wrote that" if move.is_ended_by_others else ""
+    return f"{goes} was rolled back at {move.ended}{why}."
+
+
+def _moves(history: History, view: PartitionView, move: Move | None) -> str:
+    target, more = listed(view.target), f"--reassignment {view.name} tells more."
+    why = ""
+    is_undone = move is not None and move.is_undone
+    if move is not None and is_undone and move.cancelled is not None:
+        why = f", because {move.cancelled.text}"
     if view.becoming:
         how = view.course if view.course == "ending" else f"being {view.course}"
-        return f"Its move to {listed(view.target)} is {how}: --reassignment {view.name} tells more."
+        return f"Its move to {target} is {how}{why}: {more}"
+    if is_undone:
+        return f"Its move to {target} waits to be rolled back{why}: {more}"
     live = {one.id: one for one in history.cluster.brokers}
     lacking = lacking_replicas(view, live)
     waits = joined(f"{broker} ({why})" for broker, why in lacking.items()) or "nobody any more"

@@ -1,12 +1,16 @@
 """Why does a reassignment not end, why was it rolled back, why was its request refused?"""
 
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from replay.inspect.cluster import PartitionView, lacking_replicas
-from replay.why.answers.finding import Reply, at, last, why_lost
-from replay.why.answers.partition import led_here
+from replay.times import iso_time
+from replay.why.answers.finding import Reply, at, last, last_undone, why_lost
+from replay.why.answers.partition import led_here, undone
 from replay.why.facts import AssignmentWritten, LeftAsItIs, MoveGivenUp, ReassignmentAsked, Told
 from replay.why.history import History
+from replay.why.move import Move
 from replay.why.words import assignment, ended, sentence
 from replay.wording.error_names import error_name
 from replay.wording.events_in_words import listed
@@ -27,13 +31,24 @@ def about_reassignment(history: History) -> Reply:
     view = history.view()
     if view is None:
         return _of_nothing(history)
-    facts = led_here(history, view)
+    moves = history.moves()
+    move = moves[-1] if moves else None
+    facts = led_here(history, view, moves)
     if view.rollback_waits and not view.becoming:
-        return Reply(_waiting(history, view), facts)
+        return Reply(_waiting(view, move) + _before(moves), facts, moves)
     if view.is_being_reassigned:
-        return Reply(_under_way(history, view), facts)
+        return Reply(_under_way(history, view, move) + _before(moves), facts, moves)
     end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
-    return Reply(_over(history, view), [one for one in facts if one.seq <= end])
+    facts = [one for one in facts if one.seq <= end]
+    return Reply(_over(history, view, move) + _before(moves), facts, moves)
+
+
+def _before(moves: Sequence[Move]) -> str:
+    """What became of the move before the last one, if it was undone."""
+    before = last_undone(moves)
+    if before is None or before is moves[-1]:
+        return ""
+    return f" Before, its move {undone(before)}"
 
 
 def _of_nothing(history: History) -> Reply:
@@ -72,44 +87,48 @@ def refusal_since(history: History, written: AssignmentWritten | None) -> str:
     return ""
 
 
-def _waiting(history: History, view: PartitionView) -> str:
+def _waiting(view: PartitionView, move: Move | None) -> str:
     """Its targets hold nothing up any more: what does is told when the rollback begins to wait."""
-    told = last((one for one in history.facts if isinstance(one, LeftAsItIs)), LeftAsItIs)
-    since = f" since {at(told)}" if told is not None else ""
-    origin = listed(_origin(history, view.origin))
+    waits = move.waited[-1] if move is not None and move.waited else None
+    since = f" since {waits.since}" if waits is not None else ""
+    why = f": {move.cancelled.text}" if move is not None and move.cancelled is not None else ""
     return (
-        f"The reassignment of {view.name} to {listed(view.target)} is cancelled, and waits{since} "
-        f"to go back to {origin}: {ended(view.rollback_waits)}"
+        f"The reassignment of {view.name} to {listed(view.target)} is cancelled{why}. It "
+        f"waits{since} to go back to {listed(_origin(view, move))}: {ended(view.rollback_waits)}"
     )
 
 
-def _under_way(history: History, view: PartitionView) -> str:
+def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
     since = f", begun at {at(begun)}," if begun is not None else ""
-    origin = listed(_origin(history, view.origin))
-    move = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
+    origin = listed(_origin(view, move))
+    name = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
     if view.course in ("rolled back", "replaced"):
-        return f"{move}{since} is being {view.course}{_by(history, view)}."
+        return f"{name}{since} is being {view.course}{_by(history, view, move)}."
+    if move is not None and move.outcome == "being rolled back":
+        return f"{name}{since} is to be rolled back{_by(history, view, move)}; it was interrupted."
     live = {one.id: one for one in history.cluster.brokers}
     lacking = {} if view.becoming else lacking_replicas(view, live)
     ignored = refusal_since(history, begun)
     more = _trouble(history) + (f" Then, {ignored}" if ignored else "")
     if not lacking:
-        return f"{move}{since} is about to end: all its replicas are in sync.{more}"
+        return f"{name}{since} is about to end: all its replicas are in sync.{more}"
     blocking = "; ".join(_blocks(history, broker, why) for broker, why in lacking.items())
     done = [one for one in view.target if one in view.isr]
     rest = f" In sync: {listed(done)}." if done else " None of its replicas is in sync."
-    return f"{move}{since} does not end: {blocking}.{rest}{more}"
+    return f"{name}{since} does not end: {blocking}.{rest}{more}"
 
 
-def _by(history: History, view: PartitionView) -> str:
+def _by(history: History, view: PartitionView, move: Move | None) -> str:
     """What its replicas become instead, and why."""
-    becoming = _origin(history, view.becoming)
-    goes = f" to {listed(becoming)}" if view.course == "rolled back" else f" by {listed(becoming)}"
+    is_rollback = view.course != "replaced"
+    goes = f" to {listed(_origin(view, move))}" if is_rollback else f" by {listed(view.becoming)}"
     given_up = last(history.facts, MoveGivenUp)
     if given_up is None:
         return goes
     goes += f" since event {given_up.seq}"
+    if is_rollback and move is not None and move.cancelled is not None:
+        return f"{goes}: {move.cancelled.text}"
     because = given_up.because
     return goes if because is None else f"{goes}, because of event {because.seq}: {because.text}"
 
@@ -123,13 +142,9 @@ def _begins(fact: object) -> bool:
     return isinstance(fact, AssignmentWritten) and fact.after.is_being_reassigned
 
 
-def _origin(history: History, replicas: tuple[int, ...]) -> tuple[int, ...]:
-    """The replicas of before a move, in the order that they had: it is lost with the move."""
-    for one in reversed(history.facts):
-        if isinstance(one, AssignmentWritten) and not one.before.is_being_reassigned:
-            before = one.before.replicas
-            return before if set(before) == set(replicas) else replicas
-    return replicas
+def _origin(view: PartitionView, move: Move | None) -> tuple[int, ...]:
+    """The replicas of before a move, in the order that they had."""
+    return move.origin if move is not None else view.origin
 
 
 def _trouble(history: History) -> str:
@@ -141,56 +156,63 @@ def _trouble(history: History) -> str:
     return ""
 
 
-def _over(history: History, view: PartitionView) -> str:
+def _over(history: History, view: PartitionView, move: Move | None) -> str:
     written = last((one for one in history.facts if _is_of_move(one)), AssignmentWritten)
     ignored = refusal_since(history, written)
+    head = f"{view.name} is not being reassigned"
     if ignored:
-        return f"{view.name} is not being reassigned: {ignored}"
+        return f"{head}: {ignored}"
+    written_last = iso_time(written.wall_ns) if written is not None else ""
+    if move is not None and move.ended is not None and written_last <= move.ended.time:
+        return f"{head}: {_how_it_ended(move, view)}"
     if written is None:
-        return f"{view.name} is not being reassigned, and was not in this log."
-    return _ended(history, view, written)
+        return f"{head}, and was not in this log."
+    return f"{head}: {_rewritten(written)}"
 
 
 def _is_of_move(fact: object) -> bool:
     return isinstance(fact, AssignmentWritten) and bool(fact.before.replicas)
 
 
-def _ended(history: History, view: PartitionView, written: AssignmentWritten) -> str:
+def _how_it_ended(move: Move, view: PartitionView) -> str:
+    if move.outcome == "rolled back":
+        return f"its move {undone(move)}{_waited(move)}{_interrupted(move)}"
+    goes = f"its move from {listed(move.origin)} to {listed(move.target)}"
+    if move.outcome == "replaced":
+        return f"{goes} ended at {move.ended}, when it got replicas {listed(view.replicas)}."
+    if move.was_over_before:
+        return f"{goes} had been completed before this log begins."
+    if move.is_ended_by_others:
+        cancelled = f" It had been cancelled: {move.cancelled.text}." if move.cancelled else ""
+        return f"{goes} was completed by another controller, found at {move.ended}.{cancelled}"
+    return f"{goes} ended at {move.ended}, when all of these were in sync."
+
+
+def _waited(move: Move) -> str:
+    """How long its rollback waited, and for what."""
+    if not move.waited:
+        return ""
+    first, until = move.waited[0], move.waited[-1].until
+    end = f" until event {until.place}" if until is not None else ""
+    return f" The rollback waited from event {first.since.place}{end}: {ended(first.why)}"
+
+
+def _interrupted(move: Move) -> str:
+    """Which other controllers there were while it was rolled back."""
+    lines = takewhile(lambda line: line.at != move.ended, move.story)
+    epochs = [str(one) for line in lines for one in line.epochs]
+    if not epochs:
+        return ""
+    name = "epoch" if len(epochs) == 1 else "epochs"
+    return f" Meanwhile another controller had the role: controller {name} {', '.join(epochs)}."
+
+
+def _rewritten(written: AssignmentWritten) -> str:
+    """What was written, where that was no move or came after it."""
     before, after = written.before, written.after
-    head = f"{view.name} is not being reassigned: "
-    if after.replicas == before.target and set(before.target) != set(before.origin):
-        origin = listed(_origin(history, before.origin))
-        return (
-            f"{head}its move from {origin} to {listed(before.target)} ended at {at(written)}, when "
-            "all of these were in sync."
-        )
     if not before.is_being_reassigned and set(after.replicas) == set(before.replicas):
         return (
-            f"{head}at {at(written)} its replicas {listed(before.replicas)} got the order "
+            f"at {at(written)} its replicas {listed(before.replicas)} got the order "
             f"{listed(after.replicas)}, for which none had to be copied."
         )
-    if set(after.replicas) == set(before.origin):
-        return f"{head}its move to {listed(before.target)} was rolled back at {at(written)}: " + (
-            _why_rolled_back(history, written)
-        )
-    return (
-        f"{head}at {at(written)} it got {assignment(after)}, in the place of {assignment(before)}."
-    )
-
-
-def _why_rolled_back(history: History, written: AssignmentWritten) -> str:
-    cancels = [
-        one
-        for one in history.facts
-        if isinstance(one, ReassignmentAsked)
-        and (one.target is None or set(one.target) == set(written.after.replicas))
-        and not one.error
-    ]
-    # The answer to a request comes after what it led to.
-    near = [one for one in cancels if one.because == written.because] or cancels[-1:]
-    if near:
-        how = "to cancel it" if near[0].target is None else f"for {listed(near[0].target or ())}"
-        asked = near[0].because.seq if near[0].because is not None else near[0].seq
-        return f"somebody asked {how} ({near[0].via}, event {asked})."
-    because = written.because.text if written.because is not None else written.writer
-    return f"{because or 'somebody wrote the topic anew'}."
+    return f"at {at(written)} it got {assignment(after)}, in the place of {assignment(before)}."

@@ -98,8 +98,8 @@ def test_reassignment_waited_for_the_dead_broker_3_and_was_cancelled(
         "In sync: 1."
     )
     assert plain(asked(log, **moved).answer) == (
-        "moved-1 is not being reassigned: its move to 1,3 was rolled back at event N: somebody "
-        "asked to cancel it (AlterPartitionReassignments, event N)."
+        "moved-1 is not being reassigned: its move from 1,2 to 1,3 was rolled back at event N: "
+        "somebody asked to cancel it (AlterPartitionReassignments, event N)."
     )
     assert plain(asked(log, topic="moved", partition=0, is_reassignment=True).answer) == (
         "moved-0 is not being reassigned: at event N its replicas 1,2 got the order 2,1, for which "
@@ -114,8 +114,7 @@ def test_move_was_rolled_back_step_by_step(incident: IncidentOf, seq: int) -> No
     found = asked(log, seq, topic="moved", partition=1, is_reassignment=True)
     assert plain(found.answer) == (
         "The reassignment of moved-1 from 1,2 to 1,3, begun at event N, is being rolled back to 1,2"
-        " since event N, because of event N: AlterPartitionReassignments, request 5: moved-1 "
-        "cancel."
+        " since event N: somebody asked to cancel it (AlterPartitionReassignments, event N)."
     )
     given_up = found.chain[0]
     assert (given_up.seq, given_up.text) == (
@@ -125,14 +124,15 @@ def test_move_was_rolled_back_step_by_step(incident: IncidentOf, seq: int) -> No
     assert given_up.because is not None
     assert given_up.because.seq == 110
     assert plain(asked(log, seq, topic="moved", partition=1).answer).endswith(
-        " Its move to 1,3 is being rolled back: --reassignment moved-1 tells more."
+        " Its move to 1,3 is being rolled back, because somebody asked to cancel it "
+        "(AlterPartitionReassignments, event N): --reassignment moved-1 tells more."
     )
     with open_log(log) as opened:
         [move] = cluster_at(opened, seq).reassignments
     assert (move.origin, move.target, move.waits_for) == ((1, 2), (1, 3), {})
     assert (move.course, move.becoming) == ("rolled back", (1, 2))
     stored = asked(log, 120, topic="moved", partition=1, is_reassignment=True)
-    assert "moved-1 is not being reassigned: its move to 1,3 was rolled back" in stored.answer
+    assert "its move from 1,2 to 1,3 was rolled back" in stored.answer
 
 
 def test_deletion_waited_for_broker_2(incident: IncidentOf) -> None:

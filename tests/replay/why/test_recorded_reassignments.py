@@ -52,8 +52,8 @@ def test_reassignment_that_was_cancelled(cluster: Cluster, tmp_path: Path) -> No
     reassign(cluster, 4, 2)
     cancel(cluster)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
-        "t-0 is not being reassigned: its move to 4,2 was rolled back at event N: somebody asked "
-        "to cancel it (AlterPartitionReassignments, event N)."
+        "t-0 is not being reassigned: its move from 1,2,3 to 4,2 was rolled back at event N: "
+        "somebody asked to cancel it (AlterPartitionReassignments, event N)."
     )
 
 
@@ -116,10 +116,13 @@ def test_rollback_in_steps(tmp_path: Path) -> None:
     cancel_all(cluster)
     told = courses(cluster, tmp_path)
     assert [one for one in told if "rolled back to" in one] == [
-        f"{MOVE}is being rolled back to 1,2,3 since event N, because of event N: watch of "
-        "/admin/reassign_cancel: created."
+        f"{MOVE}is being rolled back to 1,2,3 since event N: /admin/reassign_cancel was created "
+        "(event N, czxid 43)."
     ]
-    assert told[-1].startswith("t-0 is not being reassigned: its move to 4,2 was rolled back")
+    assert told[-1].startswith(
+        "t-0 is not being reassigned: its move from 1,2,3 to 4,2 was rolled back at event N: "
+        "/admin/reassign_cancel was created"
+    )
 
 
 def test_rollback_that_waits(tmp_path: Path) -> None:
@@ -127,9 +130,9 @@ def test_rollback_that_waits(tmp_path: Path) -> None:
     cluster = only_the_target_in_sync()
     cancel_all(cluster)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
-        "The reassignment of t-0 to 3,4 is cancelled, and waits since event N to go back to 1,2: "
-        "none of its original replicas [1, 2] is live and in sync: its rollback waits until one "
-        "is, its leader stays."
+        "The reassignment of t-0 to 3,4 is cancelled: /admin/reassign_cancel was created (event N, "
+        "czxid 46). It waits since event N to go back to 1,2: none of its original replicas [1, 2] "
+        "is live and in sync: its rollback waits until one is, its leader stays."
     )
     remove_cancel(cluster)
     told = first(cluster, tmp_path, **T0, is_reassignment=True)

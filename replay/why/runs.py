@@ -1,0 +1,77 @@
+"""Several logs of one cluster, given one by one or as the folder of a daemon's runs."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from eventstore.filters import EventFilter
+from eventstore.folders import logs_in, segments_in
+from replay.errors import ReplayError
+from replay.opened import OpenedLog, RecordedLog, open_log, seq_at
+from replay.packed import packed_at
+from replay.why.recorded import Part
+
+
+def logs_of(given: Sequence[str]) -> list[str]:
+    """The logs that are meant, each once: a folder that holds logs stands for all of them."""
+    found: list[str] = []
+    for one in given:
+        path = Path(one)
+        is_parent = path.is_dir() and not segments_in(path) and packed_at(path) is None
+        below = [str(log) for log in logs_in(path)] if is_parent else []
+        found += below or [one]
+    by_path = {Path(one).resolve() if one != "-" else Path(one): one for one in found}
+    return list(by_path.values())
+
+
+@contextmanager
+def open_runs(logs: Sequence[str]) -> Iterator[list[tuple[str, OpenedLog]]]:
+    """Open several logs, each with a name of its own. Raises ReplayError, LogError."""
+    names = [Path(one).name for one in logs]
+    with ExitStack() as stack:
+        yield [
+            (name if names.count(name) == 1 else log, stack.enter_context(open_log(log)))
+            for name, log in zip(names, logs, strict=True)
+        ]
+
+
+def parts_of(opened: Sequence[tuple[str, OpenedLog]], wall_ns: int | None) -> list[Part]:
+    """The logs up to a moment, in the order of their first events. Raises ReplayError where they
+    cannot be read together, or begin later than that."""
+    logs = [(name, _of_daemon(name, log)) for name, log in opened]
+    _demand_one_cluster(logs)
+    begun = [(_begun_ns(log), name, log) for name, log in logs]
+    parts = [
+        Part(log, seq_at(log.reader, None, wall_ns), name)
+        for begun_ns, name, log in sorted(begun, key=lambda one: one[:2])
+        if begun_ns and (wall_ns is None or begun_ns <= wall_ns)
+    ]
+    if not parts:
+        raise ReplayError(
+            "the logs hold no event" if wall_ns is None else "the logs begin later than that"
+        )
+    return parts
+
+
+def _of_daemon(name: str, log: OpenedLog) -> RecordedLog:
+    if not isinstance(log, RecordedLog):
+        raise ReplayError(
+            f"{name} is an imported log: only logs of refold's daemon can be read together; ask "
+            "about this one alone"
+        )
+    return log
+
+
+def _demand_one_cluster(logs: Sequence[tuple[str, RecordedLog]]) -> None:
+    named = {log.reader.header.cluster_id: name for name, log in logs}
+    named.pop("", None)
+    if len(named) > 1:
+        told = ", ".join(f"{name} of cluster {id}" for id, name in named.items())
+        raise ReplayError(f"the logs are of several clusters ({told}): ask about one of them")
+
+
+def _begun_ns(log: RecordedLog) -> int:
+    """When the first event was; 0 where there is none."""
+    first = log.reader.header.first_seq
+    found = next(log.reader.events(EventFilter(first_seq=first, last_seq=first)), None)
+    return found.wall_ns if found is not None else 0

@@ -1,0 +1,115 @@
+"""Moves and their cancellations by the transactions of an imported log, whoever was controller."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from controller.core import znodes
+from controller.core.reassignment_znodes import (
+    CANCEL_CONTENT,
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
+    Entry,
+    Reassignment,
+    reassignment_path,
+    write_entries,
+    write_reassignment,
+    write_request,
+)
+from replay.why.move import Move
+from replay.why.move_story import moves_of
+from replay.why.subject import Subject
+from replay.why.znode_history import ZnodeHistory
+from replay.zookeeper_log.transactions import Delete, SetData
+from tests.replay.agreement.view import TOPIC, Tree, Written, create, topic_json, transaction
+
+T0 = ("t", 0)
+REQUEST = "/admin/reassignment_requests/request_0000000007"
+MOVING = topic_json([4, 2, 1, 3], adding_replicas={"0": [4]}, removing_replicas={"0": [1, 3]})
+
+
+class History:
+    """What a cluster's transactions did to t-0, which is on 2, 1 and 3."""
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        for path in ("/admin/reassignments/t", "/admin/reassignment_requests"):
+            self.tree.put(path)
+        self.tree.put(TOPIC, topic_json([2, 1, 3]))
+        begun = SimpleNamespace(chroot="")
+        world = SimpleNamespace(state=self.tree.state, begun=begun)
+        self.history = ZnodeHistory(world, Subject("t", 0))  # type: ignore[arg-type]
+        self.seq = 100
+
+    def happen(self, *written: Written) -> int:
+        """One transaction; its zxid."""
+        self.seq += 1
+        event = transaction(self.tree.state.zxid + 1, *written)
+        record = SimpleNamespace(seq=self.seq, wall_ns=self.seq * 1_000_000_000)
+        self.history.take(record, event)  # type: ignore[arg-type]
+        return event.zxid
+
+    def set(self, path: str, data: bytes) -> None:
+        """A znode is written."""
+        znode = self.tree.view.find(path)
+        assert znode is not None, f"{path} is not there"
+        self.happen(SetData(path, data, znode.version + 1))
+
+    def move(self) -> Move:
+        """The only move."""
+        [move] = moves_of(self.history.facts, "t-0")
+        return move
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+def record(*, legacy: bool) -> bytes:
+    return write_reassignment(Reassignment((4, 2), 3, legacy, (2, 1, 3)))
+
+
+def test_cancelled_move_names_the_cancellation(history: History) -> None:
+    entry = write_entries({T0: Entry((4, 2))})
+    history.happen(create(znodes.REASSIGN_PARTITIONS, entry))
+    history.happen(create(reassignment_path(*T0), record(legacy=True)))
+    history.set(TOPIC, MOVING)
+    czxid = history.happen(create(REASSIGN_CANCEL, CANCEL_CONTENT))
+    history.set(TOPIC, topic_json([2, 1, 3]))
+    history.happen(Delete(reassignment_path(*T0)))
+    move = history.move()
+    assert (move.origin, move.target, move.outcome) == ((2, 1, 3), (4, 2), "rolled back")
+    assert move.route == znodes.REASSIGN_PARTITIONS
+    assert move.cancelled is not None
+    assert (move.cancelled.by, move.cancelled.czxid) == (REASSIGN_CANCEL, czxid)
+    assert move.cancelled.at.seq == 104
+
+
+def test_conflicting_extra_entry_is_the_cause(history: History) -> None:
+    history.happen(create(reassignment_path(*T0), record(legacy=True)))
+    history.set(TOPIC, MOVING)
+    extra = write_entries({T0: Entry((3, 2))})
+    history.happen(create(REASSIGN_PARTITIONS_EXTRA, extra))
+    history.set(TOPIC, topic_json([2, 1, 3]))
+    move = history.move()
+    assert move.cancelled is not None
+    assert move.cancelled.text == "/admin/reassign_partitions_extra asks for 3,2 (event 103)"
+
+
+def test_move_names_its_request(history: History) -> None:
+    history.happen(create(REQUEST, write_request({T0: (4, 2)})))
+    history.happen(create(reassignment_path(*T0), record(legacy=False)))
+    history.set(TOPIC, MOVING)
+    history.happen(create(REASSIGN_CANCEL, CANCEL_CONTENT))
+    move = history.move()
+    assert (move.request, move.outcome) == (REQUEST, "under way")
+
+
+def test_cancellation_that_was_removed_before_is_not_the_cause(history: History) -> None:
+    history.happen(create(REASSIGN_CANCEL, CANCEL_CONTENT))
+    history.happen(Delete(REASSIGN_CANCEL))
+    history.set(TOPIC, MOVING)
+    history.set(TOPIC, topic_json([2, 1, 3]))
+    move = history.move()
+    assert (move.outcome, move.cancelled) == ("rolled back", None)

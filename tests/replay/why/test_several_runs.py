@@ -1,0 +1,282 @@
+"""Several logs of one cluster, read as one: rollbacks that one run begins and another ends."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from controller.core import znodes
+from controller.core.commands import Issued, WriteAtomically, WriteZnodes
+from controller.core.fold import Fold
+from controller.core.reassignment_znodes import reassignment_path
+from replay.errors import ReplayError
+from replay.why.answers.answer import Answer
+from replay.why.asking import ask_runs
+from replay.why.runs import logs_of, open_runs, parts_of
+from replay.why.subject import Subject
+from tests.core.cluster import Cluster, topic_json, writes
+from tests.core.interrupting import cancel_all, interruptible, remove_cancel_quietly, submit
+from tests.core.reassigning import T0, catch_up
+from tests.core.test_rollback_waiting import only_the_target_in_sync
+from tests.replay.recorded_log import write_log
+from tests.replay.why.asked import asked, plain
+from tests.replay.why.runs import kill_before, next_run, set_state, stock_term, store
+
+LogOf = Callable[[str], Path]
+
+MOVE = Subject("t", 0, is_reassignment=True)
+
+
+def moving() -> Cluster:
+    """t-0 goes from 2, 1 and 3 to 4, 5 and 2, of which 4 has caught up."""
+    cluster = interruptible(5, 2, 1, 3)
+    submit(cluster, {T0: [4, 5, 2]})
+    catch_up(cluster, 4)
+    return cluster
+
+
+def ask(*logs: Path, subject: Subject = MOVE, wall_ns: int | None = None) -> Answer:
+    """The answer out of several logs, or of a folder of them."""
+    with open_runs(logs_of([str(one) for one in logs])) as several:
+        return ask_runs(parts_of(several, wall_ns), subject)
+
+
+def told(answer: Answer) -> list[tuple[str, str]]:
+    """The story of the last move, each line with the log that it is from, steps and brokers left
+    out."""
+    kept = (one for one in answer.moves[-1].story if not one.kind.startswith(("step", "deletion")))
+    return [(one.at.log, one.text) for one in kept]
+
+
+# One story ----------------------------------------------------------------------------------------
+
+
+def test_rollback_across_a_crash_and_a_stock_term_is_one_story(tmp_path: Path) -> None:
+    cluster = moving()
+    kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
+
+    def elects() -> None:
+        state = cluster.leadership("t", 0)
+        changed = structs.replace(
+            state, leader=1, leader_epoch=state.leader_epoch + 1, controller_epoch=cluster.epoch()
+        )
+        set_state(cluster, znodes.write_state(changed))
+
+    epoch = cluster.leadership("t", 0).leader_epoch + 1
+    stock_term(cluster, 9, elects)
+    store(tmp_path, cluster, next_run(cluster).start())
+    answer = ask(tmp_path)
+    [move] = answer.moves
+    assert move.cancelled is not None
+    czxid = move.cancelled.czxid
+    assert plain(answer.answer).replace(str(czxid), "C") == (
+        "t-0 is not being reassigned: its move from 2,1,3 to 4,5,2 was rolled back at event N of "
+        "run-2: /admin/reassign_cancel was created (event N of run-1, czxid C). Meanwhile another "
+        "controller had the role: controller epoch 2."
+    )
+    assert told(answer) == [
+        ("run-1", "/admin/reassign_partitions asks for 4,5,2"),
+        ("run-1", "begun from 2,1,3 to 4,5,2, by /admin/reassign_partitions"),
+        ("run-1", f"cancelled: /admin/reassign_cancel was created, czxid {czxid}"),
+        ("run-1", "the log ends here (not closed)"),
+        ("run-2", "another controller had the role: controller epoch 2 lies between"),
+        ("run-2", "broker 1000 became controller (controller epoch 3)"),
+        (
+            "run-2",
+            "controller epoch 2 had written its state: leader 2 -> 1, ISR 2,1,3, leader epoch "
+            f"{epoch}",
+        ),
+        ("run-2", "refold found the record of the move"),
+        ("run-2", f"refold found the cancellation (czxid {czxid}) and went on"),
+        ("run-2", "rolled back: it is on 2,1,3 again"),
+    ]
+    steps = [(one.at.log, one.step) for one in move.story if one.step]
+    assert sorted(steps) == [
+        *[("run-1", step) for step in (1, 2, 3, 4, 5)],
+        *[("run-2", step) for step in (1, 2, 3, 4, 5, 6, 7)],
+    ]
+    between = next(one for one in move.story if one.epochs)
+    assert (between.kind, between.epochs) == ("other_controllers", (2,))
+
+
+def test_rollback_is_told_wherever_the_daemon_is_killed(tmp_path: Path) -> None:
+    """Before each write of it. Each log tells of the move for as long as it finds its record."""
+    count = len(_writes_of_a_rollback())
+    for place in range(count):
+        cluster = moving()
+        kill_before(cluster, NthWrite(place), partial(cancel_all, cluster))
+        is_recorded = cluster.data(reassignment_path(*T0)) is not None
+        folder = tmp_path / str(place)
+        runs = store(folder, cluster, next_run(cluster).start())
+        answer = ask(folder)
+        assert "its move from 2,1,3 to 4,5,2 was rolled back at event" in answer.answer
+        assert "/admin/reassign_cancel was created (event " in answer.answer
+        for run in runs if is_recorded else runs[:1]:
+            alone = asked(run, topic="t", partition=0, is_reassignment=True).answer
+            assert "in this log" not in alone
+            assert "/admin/reassign_cancel was" in alone
+            assert "2,1,3" in alone
+
+
+def _writes_of_a_rollback() -> list[Issued]:
+    cluster = moving()
+    begun = len(cluster.history)
+    cancel_all(cluster)
+    commands = [one for _, issued in cluster.history[begun:] for one in issued]
+    return [one for one in commands if _is_write(one)]
+
+
+def _is_write(issued: Issued) -> bool:
+    return isinstance(issued.command, WriteZnodes | WriteAtomically)
+
+
+class NthWrite:
+    """Tells one of the writes by its place."""
+
+    def __init__(self, place: int) -> None:
+        self._left = place
+
+    def __call__(self, issued: Issued) -> bool:
+        if not _is_write(issued):
+            return False
+        self._left -= 1
+        return self._left < 0
+
+
+def test_move_that_a_stock_controller_completed_meanwhile_is_told(tmp_path: Path) -> None:
+    cluster = moving()
+    kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
+    stock_term(
+        cluster,
+        9,
+        lambda: cluster.put_quietly(znodes.topic_path("t"), topic_json({0: [4, 5, 2]})),
+    )
+    store(tmp_path, cluster, next_run(cluster).start())
+    answer = ask(tmp_path)
+    [move] = answer.moves
+    assert ("run-2", "found on 4,5,2: another controller completed the move") in told(answer)
+    is_rolled_back = move.outcome == "rolled back"
+    how = "was rolled back at event" if is_rolled_back else "was completed by another controller"
+    assert f"its move from 2,1,3 to 4,5,2 {how}" in answer.answer
+    assert "/admin/reassign_cancel was created" in answer.answer
+    alone = asked(tmp_path / "run-2", topic="t", partition=0, is_reassignment=True).answer
+    assert "its move from 2,1,3 to 4,5,2" in alone
+    assert is_rolled_back or alone.endswith(" had been completed before this log begins.")
+
+
+def test_rollback_that_waits_over_two_runs_waits_since_the_first(tmp_path: Path) -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    cluster.zookeeper.end_session(cluster.session)
+    second = next_run(cluster).start()
+    second.start_broker(2)
+    catch_up(second, 2)
+    store(tmp_path, cluster, second)
+    [move] = ask(tmp_path).moves
+    assert move.outcome == "rolled back"
+    [waited] = move.waited
+    assert waited.since.log == "run-1"
+    assert waited.until is not None
+    assert waited.until.log == "run-2"
+
+
+def test_cancellation_that_was_removed_between_the_runs_is_told(tmp_path: Path) -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    cluster.zookeeper.end_session(cluster.session)
+    remove_cancel_quietly(cluster)
+    store(tmp_path, cluster, next_run(cluster).start())
+    [move] = ask(tmp_path).moves
+    assert (move.outcome, move.cancelled) == ("under way", None)
+    assert ("run-2", "/admin/reassign_cancel was removed: the move to 3,4 goes on") in told(
+        ask(tmp_path)
+    )
+
+
+def test_partition_of_several_runs_names_event_and_log(tmp_path: Path) -> None:
+    cluster = moving()
+    kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
+    store(tmp_path, cluster, next_run(cluster).start())
+    answer = ask(tmp_path, subject=Subject("t", 0))
+    assert plain(answer.answer).startswith("t-0 has leader 2 since event N of run-1: ")
+    assert " was rolled back at event N of run-2: " in plain(answer.answer)
+    assert {one.log for one in answer.chain} == {"run-1", "run-2"}
+    stored = next(one for one in answer.chain if one.rule == "rollback: store the originals")
+    assert stored.log == "run-2"
+    assert stored.because is not None
+    assert stored.because.log == "run-1"
+
+
+# Which logs ---------------------------------------------------------------------------------------
+
+
+def test_logs_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
+    cluster = moving()
+    kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
+    first, second = store(tmp_path, cluster, next_run(cluster).start())
+    assert ask(second, first).answer == ask(first, second, first).answer == ask(tmp_path).answer
+
+
+def test_moment_of_several_logs_is_a_time(tmp_path: Path) -> None:
+    cluster = moving()
+    kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
+    store(tmp_path, cluster, next_run(cluster).start())
+    between = (cluster.now_ms + 1) * 1_000_000
+    answer = ask(tmp_path, wall_ns=between)
+    assert answer.log == "run-1"
+    assert "is being rolled back to 2,1,3" in answer.answer
+    with pytest.raises(ReplayError, match="the logs begin later than that"):
+        ask(tmp_path, wall_ns=1)
+
+
+def test_role_of_several_runs_is_that_of_the_last(tmp_path: Path) -> None:
+    cluster = moving()
+    cluster.zookeeper.end_session(cluster.session)
+    store(tmp_path, cluster, next_run(cluster).start())
+    assert plain(ask(tmp_path, subject=Subject()).answer).startswith(
+        "Broker 1000 is controller of term 2 since event N of run-2"
+    )
+
+
+def test_folder_of_runs_stands_for_its_logs(tmp_path: Path) -> None:
+    cluster = moving()
+    runs = store(tmp_path, cluster)
+    assert logs_of([str(tmp_path)]) == [str(one) for one in runs]
+    assert logs_of([str(runs[0]), str(tmp_path)]) == [str(runs[0])]
+    assert logs_of(["-"]) == ["-"]
+
+
+def test_logs_of_two_clusters_are_refused(tmp_path: Path) -> None:
+    cluster = moving()
+    [first] = store(tmp_path, cluster)
+    other = write_log(tmp_path / "other", cluster, cluster_id="another")
+    with pytest.raises(ReplayError, match="the logs are of several clusters"):
+        ask(first, other)
+
+
+def test_log_that_was_imported_is_asked_alone(tmp_path: Path, log_of: LogOf) -> None:
+    [first] = store(tmp_path, moving())
+    imported = log_of("reassign-5")
+    with pytest.raises(ReplayError, match="is an imported log: only logs of refold's daemon"):
+        ask(first, imported)
+
+
+def test_run_that_cannot_be_folded_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = moving()
+    cluster.zookeeper.end_session(cluster.session)
+    first, second = tmp_path / "run-1", tmp_path / "run-2"
+    write_log(first, cluster, fingerprint="0" * 24)
+    write_log(second, next_run(cluster).start())
+    fold, end_ns = Fold.apply, cluster.now_ms * 1_000_000
+    monkeypatch.setattr(
+        Fold,
+        "apply",
+        lambda self, event: 1 // 0 if event.wall_ns <= end_ns else fold(self, event),
+    )
+    answer = ask(tmp_path)
+    assert any(one.startswith("run-1: recorded by core 0000") for one in answer.notes)
+    assert answer.moves[-1].target == (4, 5, 2)

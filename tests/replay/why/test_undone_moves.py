@@ -1,0 +1,441 @@
+"""Answers about moves that were rolled back: what undid them, and the story of each."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from controller.core import znodes
+from controller.core.reassignment_znodes import (
+    CANCEL_CONTENT,
+    FORCED_CANCEL_CONTENT,
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
+)
+from controller.core.triggers import BrokerChange, PartitionReassignmentIsrChange, Trigger
+from replay.opened import RecordedLog, open_log
+from replay.snapshots import fold_at_start
+from replay.why.answers.answer import Answer
+from replay.why.facts import Because
+from replay.why.move import Move
+from replay.why.recording import Recording
+from replay.why.subject import Subject
+from replay.world.simulation import Fate
+from tests.core.cluster import Cluster, writes
+from tests.core.interrupting import (
+    cancel_all,
+    entries_json,
+    interruptible,
+    remove_cancel,
+    remove_cancel_quietly,
+    submit,
+    submit_extra,
+)
+from tests.core.interrupting import request as put_request
+from tests.core.reassigning import T0, cancel, catch_up, cluster_of, reassign
+from tests.core.test_rollback_waiting import only_the_target_in_sync
+from tests.replay.recorded_log import write_log
+from tests.replay.why.asked import asked, plain, why
+from tests.replay.why.runs import kill_before, next_run
+
+MOVE = {"topic": "t", "partition": 0, "is_reassignment": True}
+PARTITION = {"topic": "t", "partition": 0}
+ROLLED_BACK = (
+    "t-0 is not being reassigned: its move from 2,1,3 to 4,5,2 was rolled back at event N: "
+)
+CREATED = "/admin/reassign_cancel was created (event N, czxid C)."
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Five brokers and t-0 on 2, 1 and 3, in this order."""
+    return interruptible(5, 2, 1, 3)
+
+
+def first(answer: Answer) -> str:
+    """The line that answers, without numbers of events and transactions."""
+    known = {one.cancelled.czxid for one in answer.moves if one.cancelled is not None}
+    text = plain(answer.answer)
+    for czxid in known:
+        text = text.replace(f"czxid {czxid}", "czxid C")
+    return text
+
+
+def last_move(answer: Answer) -> Move:
+    """The last move that the answer tells of."""
+    return answer.moves[-1]
+
+
+def texts(move: Move) -> list[str]:
+    """The lines of the story."""
+    return [one.text for one in move.story]
+
+
+def steps(move: Move) -> list[int]:
+    """The steps of a rollback, in the order in which the story has them."""
+    return [one.step for one in move.story if one.step]
+
+
+# What undid it ------------------------------------------------------------------------------------
+
+
+def test_cancelled_move_names_the_cancellation_and_the_recorded_order(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    catch_up(cluster, 4)
+    created = len(cluster.history) + 1
+    cancel_all(cluster)
+    answer = why(cluster, tmp_path, **MOVE)
+    assert first(answer) == ROLLED_BACK + CREATED
+    move = last_move(answer)
+    assert (move.origin, move.target) == ((2, 1, 3), (4, 5, 2))
+    assert move.cancelled is not None
+    assert move.cancelled.at.seq == created
+    assert (move.cancelled.by, move.cancelled.how) == (REASSIGN_CANCEL, "created")
+    assert move.route == znodes.REASSIGN_PARTITIONS
+
+
+def test_partition_of_a_cancelled_move_names_the_cancellation(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    cancel_all(cluster)
+    answer = why(cluster, tmp_path, **PARTITION)
+    assert first(answer).endswith(
+        f"Its move from 2,1,3 to 4,5,2 was rolled back at event N: {CREATED}"
+    )
+    assert last_move(answer).outcome == "rolled back"
+
+
+def test_leader_that_a_rollback_elects_is_explained_by_the_rollback(tmp_path: Path) -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    cluster.start_broker(2)
+    catch_up(cluster, 2)
+    assert first(why(cluster, tmp_path, **PARTITION)).startswith(
+        "t-0 has leader 2 since event N: its move was rolled back, and 3 is not an original "
+        "replica; passed over: 1 is not online. "
+    )
+
+
+def test_older_request_for_the_same_replicas_is_not_the_cause(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    reassign(cluster, 2, 1, 3)
+    submit(cluster, {T0: [4, 5, 2]})
+    cancel_all(cluster)
+    assert first(why(cluster, tmp_path, **MOVE)) == ROLLED_BACK + CREATED
+
+
+def test_cancellation_found_at_a_failover_is_the_cause(cluster: Cluster, tmp_path: Path) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+    cluster.expire()
+    answer = why(cluster, tmp_path, **MOVE)
+    assert first(answer) == (ROLLED_BACK + "/admin/reassign_cancel was found (event N, czxid C).")
+    written = next(one for one in answer.chain if one.rule == "rollback: store the originals")
+    assert written.because is not None
+    assert written.because.text.startswith("/admin/reassign_cancel was found, czxid ")
+
+
+def test_every_link_of_a_rollback_is_because_of_the_cancellation(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    catch_up(cluster, 4)
+    created = len(cluster.history) + 1
+    cancel_all(cluster)
+    chain = why(cluster, tmp_path, **MOVE).chain
+    causes = [one.because for one in chain if one.seq > created and one.kind != "told"]
+    assert {one.seq for one in causes if one is not None} == {created}
+    assert not any("step 1 of 7" in one.text for one in chain)
+
+
+@pytest.mark.parametrize("route", ["entry", "request", "api"])
+def test_move_names_the_route_by_which_it_was_begun(
+    cluster: Cluster, tmp_path: Path, route: str
+) -> None:
+    path = ""
+    if route == "entry":
+        submit(cluster, {T0: [4, 5, 2]})
+    elif route == "request":
+        path = put_request(cluster, {T0: [4, 5, 2]})
+    else:
+        reassign(cluster, 4, 5, 2)
+    cancel(cluster)
+    answer = why(cluster, tmp_path, **MOVE)
+    assert first(answer) == (
+        ROLLED_BACK + "somebody asked to cancel it (AlterPartitionReassignments, event N)."
+    )
+    move = last_move(answer)
+    assert (move.route, move.request) == {
+        "entry": (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS),
+        "request": ("/admin/reassignment_requests", path),
+        "api": (
+            "AlterPartitionReassignments",
+            "AlterPartitionReassignments, request 1: t-0 to 4,5,2",
+        ),
+    }[route]
+    begun = next(one for one in move.story if one.kind == "begun")
+    assert begun.text == f"begun from 2,1,3 to 4,5,2, by {move.request}"
+    assert begun.at == move.begun
+
+
+def test_move_back_to_the_originals_by_the_api_names_that_request(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    reassign(cluster, 4, 5, 2)
+    reassign(cluster, 2, 1, 3)
+    assert first(why(cluster, tmp_path, **MOVE)) == (
+        ROLLED_BACK + "somebody asked for 2,1,3 (AlterPartitionReassignments, event N)."
+    )
+
+
+def test_conflicting_extra_entry_is_the_cause(cluster: Cluster, tmp_path: Path) -> None:
+    submit(cluster, {T0: [4, 2]})
+    written = len(cluster.history) + 1
+    submit_extra(cluster, {T0: [5, 2]})
+    answer = why(cluster, tmp_path, **MOVE)
+    assert first(answer) == (
+        "The reassignment of t-0 from 2,1,3 to 5,2, begun at event N, does not end: broker 5 "
+        "blocks it, not in sync, live, but has not caught up. In sync: 2. Before, its move from "
+        "2,1,3 to 4,2 was rolled back at event N: /admin/reassign_partitions_extra asks for 5,2 "
+        "(event N)."
+    )
+    undone, current = answer.moves
+    assert undone.cancelled is not None
+    assert undone.cancelled.by == REASSIGN_PARTITIONS_EXTRA
+    assert undone.cancelled.at.seq == written
+    assert undone.cancelled.asks_for == (5, 2)
+    assert (current.outcome, current.origin) == ("under way", (2, 1, 3))
+
+
+def test_conflicting_extra_entry_found_at_a_failover_is_the_cause(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    submit(cluster, {T0: [4, 2]})
+    cluster.put_quietly(REASSIGN_PARTITIONS_EXTRA, entries_json({T0: [5, 2]}))
+    cluster.expire()
+    undone = why(cluster, tmp_path, **MOVE).moves[0]
+    assert undone.cancelled is not None
+    assert undone.cancelled.by == REASSIGN_PARTITIONS_EXTRA
+
+
+def test_cancellation_that_was_removed_before_the_controller_looked(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+    remove_cancel_quietly(cluster)
+    cluster.run()
+    answer = why(cluster, tmp_path, **MOVE)
+    move = last_move(answer)
+    if move.outcome == "rolled back":
+        assert plain(answer.answer).startswith(ROLLED_BACK + "/admin/reassign_cancel was created")
+        assert "/admin/reassign_cancel was removed" in texts(move)
+    else:
+        assert move.cancelled is None
+
+
+# Its steps ----------------------------------------------------------------------------------------
+
+
+def test_story_has_the_seven_steps_with_their_times(cluster: Cluster, tmp_path: Path) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    catch_up(cluster, 4)
+    cancel_all(cluster)
+    move = last_move(why(cluster, tmp_path, **MOVE))
+    told = texts(move)
+    for line in (
+        "/admin/reassign_partitions asks for 4,5,2",
+        "step 1 of 7: the controller takes 2,1,3 as the replicas, in memory",
+        "step 4 of 7: brokers 4,5 are sent the deletion of the replica",
+        "broker 4 has deleted its replica",
+        "broker 5 has deleted its replica",
+        "step 5 of 7: 2,1,3 are written to /brokers/topics/t",
+        "rolled back: it is on 2,1,3 again",
+        "step 6 of 7: its entry is removed from /admin/reassign_partitions",
+        "step 7 of 7: brokers 1,2,3,4,5 are sent the new metadata",
+    ):
+        assert line in told
+    assert sorted(steps(move)) == [1, 2, 3, 4, 5, 6, 7]
+    assert all(one.at.time.endswith("Z") for one in move.story)
+    seqs = [one.at.seq for one in move.story]
+    assert seqs == sorted(seqs)
+    stored = next(one for one in move.story if one.step == 5)
+    assert stored.command.startswith(f"{stored.at.seq}.")
+
+
+def test_steps_without_any_command_are_told_too(cluster: Cluster, tmp_path: Path) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    for broker in (4, 5):
+        cluster.stop_broker(broker)
+    cancel_all(cluster)
+    move = last_move(why(cluster, tmp_path, **MOVE))
+    assert sorted(steps(move)) == [1, 2, 3, 4, 5, 6, 7]
+    assert "step 3 of 7: no live broker is to be stopped, and none leaves the ISR" in texts(move)
+
+
+def test_store_whose_reply_was_lost_ends_the_move(cluster: Cluster, tmp_path: Path) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    cluster.lose(writes(znodes.topic_path("t")), Fate.REPLY_LOST)
+    cancel_all(cluster)
+    answer = why(cluster, tmp_path, **MOVE)
+    assert first(answer) == ROLLED_BACK + CREATED
+    assert "rolled back: it is on 2,1,3 again" in texts(last_move(answer))
+
+
+def test_rollback_that_the_end_of_the_session_interrupts_is_one_story(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    submit(cluster, {T0: [4, 5, 2]})
+    cluster.lose(writes(znodes.topic_path("t")), Fate.SESSION_OVER)
+    cancel_all(cluster)
+    answer = why(cluster, tmp_path, **MOVE)
+    assert first(answer) == ROLLED_BACK + CREATED
+    move = last_move(answer)
+    told = [line for line in texts(move) if not line.startswith(("step", "broker 4", "broker 5"))]
+    assert move.cancelled is not None
+    assert told[2:] == [
+        f"cancelled: /admin/reassign_cancel was created, czxid {move.cancelled.czxid}",
+        "broker 1000 lost the role: the ZooKeeper session is over",
+        "broker 1000 became controller (controller epoch 2)",
+        "refold found the record of the move",
+        f"refold found the cancellation (czxid {move.cancelled.czxid}) and went on",
+        "rolled back: it is on 2,1,3 again",
+    ]
+
+
+# Waiting ------------------------------------------------------------------------------------------
+
+
+def test_rollback_that_waited_names_the_cancellation_and_what_ended_the_wait(
+    tmp_path: Path,
+) -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    cluster.start_broker(2)
+    catch_up(cluster, 2)
+    answer = why(cluster, tmp_path, **MOVE)
+    assert first(answer).startswith(
+        "t-0 is not being reassigned: its move from 1,2 to 3,4 was rolled back at event N: "
+        f"{CREATED} The rollback waited from event N until event N: "
+    )
+    move = last_move(answer)
+    [waited] = move.waited
+    assert waited.until is not None
+    assert waited.ended_by == "AlterPartition, request 1 of broker 3: t-0 ISR 3,2"
+    assert f"the rollback waits no longer, because of {waited.ended_by}" in texts(move)
+    assert "went before" not in str(answer)
+
+
+def test_rollback_that_waits_is_told_once_however_often_it_is_tried(tmp_path: Path) -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    since = len(cluster.history)
+    for broker in (1, 4):
+        cluster.start_broker(broker)
+    answer = why(cluster, tmp_path, **MOVE)
+    move = last_move(answer)
+    assert move.outcome == "waits to be rolled back"
+    [waited] = move.waited
+    assert waited.since.seq <= since
+    assert waited.until is None
+    assert first(why(cluster, tmp_path, **PARTITION)).endswith(
+        "Its move to 3,4 waits to be rolled back, because /admin/reassign_cancel was created "
+        "(event N, czxid C): --reassignment t-0 tells more."
+    )
+
+
+def test_rollback_that_was_given_up_is_told(tmp_path: Path) -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    remove_cancel(cluster)
+    move = last_move(why(cluster, tmp_path, **MOVE))
+    assert (move.outcome, move.cancelled) == ("under way", None)
+    assert move.waited[0].ended_by == "/admin/reassign_cancel was removed"
+    assert texts(move)[-1] == "/admin/reassign_cancel was removed: the move to 3,4 goes on"
+
+
+def test_cancellation_that_becomes_forced_is_told(tmp_path: Path) -> None:
+    """The daemon reads the content when it has seen the change."""
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    cluster.put(REASSIGN_CANCEL, FORCED_CANCEL_CONTENT)
+    move = last_move(why(cluster, tmp_path, **MOVE))
+    assert move.outcome == "waits to be rolled back"
+    assert "/admin/reassign_cancel was written: the rollback is forced" in texts(move)
+
+
+# Causes of procedures -----------------------------------------------------------------------------
+
+
+def test_interrupted_procedure_keeps_its_own_cause(cluster: Cluster, tmp_path: Path) -> None:
+    """Long work may be interrupted by what is more urgent."""
+    with open_log(write_log(tmp_path / "log", cluster)) as log:
+        assert isinstance(log, RecordedLog)
+        fold = fold_at_start(log.reader)
+        recording = Recording(fold, Subject("t", 0), log.reader.header)
+        recording._event = SimpleNamespace(event=None)  # type: ignore[assignment]
+        recording.begun_by = because
+        recording.begins(PartitionReassignmentIsrChange("t", 0))
+        recording.begins(BrokerChange())
+        assert recording.because == because(BrokerChange())
+        recording.ends()
+        assert recording.because == because(PartitionReassignmentIsrChange("t", 0))
+        recording.ends()
+        assert recording.because is None
+
+
+def because(trigger: Trigger) -> Because:
+    """What the test says a procedure is because of."""
+    return Because(1, "", type(trigger).__name__)
+
+
+# Logs that begin later ----------------------------------------------------------------------------
+
+
+def test_log_of_after_the_originals_were_stored_tells_of_the_rollback(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The record is all that is left of the move."""
+    submit(cluster, {T0: [4, 5, 2]})
+    kill_before(cluster, writes(znodes.REASSIGN_PARTITIONS), lambda: cancel_all(cluster))
+    answer = asked(write_log(tmp_path / "log", next_run(cluster).start()), **MOVE)
+    assert first(answer) == (
+        "t-0 is not being reassigned: its move from 2,1,3 to 4,5,2 had been rolled back before "
+        "this log begins: /admin/reassign_cancel was found (event N, czxid C)."
+    )
+
+
+def test_log_that_begins_under_way_has_the_originals_in_their_recorded_order(
+    tmp_path: Path,
+) -> None:
+    """The topic's znode has 4,3,1,2 by then."""
+    cluster = interruptible(4, 1, 2, 3)
+    submit(cluster, {T0: [4, 3]})
+    cluster.zookeeper.end_session(cluster.session)
+    second = next_run(cluster).start()
+    answer = asked(write_log(tmp_path / "under-way", second), **MOVE)
+    assert first(answer).startswith("The reassignment of t-0 from 1,2,3 to 4,3")
+    cancel_all(second)
+    answer = asked(write_log(tmp_path / "cancelled", second), **MOVE)
+    assert first(answer) == (
+        "t-0 is not being reassigned: its move from 1,2,3 to 4,3 was rolled back at event N: "
+        f"{CREATED}"
+    )
+    assert texts(last_move(answer))[0] == (
+        "found under way from 1,2,3 to 4,3, by /admin/reassign_partitions"
+    )
+
+
+def test_move_that_a_failover_completes_is_in_its_log(tmp_path: Path) -> None:
+    """Without any record, as where kip-236.enable is off."""
+    cluster = cluster_of(4, 1, 2, 3)
+    reassign(cluster, 4, 2)
+    cluster.zookeeper.end_session(cluster.session)
+    cluster.set_isr("t", 0, (1, 2, 3, 4))
+    answer = asked(write_log(tmp_path / "log", next_run(cluster).start()), **MOVE)
+    assert first(answer).startswith("t-0 is not being reassigned: its move from ")
+    assert first(answer).endswith(" to 4,2 ended at event N, when all of these were in sync.")
