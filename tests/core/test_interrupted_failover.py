@@ -9,6 +9,7 @@ from controller.core.reassignment_znodes import (
 )
 from tests.core.cluster import Cluster
 from tests.core.interrupting import (
+    Away,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -33,21 +34,6 @@ from tests.core.reassigning import (
 )
 
 T1, U0 = ("t", 1), ("u", 0)
-
-
-class Away:
-    """A term of somebody else, who does nothing; `with` it, things happen that nobody sees."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def __enter__(self) -> None:
-        self._session = self._cluster.seize_role(9)
-        self._cluster.run()
-
-    def __exit__(self, *_: object) -> None:
-        self._cluster.leave_role(self._session)
-        assert self._cluster.is_active
 
 
 def three_partitions() -> Cluster:
