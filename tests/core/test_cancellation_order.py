@@ -106,12 +106,12 @@ def test_an_entry_that_is_written_after_a_removed_cancellation_begins(kind: type
     assert entries(cluster) == {T1: Entry((4,), (1, 2))}
 
 
-def test_an_entry_that_had_not_begun_before_a_removed_cancellation_is_dropped() -> None:
-    """It waits for nothing: the controller had no time to look."""
-    cluster = two_partitions()
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entry_that_had_not_begun_before_a_removed_cancellation_is_dropped(
+    kind: type[Cluster],
+) -> None:
+    cluster = two_partitions(kind)
     seen = cluster.seen()
-    with Away(cluster):
-        pass
     cluster.once(
         lambda one: any(isinstance(op, CreateSequential) for op in operations(one)),
         lambda: (cancel_quietly(cluster), remove_cancel_quietly(cluster)),

@@ -105,8 +105,7 @@ def test_a_rollback_needs_min_insync_replicas_of_the_originals_or_all_of_them(
     assert set(cluster.leadership("t", 0).isr) == set(in_sync) - (set() if waits else {4, 5, 6})
 
 
-def test_an_original_that_is_in_sync_and_dead_does_not_count() -> None:
-    """2 died, and its leader has not removed it from the ISR: the controller has."""
+def test_an_original_that_died_just_before_does_not_count() -> None:
     cluster = moving()
     ask_for_isr(cluster, 1, 2, 4)
     cluster.unregister(2)

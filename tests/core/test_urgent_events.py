@@ -48,7 +48,7 @@ from tests.core.reassigning import Name, assert_no_failures, assignment, reassig
 COUNT = 25
 PART = 10
 ALL: list[Name] = [("t", number) for number in range(COUNT)]
-TARGETS: dict[Name, list[int]] = dict.fromkeys(ALL, [3, 4])
+TARGETS: dict[Name, list[int]] = {key: [3, 4] for key in ALL}
 U0 = ("u", 0)
 
 
@@ -61,7 +61,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def many(**settings: Any) -> Cluster:
     """t with 25 partitions on 1 and 2, u-0 on 1 and 2."""
     cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True, **settings).start()
-    cluster.create_topic("t", dict.fromkeys(range(COUNT), [1, 2]))
+    cluster.create_topic("t", {key: [1, 2] for key in range(COUNT)})
     cluster.create_topic("u", {0: [1, 2]})
     return cluster
 
@@ -113,7 +113,7 @@ def between(seen: Seen, what: str) -> int:
 def test_250_entries_begin_in_three_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
-    cluster.create_topic("t", dict.fromkeys(range(250), [1, 2]))
+    cluster.create_topic("t", {key: [1, 2] for key in range(250)})
     seen = cluster.seen()
     submit(cluster, {("t", number): [3] for number in range(250)})
     raised = [
@@ -263,7 +263,7 @@ def catch_up_all(cluster: Cluster) -> None:
 
 def test_under_kafka_rules_long_work_is_not_interrupted() -> None:
     cluster = Cluster(1, 2, 3, 4, rules="kafka").start()
-    cluster.create_topic("t", dict.fromkeys(range(5), [1, 2]))
+    cluster.create_topic("t", {key: [1, 2] for key in range(5)})
     cluster.create_topic("u", {0: [1, 2]})
     asked = alter_u0(cluster)
     cluster.once(topic_is_written, lambda: cluster.happen_next(asked, "api:1"))
@@ -452,7 +452,7 @@ def test_completions_that_queue_up_are_one_procedure() -> None:
 
 def test_under_kafka_rules_completions_are_handled_one_by_one() -> None:
     cluster = Cluster(1, 2, 3, 4, rules="kafka").start()
-    cluster.create_topic("t", dict.fromkeys(range(5), [1, 2]))
+    cluster.create_topic("t", {key: [1, 2] for key in range(5)})
     submit(cluster, {("t", number): [3, 4] for number in range(5)})
     seen = cluster.seen()
     wanted = [proposal(cluster, "t", number, isr=(1, 2, 3, 4)) for number in range(5)]
