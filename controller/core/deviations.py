@@ -202,7 +202,8 @@ REASSIGNMENTS_TOGETHER: Final = Deviation(
     name="reassignments-together",
     defect="Reassignments that are begun or completed at once are handled one by one, each with "
     "round trips to ZooKeeper and requests to every broker.",
-    rule="Up to 100 of them are read, written and sent together, in the order of the steps of one.",
+    rule="Up to 100 of them are read, written and sent together, in the order of the steps of one. "
+    "A failover raises no leader epoch for those whose brokers its own requests tell all.",
     source="KB 7.4, KB 7.7; facts.md, Kafka's own controller as the peer",
 )
 ORIGINALS_RESTORED_BY_API: Final = Deviation(

@@ -1,16 +1,21 @@
 """Seven stock brokers for reassignments that are interrupted."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL
+from tests.interrupted_lab import crash_procedures
 from tests.interrupted_lab.moving import Moving
 from tools.lab import Lab
 from tools.lab.shared import shared_cluster
 
 BROKERS = 7
+CRASH_CLUSTERS = 2
+"""Crash points are worked off on so many clusters at the same time: most of it is waiting."""
 
 
 @pytest.fixture(scope="package")
@@ -36,3 +41,37 @@ async def moving(wide_lab: Lab, tmp_path: Path) -> AsyncIterator[Moving]:
         await made.until_stock_controller()
         yield made
     await made.check_logs()
+
+
+@pytest.fixture(scope="module")
+def crash_labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Lab]]:
+    """Clusters of ZooKeeper and seven stock brokers, configured for tests of crash points."""
+    options = {
+        "inter_broker_protocol": LATEST_PROTOCOL,
+        "config": crash_procedures.BROKER_CONFIG,
+        "java_options": ("-Xmx256m",),
+    }
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                shared_cluster(tmp_path_factory.mktemp("cluster"), BROKERS, **options)
+            )
+            for _ in range(CRASH_CLUSTERS)
+        ]
+
+
+@pytest.fixture
+async def crash_scenes(crash_labs: list[Lab], tmp_path: Path) -> AsyncIterator[list[Moving]]:
+    """Those clusters with nothing under way."""
+    async with AsyncExitStack() as stack:
+        scenes = []
+        for number, lab in enumerate(crash_labs):
+            folder = tmp_path / f"scene-{number}"
+            folder.mkdir()
+            scenes.append(await stack.enter_async_context(Moving(lab, folder)))
+        for scene in scenes:
+            await scene.tidy()
+            await scene.until_stock_controller()
+        yield scenes
+    # One seed is enough: there are more than a hundred logs.
+    await asyncio.gather(*(scene.check_logs(seeds=("77",)) for scene in scenes))

@@ -37,7 +37,7 @@ class Moving(DefaultScene):
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         super().__init__(lab, folder)
-        self._files = folder
+        self.folder = folder
         self._written = 0
         self._failing: list[Refold] = []
 
@@ -73,7 +73,7 @@ class Moving(DefaultScene):
 
     def _file(self, given: Targets) -> Path:
         self._written += 1
-        path = self._files / f"reassignment-{self._written}.json"
+        path = self.folder / f"reassignment-{self._written}.json"
         path.write_text(entries_json(given))
         return path
 
@@ -144,18 +144,16 @@ class Moving(DefaultScene):
 
     async def until_nothing_is_left(self) -> float:
         """Wait until no znode of a reassignment stands, but a cancellation perhaps."""
+        return await timed(self.is_nothing_left, "nothing is left of reassignments")
 
-        async def nothing() -> bool:
-            stand = [
-                await self.view.exists(path)
-                for path in (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA)
-            ]
-            left = [
-                await self.view.children(path) for path in (REASSIGNMENT_REQUESTS, REASSIGNMENTS)
-            ]
-            return not any(stand) and not any(left)
-
-        return await timed(nothing, "nothing is left of reassignments")
+    async def is_nothing_left(self) -> bool:
+        """Whether no znode of a reassignment exists, except perhaps a cancellation."""
+        stand = [
+            await self.view.exists(path)
+            for path in (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA)
+        ]
+        left = [await self.view.children(path) for path in (REASSIGNMENT_REQUESTS, REASSIGNMENTS)]
+        return not any(stand) and not any(left)
 
     async def tidy(self) -> None:
         """Nothing that a test left hinders the next one: what is under way still is Kafka's."""
@@ -169,9 +167,9 @@ class Moving(DefaultScene):
         for request in await self.view.children(REASSIGNMENT_REQUESTS):
             await self.view.delete(f"{REASSIGNMENT_REQUESTS}/{request}")
 
-    def failing(self, program: str) -> Refold:
+    def failing(self, program: str, *, settings: Mapping[str, str | int] | None = None) -> Refold:
         """A daemon with a failpoint, which takes the role when it is started."""
-        made = self.daemon("--take-over", program=program)
+        made = self.daemon("--take-over", program=program, settings=settings)
         self._failing.append(made)
         return made
 

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import anyio
 import typer
@@ -26,7 +26,7 @@ from rich.table import Table
 from controller.cli.output import print_table
 from controller.fingerprint import code_version, core_fingerprint
 from tools.bench.contenders import ZOOKEEPER_HEAP, Contender, KafkaPeer, Refold
-from tools.bench.measurement import BenchError, Result, Sample, Step, bench
+from tools.bench.measurement import Bench, BenchError, Result, Sample, Step, bench
 from tools.bench.population import Population
 from tools.lab import LabError, zookeeper
 
@@ -46,7 +46,7 @@ async def compare(
 ) -> list[Result]:
     """Measure the peer and then refold, each alone on the same cluster."""
     results = []
-    async with bench(folder, population, protocol, _say) as cluster:
+    async with bench(folder, population, protocol, _say, Bench) as cluster:
         for contender_type in (KafkaPeer, Refold) if with_peer else (Refold,):
             contender: Contender = contender_type(folder, cluster.server, protocol)
             try:
@@ -60,16 +60,23 @@ def _say(line: str) -> None:
     _err.print(line, markup=False, soft_wrap=True)
 
 
+class Measured(Protocol):
+    """A result that says what its contender was run with."""
+
+    @property
+    def conditions(self) -> str: ...
+
+
 def conditions(
-    population: Population, protocol: str, runs: int, results: list[Result]
+    population: Population, protocol: str, runs: str, results: Sequence[Measured]
 ) -> list[str]:
-    """What the figures hold for."""
+    """What the figures hold for; `runs` says how often each step was measured."""
     one, five, _ = os.getloadavg()
     return [
         f"{population.partitions:,} partitions in {len(population.topics):,} topics, replication "
         f"factor {population.replication_factor}, {population.brokers} stub brokers whose answers "
         f"name no partition, "
-        f"inter.broker.protocol.version {protocol}, {runs} runs after a warm-up",
+        f"inter.broker.protocol.version {protocol}, {runs}",
         f"{os.cpu_count()} cores ({platform.machine()}), load average {one:.1f} (1 min) and "
         f"{five:.1f} (5 min) at the end, ZooKeeper "
         f"{zookeeper.LATEST} with fsync ({ZOOKEEPER_HEAP})",
@@ -163,7 +170,8 @@ def main(
         raise typer.Exit(1) from None
     if folder is None:
         shutil.rmtree(place)
-    told = conditions(population, inter_broker_protocol, runs, results)
+    often = f"{runs} runs after a warm-up"
+    told = conditions(population, inter_broker_protocol, often, results)
     if as_json:
         typer.echo(_as_json(results, told))
     else:

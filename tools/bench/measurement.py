@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 
@@ -67,6 +68,9 @@ class Result:
     cold: Sample
     samples: dict[Step, list[Sample]]
     peak_rss_mb: float
+
+
+AnyBench = TypeVar("AnyBench", bound="Bench")
 
 
 class Bench:
@@ -208,9 +212,13 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    folder: Path, population: Population, protocol: str, report: Report
-) -> AsyncIterator[Bench]:
-    """A bench that is set up, in `folder`; every process of it ends with the block."""
+    folder: Path,
+    population: Population,
+    protocol: str,
+    report: Report,
+    kind: type[AnyBench],
+) -> AsyncIterator[AnyBench]:
+    """A bench of a kind that is set up, in `folder`; all its processes end with the block."""
     server = FastZooKeeper(folder)
     report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
     try:
@@ -219,7 +227,7 @@ async def bench(
             log = folder / "stub-brokers.log"
             stubs = await StubBrokers.start(server.connect, log, protocol)
             try:
-                made = Bench(population, server, client, stubs, report)
+                made = kind(population, server, client, stubs, report)
                 await made.set_up()
                 yield made
             finally:

@@ -73,7 +73,12 @@ class Population:
         """Make every partition's leader and ISR again what they were at first."""
         await _write(client, [SetData(one.path, one.data, ANY_VERSION) for one in self._states()])
 
-    def _topics(self) -> Iterator[WriteOperation]:
+    async def reset_assignments(self, client: Client) -> None:
+        """Make every partition's replicas again what they were at first."""
+        resets = [SetData(one.path, one.data, ANY_VERSION) for one in self._topics()]
+        await _write(client, resets)
+
+    def _topics(self) -> Iterator[Create]:
         dice = random.Random(0)
         for topic, partitions in self.topics.items():
             content = TopicContent(

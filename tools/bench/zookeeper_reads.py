@@ -37,6 +37,7 @@ class Client:
         settings = SessionSettings(chroot=where.chroot, bulk=bulk)
         self.connection = ZooKeeperConnection(where, self._on_event, settings=settings)
         self._waiting: dict[CommandId, tuple[int, anyio.Event, list[int]]] = {}
+        self._data: dict[CommandId, list[bytes | None]] = {}
 
     def _on_event(self, event: Event, channel: str) -> None:
         if isinstance(event, SessionConnected):
@@ -44,12 +45,25 @@ class Client:
         if isinstance(event, ZnodesRead | ZnodesWritten):
             count, done, errors = self._waiting[event.command]
             errors += event.errors
+            if isinstance(event, ZnodesRead) and event.command in self._data:
+                self._data[event.command] += event.data
             if len(errors) == count:
                 done.set()
 
     async def call(self, command: ZooKeeperCommand, count: int) -> list[int]:
         """Carry out a command with `count` items; their errors."""
+        return await self._outcome(CommandId(1, len(self._waiting)), command, count)
+
+    async def read(self, paths: tuple[str, ...]) -> list[bytes | None]:
+        """The data of znodes; None for one that does not exist."""
         command_id = CommandId(1, len(self._waiting))
+        self._data[command_id] = []
+        await self._outcome(command_id, ReadZnodes(paths), len(paths))
+        return self._data.pop(command_id)
+
+    async def _outcome(
+        self, command_id: CommandId, command: ZooKeeperCommand, count: int
+    ) -> list[int]:
         done = anyio.Event()
         errors: list[int] = []
         self._waiting[command_id] = (count, done, errors)

@@ -74,6 +74,19 @@ class ClusterView:
         content = json.dumps({"version": 1, "partitions": partitions})
         await self._client.create(f"{self._root}/brokers/topics/{topic}", content)
 
+    async def configure(self, entity: str, config: Mapping[str, str]) -> None:
+        """Replace the dynamic configuration of an entity such as topics/t, and notify the brokers.
+
+        Brokers read it soon afterwards.
+        """
+        path = f"{self._root}/config/{entity}"
+        await self._client.ensure_path(path)
+        content = json.dumps({"version": 1, "config": dict(config)})
+        await self._client.set_data(path, content, force=True)
+        change = json.dumps({"version": 2, "entity_path": entity})
+        changes = f"{self._root}/config/changes"
+        await self._client.create(f"{changes}/config_change_", change, sequential=True)
+
     async def overwrite(self, path: str, data: str) -> None:
         """Set the data of a znode."""
         await self._client.set_data(self._root + path, data)

@@ -1,6 +1,7 @@
 """A producer with acks=all and a consumer that checks what it wrote: nothing may be lost."""
 
 import asyncio
+import time
 from typing import Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -14,12 +15,15 @@ class Traffic:
     """Numbered records to one topic, from the start of the block to `finish`.
 
     `acknowledged` counts the records whose write all in-sync replicas have confirmed, `refused`
-    those that the producer gave up.
+    those that the producer gave up. A record is sent every `pause_seconds`.
     """
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, *, pause_seconds: float = _PAUSE_SECONDS
+    ) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
+        self._pause_seconds = pause_seconds
         self._producer = AIOKafkaProducer(
             bootstrap_servers=bootstrap,
             acks="all",
@@ -33,6 +37,20 @@ class Traffic:
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self.refused = 0
+        self._measured_from = self._last_at = time.monotonic()
+        self._ended_at: float | None = None
+        self._longest = 0.0
+
+    def measure_stalls(self) -> None:
+        """Forget the stalls so far: `longest_stall` covers the time from now on."""
+        self._longest = 0.0
+        self._measured_from = time.monotonic()
+
+    @property
+    def longest_stall(self) -> float:
+        """The longest time without an acknowledgement, in seconds, up to now or to `finish`."""
+        end = time.monotonic() if self._ended_at is None else self._ended_at
+        return max(self._longest, end - max(self._last_at, self._measured_from))
 
     @property
     def acknowledged(self) -> int:
@@ -57,7 +75,8 @@ class Traffic:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
             number += 1
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(self._pause_seconds)
+        self._ended_at = time.monotonic()
         if self._sending:
             await asyncio.wait(self._sending)
 
@@ -68,6 +87,14 @@ class Traffic:
             self.refused += 1
         else:
             self._acknowledged.add(number)
+            self._note_acknowledgement()
+
+    def _note_acknowledgement(self) -> None:
+        now = time.monotonic()
+        if self._ended_at is None:
+            since = max(self._last_at, self._measured_from)
+            self._longest = max(self._longest, now - since)
+            self._last_at = now
 
     async def finish(self) -> set[int]:
         """Stop producing and read everything; the acknowledged records that are missing."""

@@ -80,6 +80,8 @@ async def cancel_entries(
     text = (
         f"{len(under_way)} reassignments are rolled back and {len(not_begun)} that had not begun "
         f"are dropped{removed}"
+        if under_way or not_begun
+        else f"nothing that came by {LEGACY} is under way: nothing is rolled back{removed}"
     )
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
     if younger and not was_removed:

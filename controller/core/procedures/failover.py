@@ -47,12 +47,13 @@ async def fail_over(controller: Controller) -> None:
     await read_dynamic_configuration(controller)
     repaired = await load_context(controller)
     await queue_deletions(controller)
+    legacy = None
     if controller.configuration.has_kip_236:
-        await load_reassignments(controller)
+        legacy = await load_reassignments(controller)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     await start_replica_states(controller)
     await start_partition_states(controller, context.partitions(), repaired)
-    await resume_reassignments(controller)
+    await resume_reassignments(controller, legacy)
     await process_deletions(controller)
     await resume_deletions(controller)
     await resume_election(controller)
@@ -106,6 +107,8 @@ async def _load_leaders(controller: Controller) -> list[Partition]:
                 )
             except ZnodeError as error:
                 controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
+            if partition in controller.context.reassigning:
+                controller.context.state_mzxids[partition] = found.mzxids[place]
         partition.check_balance()
         if is_own_id_in_sync(controller, partition):
             to_repair.append(partition)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from controller.core import reassignment_znodes, znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
+from controller.core.deviations import REASSIGNMENTS_TOGETHER
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import (
     BAD_VERSION,
@@ -221,7 +222,8 @@ async def load_records(controller: Controller) -> list[Partition]:
     found = await read_znodes(controller, paths, _RULE)
     ended: list[Partition] = []
     unusable: list[reassignment_znodes.Name] = []
-    for name, path, error, data in zip(names, paths, found.errors, found.data, strict=True):
+    for place, (name, path) in enumerate(zip(names, paths, strict=True)):
+        error, data = found.errors[place], found.data[place]
         if error != OK:
             continue
         partition = controller.context.find(*name)
@@ -242,11 +244,26 @@ async def load_records(controller: Controller) -> list[Partition]:
         assignment = partition.assignment
         if assignment.is_being_reassigned and assignment.target == record.replicas:
             controller.context.reassigning[partition] = None
+            if _is_told_by_failover(controller, partition, found.mzxids[place]):
+                controller.context.told_by_failover[partition] = None
         else:
             _tell_ended(controller, partition, record, path)
             ended.append(partition)
     await _delete(controller, unusable)
     return ended
+
+
+def _is_told_by_failover(controller: Controller, partition: Partition, mzxid: int) -> bool:
+    """Whether brokers need no new leader epoch to learn of a move that is under way: the last one
+    was written after the move (its record) was, and the failover's LeaderAndIsr carries it.
+
+    Below IBP 2.7-IV2 leaders write the state, too, which says nothing of that.
+    """
+    if not controller.protocol.has_alter_partition:
+        return False
+    if not REASSIGNMENTS_TOGETHER.applies(controller.configuration):
+        return False
+    return controller.context.state_mzxids.get(partition, 0) > mzxid
 
 
 def _tell_ended(

@@ -43,7 +43,7 @@ from controller.core.procedures.reassignment_submission import (
 )
 from controller.core.procedures.reassignment_znode import remove_entries
 from controller.core.procedures.topics import topic_content
-from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Name, Reassignment
+from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassignment
 from controller.core.state import EntrySeen, Partition
 from controller.core.values import ANY_VERSION
 
@@ -55,17 +55,22 @@ class Sources(NamedTuple):
     legacy: LegacyZnode
 
 
-async def load_reassignments(controller: Controller) -> None:
-    """What is under way by way of ZooKeeper, and whether it is cancelled: elections ask for it."""
+async def load_reassignments(controller: Controller) -> LegacyZnode:
+    """What is under way by way of ZooKeeper, and whether it is cancelled: elections ask for it.
+
+    Gives /admin/reassign_partitions as it is then.
+    """
     context = controller.context
     await make_parents(controller)
     await _forget_ended(controller, await load_records(controller))
-    await _adopt(controller, await read_legacy(controller))
+    legacy = await read_legacy(controller)
+    await _adopt(controller, legacy)
     found = await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
+    return legacy
 
 
-async def recover(controller: Controller) -> list[Partition]:
+async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition]:
     """Go on with what is under way and begin what was asked for meanwhile.
 
     A cancellation that stands goes first, and nothing begins then. Gives the partitions that
@@ -73,12 +78,12 @@ async def recover(controller: Controller) -> list[Partition]:
     """
     context = controller.context
     children = await list_requests(controller)
-    sources = Sources(await read_requests(controller, children), await read_legacy(controller))
+    sources = Sources(await read_requests(controller, children), legacy)
     if context.cancel:
         await _cancel(controller, sources)
         return []
     begun = await _begin(controller, sources)
-    await _mend_entries(controller)
+    await _mend_entries(controller, legacy)
     await process_extra(controller)
     return begun
 
@@ -201,9 +206,15 @@ def _tell_ignored(controller: Controller, one: Submission, before: Submission) -
     controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
 
 
-async def _mend_entries(controller: Controller) -> None:
+async def _mend_entries(controller: Controller, legacy: LegacyZnode) -> None:
     """Entries that a stock controller removed, and originals that were stripped, come back."""
-    legacy = await read_legacy(controller)
-    whole = with_originals(controller, legacy.entries | entries_under_way(controller))
-    if whole != legacy.entries:
-        await put_entries(controller, whole, legacy.version)
+    if _mended(controller, legacy) != legacy.entries:
+        # What began may have been completed at once, and refused entries were removed.
+        legacy = await read_legacy(controller)
+        mended = _mended(controller, legacy)
+        if mended != legacy.entries:
+            await put_entries(controller, mended, legacy.version)
+
+
+def _mended(controller: Controller, legacy: LegacyZnode) -> Entries:
+    return with_originals(controller, legacy.entries | entries_under_way(controller))

@@ -27,7 +27,7 @@ from controller.core.events import (
 from controller.core.operations import OK
 from controller.core.procedures.assignments import Move
 from controller.core.procedures.cancellation import process_changed_isrs, roll_back_names
-from controller.core.procedures.legacy_reassignments import process_legacy
+from controller.core.procedures.legacy_reassignments import LegacyZnode, process_legacy
 from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment import (
@@ -259,15 +259,25 @@ def process_list_reassignments(
 # What goes on by itself -------------------------------------------------------------------------
 
 
-async def resume_reassignments(controller: Controller) -> None:
+async def resume_reassignments(controller: Controller, legacy: LegacyZnode | None) -> None:
     """At failover: the request, then what the topics' znodes say is under way (KB 6.2 step 11)."""
-    if controller.configuration.has_kip_236:
-        handled = dict.fromkeys(await recover(controller))
+    if legacy is not None:
+        handled = dict.fromkeys(await recover(controller, legacy))
     else:
         handled = dict.fromkeys(await process_reassignment_znode(controller))
     turns = controller.turns.partitions(controller.context.reassigning)
-    left = [one for one in turns if one not in handled]
+    left = [one for one in turns if one not in handled and not _goes_on(controller, one)]
+    controller.context.state_mzxids = {}
+    controller.context.told_by_failover = {}
     await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
+
+
+def _goes_on(controller: Controller, partition: Partition) -> bool:
+    """Whether nothing is to be done: brokers know of it, and it has not caught up."""
+    state = partition.leadership
+    if partition not in controller.context.told_by_failover or state is None:
+        return False
+    return not all(one in state.isr for one in partition.assignment.target)
 
 
 async def _resume(controller: Controller, moves: list[Move]) -> None:

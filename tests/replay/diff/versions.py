@@ -53,21 +53,25 @@ LAST_AT_SHUTDOWN: Final = Edit(
 )
 """The same where a broker shuts down in order."""
 
-_CAUGHT_UP: Final = "    if partition in controller.context.reassigning and await is_complete"
+_CAUGHT_UP: Final = "    moving = [one for one in partitions if one in controller.context.reassigning]\n"
 NEVER_COMPLETE: Final = Edit(
     "controller/core/procedures/reassignment.py",
     _CAUGHT_UP,
-    _CAUGHT_UP.replace("if partition in", "if not partition and partition in"),
+    _CAUGHT_UP.replace("in partitions if", "in () if"),
 )
 """A reassignment does not end by its replicas catching up."""
 
-_REMOVED: Final = "    await _remove_replicas(controller, partition, before.removing)\n"
+_REMOVED: Final = """    await _remove_replicas(
+        controller, {one.partition: before[one.partition].removing for one in led}
+    )
+"""
 NEVER_STORED: Final = Edit(
     "controller/core/procedures/reassignment.py",
     _REMOVED,
-    f"""{_REMOVED}    if before.adding:
-        partition.assignment = before
-        return
+    f"""{_REMOVED}    for one in [one for one in led if before[one.partition].adding]:
+        one.partition.assignment = before[one.partition]
+        errors[one.partition] = ProcedureError("never stored")
+        led.remove(one)
 """,
 )
 """A reassignment ends but for its record: no partition's state is written otherwise."""

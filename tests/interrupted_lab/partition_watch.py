@@ -1,0 +1,133 @@
+"""Watches partitions in ZooKeeper at 50 ms and notes what a reassignment may never do.
+
+Two invariants:
+
+- the ISR is never smaller than min(`min.insync.replicas`, its size when the watch began);
+- while a cancellation stands refold elects no replica outside of the originals, unless none of the
+  originals was in the ISR.
+
+The ISR is what ZooKeeper says. The controller epoch in the state says which controller elected a
+leader: elections by a stock controller are left out.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from aiozk.exc import ZKError
+
+from controller.core import znodes
+from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from tools.lab.cluster_view import ClusterView
+
+POLL_SECONDS = 0.05
+
+
+@dataclass
+class Watched:
+    """Partition 0 of a topic: the originals, and what was seen of its state."""
+
+    originals: Sequence[int]
+    floor: int = 0
+    lowest_isr: int = 0
+    last: dict[str, Any] | None = None
+    shrunk: list[str] = field(default_factory=list)
+    elected: list[tuple[int, str]] = field(default_factory=list)
+    """Elections outside of the originals, with their controller epochs."""
+
+
+class PartitionWatch:
+    """An async context manager: polls during the block. `began` is when the block was entered."""
+
+    def __init__(
+        self,
+        connect: str,
+        originals: Mapping[str, Sequence[int]],
+        *,
+        min_insync: int,
+    ) -> None:
+        self.partitions = {topic: Watched(one) for topic, one in originals.items()}
+        self.began = 0.0
+        self._view = ClusterView(connect)
+        self._min_insync = min_insync
+        self._task: asyncio.Task[None] | None = None
+        self.longest_pause = 0.0
+        """Between two polls, in seconds: the machine may be too busy for 50 ms."""
+        self.stock_epochs: set[int] = set()
+        """The controller epochs of stock controllers; the caller adds them."""
+
+    def violations(self, topic: str) -> list[str]:
+        """What was seen of a topic's partition that may not be."""
+        watched = self.partitions[topic]
+        elected = [text for epoch, text in watched.elected if epoch not in self.stock_epochs]
+        return [*watched.shrunk, *elected]
+
+    async def __aenter__(self) -> Self:
+        await self._view.__aenter__()
+        for topic, watched in self.partitions.items():
+            state = await self._state(topic)
+            assert state is not None, f"{topic}-0 has no state"
+            watched.last = state
+            watched.lowest_isr = len(state["isr"])
+            watched.floor = min(self._min_insync, len(state["isr"]))
+        self.began = time.monotonic()
+        self._task = asyncio.create_task(self._poll())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        await self._view.__aexit__()
+
+    async def _poll(self) -> None:
+        last = time.monotonic()
+        while True:
+            try:
+                await self._look()
+            except ZKError:
+                continue
+            now = time.monotonic()
+            self.longest_pause = max(self.longest_pause, now - last)
+            last = now
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _look(self) -> None:
+        """The cancellation is read first: a state may only be newer."""
+        cancelled = await self._view.exists(REASSIGN_CANCEL)
+        states = await asyncio.gather(*map(self._state, self.partitions))
+        for watched, state in zip(self.partitions.values(), states, strict=True):
+            if state is not None and state != watched.last:
+                self._judge(watched, state, cancelled=cancelled)
+                watched.last = state
+
+    def _judge(self, watched: Watched, state: dict[str, Any], *, cancelled: bool) -> None:
+        assert watched.last is not None
+        at = f"{time.monotonic() - self.began:.2f} s"
+        isr, before = state["isr"], watched.last
+        watched.lowest_isr = min(watched.lowest_isr, len(isr))
+        if len(isr) < min(watched.floor, len(before["isr"])):
+            watched.shrunk.append(
+                f"{at}: the ISR {before['isr']} becomes {isr}, fewer than {watched.floor}"
+            )
+        leader = state["leader"]
+        is_elected = leader not in (-1, before["leader"])
+        has_original = any(one in before["isr"] for one in watched.originals)
+        if cancelled and is_elected and leader not in watched.originals and has_original:
+            text = (
+                f"{at}: {leader} is elected while {before['isr']} are in the ISR and the "
+                f"cancellation to {list(watched.originals)} stands"
+            )
+            watched.elected.append((state["controller_epoch"], text))
+
+    async def _state(self, topic: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = await self._view.content(znodes.state_path(topic, 0))
+        return found

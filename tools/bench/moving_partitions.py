@@ -1,0 +1,257 @@
+"""Measures a controller while many partitions are being reassigned, on a cluster of stub brokers.
+
+The stubs never fetch: a reassignment that has begun stays under way. Each begin is measured on a
+cluster that is reset, with a controller whose process has just started.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import anyio
+
+from controller.core import znodes
+from controller.core.commands import WriteZnodes
+from controller.core.operations import NO_NODE, OK, Create, Delete
+from controller.core.reassignment_znodes import (
+    REASSIGN_PARTITIONS_EXTRA,
+    REASSIGNMENT_REQUESTS,
+    REASSIGNMENTS,
+    REPLICA_DELETIONS,
+    Entry,
+    Name,
+    write_entries,
+)
+from controller.core.values import ANY_VERSION
+from tools.bench.contenders import Contender
+from tools.bench.measurement import STEP_SECONDS_MAX, Bench, BenchError, Sample
+from tools.bench.stub_brokers import LEADER_AND_ISR, Request
+from tools.lab.cluster_view import ClusterView
+
+QUIET_SECONDS = 3.0
+"""LeaderAndIsr requests are over when none came for so long."""
+DEATH_AFTER_SECONDS = 0.5
+DYING_BROKER = 1
+
+_POLL_SECONDS = 0.05
+_LEADER_AND_ISR_BYTES_MIN = 40
+"""What LeaderAndIsr needs at least for one partition with its replicas (KB 12.3.1)."""
+
+
+class Step(StrEnum):
+    """What is measured of each controller."""
+
+    FAILOVER = "failover, nothing moves"
+    BEGIN = "begin"
+    FAILOVER_MOVING = "failover, all moves in flight"
+    DEATH = "a broker dies during the begin"
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that was measured of one contender."""
+
+    title: str
+    conditions: str
+    samples: dict[Step, list[Sample]]
+
+    def seconds(self, step: Step) -> list[float]:
+        """The times of one step."""
+        return [one.seconds for one in self.samples[step]]
+
+
+class MovingBench(Bench):
+    """A populated cluster in which some partitions are reassigned."""
+
+    moves = 0
+    """How many partitions are reassigned; the caller sets it."""
+
+    @cached_property
+    def _targets(self) -> dict[Name, Entry]:
+        """The first partitions, each to brokers that have no replica of it."""
+        population = self._population
+        names = [
+            (topic, number, replicas)
+            for topic, partitions in population.topics.items()
+            for number, replicas in partitions.items()
+        ]
+        found = {}
+        for topic, number, replicas in names[: self.moves]:
+            others = [one for one in self._brokers if one not in replicas]
+            first = number % len(others)
+            others = others[first:] + others[:first]
+            found[topic, number] = Entry(tuple(others[: population.replication_factor]))
+        return found
+
+    async def measure_moving(self, contender_type: Callable[[], Contender], runs: int) -> Result:
+        """Measure each step `runs` times, each time with a process that is started for it."""
+        samples: dict[Step, list[Sample]] = {step: [] for step in Step}
+        contender = contender_type()
+        for run in range(1, runs + 1):
+            self._report(f"{contender.title}: run {run} of {runs}")
+            for steps in (
+                (Step.FAILOVER, Step.BEGIN, Step.FAILOVER_MOVING),
+                (Step.DEATH,),
+            ):
+                contender = contender_type()
+                try:
+                    await self._run(contender, steps, samples)
+                finally:
+                    contender.close()
+        return Result(contender.title, contender.conditions, samples)
+
+    async def _run(
+        self, contender: Contender, steps: Sequence[Step], samples: dict[Step, list[Sample]]
+    ) -> None:
+        await self._reset()
+        everywhere = self._population.partitions
+        await self._timed(contender, lambda: self._started(contender), everywhere)
+        for step in steps:
+            if step is Step.BEGIN:
+                sample = await self._begun(contender)
+            elif step is Step.DEATH:
+                sample = await self._moved_away(contender)
+            else:
+                sample = await self._timed(contender, self._role_lost, everywhere)
+            self._report(f"{contender.title}: {step}: {sample.seconds:.2f} s")
+            samples[step].append(sample)
+        await contender.stop()
+        await self._until_role_is(NO_NODE)
+        if Step.DEATH in steps:
+            await self._stubs.register(DYING_BROKER)
+
+    # A begin --------------------------------------------------------------------------------------
+
+    async def _submit(self) -> int:
+        asked_ns = time.monotonic_ns()
+        create = Create(znodes.REASSIGN_PARTITIONS, write_entries(self._targets))
+        errors = await self._zookeeper.call(WriteZnodes((create,), None), 1)
+        if errors != [OK]:
+            raise BenchError(f"{create.path} could not be created: ZooKeeper code {errors[0]}")
+        return asked_ns
+
+    async def _begun(self, contender: Contender) -> Sample:
+        """Until ZooKeeper has all adding replicas and their brokers have the last LeaderAndIsr."""
+        await self._stubs.requests()
+        cpu_before = contender.cpu_seconds()
+        begin_ns = await self._submit()
+        stored_ns = await self._until(contender, begin_ns, self._adding_missing, "adding replicas")
+        received: list[Request] = []
+
+        async def told() -> bool:
+            received.extend(
+                one
+                for one in await self._stubs.requests()
+                if one.controller == contender.broker_id and one.api == LEADER_AND_ISR
+            )
+            return not self._are_told(received)
+
+        await self._until(contender, begin_ns, told, "LeaderAndIsr requests")
+        last_ns = max(stored_ns, received[-1].ended_ns)
+        return Sample(
+            (last_ns - begin_ns) / 1e9,
+            contender.cpu_seconds() - cpu_before,
+            len(received),
+            sum(one.frame_bytes for one in received),
+        )
+
+    def _are_told(self, received: Sequence[Request]) -> bool:
+        """Whether each adding broker got as many bytes as it needs, and then nothing more came."""
+        missing = dict.fromkeys(self._brokers, 0)
+        for entry in self._targets.values():
+            for broker in entry.replicas:
+                missing[broker] += _LEADER_AND_ISR_BYTES_MIN
+        for one in received:
+            missing[one.broker] -= one.frame_bytes
+        if not received or any(one > 0 for one in missing.values()):
+            return False
+        return time.monotonic_ns() - received[-1].ended_ns > QUIET_SECONDS * 1e9
+
+    async def _adding_missing(self) -> bool:
+        """Whether a partition has no adding replicas in ZooKeeper yet."""
+        paths = tuple(dict.fromkeys(znodes.topic_path(topic) for topic, _ in self._targets))
+        found = dict(zip(paths, await self._zookeeper.read(paths), strict=True))
+        assignments = {
+            path: znodes.read_topic(path, data).assignments
+            for path, data in found.items()
+            if data is not None
+        }
+        return not all(
+            assignments[znodes.topic_path(topic)][number].adding for topic, number in self._targets
+        )
+
+    # A broker's death -----------------------------------------------------------------------------
+
+    async def _moved_away(self, contender: Contender) -> Sample:
+        """From the broker's death until no state names it as the leader any more."""
+        await self._stubs.requests()
+        cpu_before = contender.cpu_seconds()
+        await self._submit()
+        await anyio.sleep(DEATH_AFTER_SECONDS)
+        begin_ns = await self._stubs.unregister(DYING_BROKER)
+        led = [
+            znodes.state_path(topic, number)
+            for topic, partitions in self._population.topics.items()
+            for number, replicas in partitions.items()
+            if replicas[0] == DYING_BROKER
+        ]
+
+        async def leads() -> bool:
+            found = await self._zookeeper.read(tuple(led))
+            led[:] = [
+                path
+                for path, data in zip(led, found, strict=True)
+                if znodes.read_state(path, data, 0).leader == DYING_BROKER
+            ]
+            return bool(led)
+
+        end_ns = await self._until(contender, begin_ns, leads, "leaders")
+        requests = await self._stubs.requests()
+        return Sample(
+            (end_ns - begin_ns) / 1e9,
+            contender.cpu_seconds() - cpu_before,
+            len(requests),
+            sum(one.frame_bytes for one in requests),
+        )
+
+    async def _until(
+        self,
+        contender: Contender,
+        begin_ns: int,
+        is_missing: Callable[[], Awaitable[bool]],
+        what: str,
+    ) -> int:
+        """Wait until nothing is missing; the monotonic clock before the look that found that."""
+        while True:
+            looked_ns = time.monotonic_ns()
+            if not await is_missing():
+                return looked_ns
+            if looked_ns - begin_ns > STEP_SECONDS_MAX * 1e9:
+                raise BenchError(
+                    f"{contender.title}: {what} missing after {STEP_SECONDS_MAX:g} s; "
+                    f"see {contender.folder}"
+                )
+            if not contender.running:
+                raise BenchError(f"{contender.title} ended; see {contender.folder}")
+            await anyio.sleep(_POLL_SECONDS)
+
+    # Back to the beginning ------------------------------------------------------------------------
+
+    async def _reset(self) -> None:
+        """Nothing is under way, and every partition is as it was at first."""
+        paths = [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA]
+        async with ClusterView(self.server.connect) as view:
+            for parent in (REASSIGNMENT_REQUESTS, REPLICA_DELETIONS):
+                paths += [f"{parent}/{one}" for one in await view.children(parent)]
+            for topic in await view.children(REASSIGNMENTS):
+                folder = f"{REASSIGNMENTS}/{topic}"
+                paths += [f"{folder}/{one}" for one in await view.children(folder)]
+                paths.append(folder)
+        deletes = tuple(Delete(path, ANY_VERSION) for path in paths)
+        errors = await self._zookeeper.call(WriteZnodes(deletes, None), len(deletes))
+        if wrong := set(errors) - {OK, NO_NODE}:
+            raise BenchError(f"reassignments could not be deleted: ZooKeeper codes {sorted(wrong)}")
+        await self._population.reset_assignments(self._zookeeper)
+        await self._population.reset_states(self._zookeeper)
