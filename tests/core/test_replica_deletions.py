@@ -11,20 +11,25 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.error_codes import KAFKA_STORAGE_ERROR
-from controller.core.operations import Create, CreateSequential, Delete
+from controller.core.operations import Create
 from controller.core.procedures.replica_deletion import TIMER
 from controller.core.reassignment_znodes import (
-    DELETION_PREFIX,
     REPLICA_DELETIONS,
     ReplicaDeletion,
-    deletion_path,
     read_deletion,
-    write_deletion,
 )
 from replay.world.brokers import PartitionError
-from replay.world.requests import GetChildren
 from replay.world.simulation import Fate
-from tests.core.cluster import Cluster, Seen
+from tests.core.cluster import Cluster
+from tests.core.dropping import (
+    ask_for_deletion,
+    dead_target,
+    deletions,
+    knows,
+    let_time_pass,
+    pending,
+    stopped,
+)
 from tests.core.electing import runs
 from tests.core.interrupting import (
     Away,
@@ -38,66 +43,6 @@ from tests.core.interrupting import (
     submit,
 )
 from tests.core.reassigning import T0, assert_no_failures, assignment, catch_up, reassign
-
-Deletions = dict[str, ReplicaDeletion]
-
-
-def deletions(cluster: Cluster) -> Deletions:
-    """The children of /admin/replica_deletions."""
-    children = cluster.ask(GetChildren(REPLICA_DELETIONS)).children or ()
-    return {one: read_deletion(one, cluster.data(deletion_path(one))) for one in children}
-
-
-def pending(cluster: Cluster) -> list[ReplicaDeletion]:
-    """The deletions that no broker has confirmed, in the order of their names."""
-    found = deletions(cluster)
-    return [found[one] for one in sorted(found)]
-
-
-def knows(cluster: Cluster) -> Deletions:
-    """The same as the controller knows it."""
-    known = cluster.fold.controller.context.deletions
-    return {
-        child: ReplicaDeletion(one.broker, tuple(one.names))
-        for child, one in known.items()
-        if one.names
-    }
-
-
-def stopped(seen: Seen, broker: int) -> list[tuple[str, int]]:
-    """The partitions whose replica a broker was asked to delete."""
-    return [
-        (one.topic, one.partition)
-        for request in seen.broker_requests()
-        if isinstance(request, StopReplicaRequest) and request.broker == broker
-        for one in request.partitions
-        if one.delete
-    ]
-
-
-def ask_for_deletion(cluster: Cluster, broker: int, *names: tuple[str, int]) -> str:
-    """`refold reassign --delete-strays` names replicas; the child."""
-    data = write_deletion(ReplicaDeletion(broker, names))
-    path = cluster.ask(CreateSequential(DELETION_PREFIX, data)).path
-    assert path is not None
-    cluster.run()
-    return path.rpartition("/")[2]
-
-
-def let_time_pass(cluster: Cluster) -> None:
-    """Brokers have had their 2 s to confirm, however late in the timer's turn they were asked."""
-    for _ in range(2):
-        assert runs(cluster, TIMER)
-        cluster.fire(TIMER)
-
-
-def dead_target() -> Cluster:
-    """[1,2,3] on the way to [4,5,6], whose broker 6 died with its replica; cancelled."""
-    cluster = half_way(4)
-    cluster.stop_broker(6)
-    cancel_all(cluster)
-    return cluster
-
 
 # When all brokers answer ------------------------------------------------------------------------
 
@@ -464,123 +409,6 @@ def test_of_a_record_only_what_is_assigned_again_is_left_out() -> None:
     seen = cluster.seen()
     cluster.start_broker(4)
     assert stopped(seen, 4) == [("t", 1)]
-    assert pending(cluster) == []
-
-
-# What others write ------------------------------------------------------------------------------
-
-
-def with_stray() -> Cluster:
-    """Broker 3 has files of t-0, which is on [1,2], and nothing says so."""
-    cluster = interruptible(3, 1, 2)
-    cluster.broker(3).logs[T0] = cluster.topic("t").topic_id
-    return cluster
-
-
-def test_a_deletion_that_a_tool_asks_for_is_carried_out_and_removed() -> None:
-    cluster = with_stray()
-    seen = cluster.seen()
-    child = ask_for_deletion(cluster, 3, T0)
-    assert child == "requested_0000000000"
-    assert stopped(seen, 3) == [T0]
-    assert files(cluster) == [1, 2]
-    assert pending(cluster) == []
-    assert seen.notices() == []
-
-
-def test_a_deletion_that_a_tool_asks_for_waits_for_a_dead_broker() -> None:
-    cluster = with_stray()
-    cluster.stop_broker(3)
-    child = ask_for_deletion(cluster, 3, T0)
-    assert list(deletions(cluster)) == [child]
-    cluster.expire()
-    assert list(deletions(cluster)) == [child]
-    cluster.start_broker(3)
-    assert files(cluster) == [1, 2]
-    assert pending(cluster) == []
-
-
-def test_a_deletion_that_a_tool_asks_for_with_nobody_in_control_is_carried_out() -> None:
-    cluster = with_stray()
-    with Away(cluster):
-        cluster.ask(CreateSequential(DELETION_PREFIX, write_deletion(ReplicaDeletion(3, (T0,)))))
-    assert files(cluster) == [1, 2]
-    assert pending(cluster) == []
-
-
-def test_a_tool_cannot_have_an_assigned_replica_deleted() -> None:
-    cluster = with_stray()
-    seen = cluster.seen()
-    ask_for_deletion(cluster, 1, T0)
-    assert stopped(seen, 1) == []
-    assert files(cluster) == [1, 2, 3]
-    assert pending(cluster) == []
-
-
-def test_a_tool_may_name_a_topic_that_does_not_exist_any_more() -> None:
-    cluster = interruptible(3, 1, 2)
-    cluster.broker(3).logs["gone", 4] = None
-    seen = cluster.seen()
-    ask_for_deletion(cluster, 3, ("gone", 4))
-    assert stopped(seen, 3) == [("gone", 4)]
-    assert ("gone", 4) not in cluster.broker(3).logs
-    assert pending(cluster) == []
-    assert cluster.fold.controller.context.known_topics() == ["t"]
-    assert_no_failures(cluster)
-
-
-@pytest.mark.parametrize(
-    "content", [b"garbage", b"", b'{"version":1,"broker":"x","partitions":{}}']
-)
-def test_a_deletion_that_cannot_be_read_is_removed_with_a_notice(content: bytes) -> None:
-    cluster = with_stray()
-    seen = cluster.seen()
-    path = cluster.ask(CreateSequential(DELETION_PREFIX, content)).path
-    cluster.run()
-    assert deletions(cluster) == {}
-    assert seen.notices() == [("unreadable_znode", path)]
-    assert f"it is removed, it held {content.decode()!r}" in seen.texts()[0]
-
-
-def test_an_empty_deletion_is_removed() -> None:
-    cluster = with_stray()
-    ask_for_deletion(cluster, 3)
-    assert deletions(cluster) == {}
-
-
-def test_a_record_that_somebody_deletes_is_not_requested_any_more() -> None:
-    cluster = dead_target()
-    for child in deletions(cluster):
-        cluster.ask(Delete(deletion_path(child), -1))
-    cluster.run()
-    assert knows(cluster) == {}
-    seen = cluster.seen()
-    cluster.start_broker(6)
-    assert stopped(seen, 6) == []
-
-
-def test_the_parent_is_created_again_when_somebody_deleted_it() -> None:
-    cluster = half_way(4)
-    cluster.stop_broker(6)
-    cluster.remove_quietly(REPLICA_DELETIONS)
-    cancel_all(cluster)
-    assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
-    cluster.start_broker(6)
-    assert pending(cluster) == []
-    child = ask_for_deletion(cluster, 6, T0)
-    assert child.startswith("requested_")
-    assert deletions(cluster) == {}
-
-
-def test_a_topic_that_is_deleted_takes_its_replicas_with_it() -> None:
-    """A broker that has only a pending deletion of the topic is asked all the same."""
-    cluster = dead_target()
-    remove_cancel(cluster)
-    cluster.put("/admin/delete_topics/t", b"")
-    assert cluster.data(znodes.topic_path("t")) is None
-    assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
-    cluster.start_broker(6)
-    assert files(cluster) == []
     assert pending(cluster) == []
 
 
