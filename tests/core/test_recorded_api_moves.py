@@ -261,8 +261,10 @@ def test_a_move_of_a_stock_controller_has_no_record_and_is_cancelled_as_kafka_do
         )
     assert reassigning(cluster) == [T0]
     assert records(cluster) == []
+    seen = cluster.seen()
     assert cancel(cluster) == codes.NONE
     assert assignment(cluster) == "3,2,1"
+    assert seen.told("rollback") == []
 
 
 def test_a_move_of_a_stock_controller_whose_target_is_changed_gets_a_record() -> None:

@@ -303,6 +303,7 @@ def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> N
     assert sessions
     assert not cluster.is_active
     assert rules(seen).count("begins") == PART
+    assert seen.told("reassignment_refused") == []
     assert cluster.fold.is_idle
     cluster.leave_role(sessions[0])
     assert cluster.is_active
