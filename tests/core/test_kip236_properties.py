@@ -17,6 +17,7 @@ from controller.core.commands import (
     BrokerRequest,
     Issued,
     Notice,
+    StopReplicaRequest,
     UpdateMetadataRequest,
     WriteAtomically,
     WriteZnodes,
@@ -41,6 +42,7 @@ from replay.world.brokers import PartitionError
 from replay.world.requests import Exists
 from replay.world.simulation import Fate
 from tests.core.cluster import Assignments, Cluster
+from tests.core.dropping import pending
 from tests.core.electing import configure_quietly
 from tests.core.endpoint import proposal
 from tests.core.interrupting import (
@@ -289,13 +291,23 @@ class Interrupted(Cluster):
             self.run()
 
     def _look_at(self, issued: Issued) -> None:
-        """A state that is about to be written keeps what a cancellation promises."""
+        """A state that is about to be written keeps what a cancellation promises; what is about to
+        be deleted is not needed."""
+        if isinstance(issued.command, StopReplicaRequest) and issued.term == self.epoch():
+            for one in issued.command.partitions:
+                if one.delete:
+                    self._check_deletion(issued.command.broker, (one.topic, one.partition))
         if isinstance(issued.command, WriteZnodes):
             for choice in issued.reason.choices:
                 known = self.fold.controller.context.reassignments
                 found = [one for one in known if one.key == (choice.topic, choice.partition)]
                 for partition in found:
                     self._check_write(issued, issued.command, partition.key, known[partition])
+
+    def _check_deletion(self, broker: int, name: Name) -> None:
+        """A replica that is deleted is neither assigned nor in sync."""
+        assert broker not in self.partition(*name).replicas
+        assert broker not in self.leadership(*name).isr
 
     def _check_write(
         self, issued: Issued, command: WriteZnodes, name: Name, under_way: Reassignment
@@ -333,6 +345,20 @@ class Interrupted(Cluster):
         assert (self.fold.controller.context.cancel != 0) is self.is_cancelled
         for name in NAMES:
             self._check_partition(name, ended[name])
+        assert self.strays() <= self.recorded()
+
+    def strays(self) -> set[tuple[int, Name]]:
+        """The replicas that brokers hold and that are not assigned."""
+        return {
+            (id, name)
+            for name in NAMES
+            for id, broker in self.brokers.items()
+            if name in broker.logs and id not in self.topic(name[0]).assignments[name[1]].replicas
+        }
+
+    def recorded(self) -> set[tuple[int, Name]]:
+        """The replicas that brokers have not confirmed to have deleted."""
+        return {(one.broker, name) for one in pending(self) for name in one.partitions}
 
     def _ended(self) -> dict[Name, list[tuple[int, ...]]]:
         """What was stored of each partition since the last look with nothing under way: one
@@ -435,6 +461,7 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
     cluster.calm_down()
     cluster.check()
     assert_nothing_is_left(cluster)
+    assert cluster.strays() == cluster.recorded() == set()
     for name in NAMES:
         state, replicas = cluster.leadership(*name), cluster.partition(*name).replicas
         assert set(state.isr) == set(replicas)
