@@ -1,5 +1,7 @@
 """Replicas that brokers have not confirmed to have deleted, in a simulated cluster."""
 
+from collections.abc import Sequence
+
 from controller.core.commands import StopReplicaRequest
 from controller.core.operations import CreateSequential
 from controller.core.procedures.replica_deletion import TIMER
@@ -15,6 +17,7 @@ from replay.world.requests import GetChildren
 from tests.core.cluster import Cluster, Seen
 from tests.core.electing import runs
 from tests.core.interrupting import cancel_all, half_way
+from tests.core.reassigning import Name
 
 Deletions = dict[str, ReplicaDeletion]
 
@@ -29,6 +32,24 @@ def pending(cluster: Cluster) -> list[ReplicaDeletion]:
     """The deletions that no broker has confirmed, in the order of their names."""
     found = deletions(cluster)
     return [found[one] for one in sorted(found)]
+
+
+def recorded(cluster: Cluster) -> set[tuple[int, Name]]:
+    """The same replicas, by broker and partition."""
+    return {(one.broker, name) for one in pending(cluster) for name in one.partitions}
+
+
+def strays(cluster: Cluster, names: Sequence[Name]) -> set[tuple[int, Name]]:
+    """The replicas of partitions that brokers hold and that are not assigned to them."""
+    assigned = {
+        (topic, number): cluster.topic(topic).assignments[number] for topic, number in names
+    }
+    return {
+        (id, name)
+        for id, broker in cluster.brokers.items()
+        for name in names
+        if name in broker.logs and id not in assigned[name].replicas
+    }
 
 
 def knows(cluster: Cluster) -> Deletions:
