@@ -1,12 +1,13 @@
 """A simulated cluster whose reassignments can be interrupted, and KIP-236's znodes in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from controller.core import znodes
-from controller.core.commands import Issued
+from controller.core.commands import Issued, WriteZnodes, ZooKeeperCommand
+from controller.core.events import ZnodesWritten
 from controller.core.operations import CreateSequential, Delete
 from controller.core.reassignment_znodes import (
     CANCEL_CONTENT,
@@ -30,6 +31,8 @@ from replay.world.requests import GetChildren, GetData
 from tests.core.cluster import Cluster
 from tests.core.reassigning import T0, Name, catch_up
 
+_NO_AUTH = -102
+
 Targets = Mapping[Name, Sequence[int]]
 
 
@@ -46,6 +49,22 @@ def half_way(*in_sync: int) -> Cluster:
     submit(cluster, {T0: [4, 5, 6]})
     catch_up(cluster, *in_sync)
     return cluster
+
+
+class Refusing(Cluster):
+    """A cluster whose ZooKeeper refuses those writes of the controller that `refuses` names."""
+
+    def __init__(self, *brokers: int, **settings: Any) -> None:
+        super().__init__(*brokers, **settings)
+        self.refuses: Callable[[Issued], bool] = lambda issued: False
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        if isinstance(command, WriteZnodes) and self.refuses(issued):
+            count = len(command.operations)
+            refused = ZnodesWritten(issued.id, 0, [_NO_AUTH] * count, [-1] * count)
+            self._inbox.append(("zookeeper", refused))
+        else:
+            super()._ask_zookeeper(issued, command)
 
 
 class Away:

@@ -294,8 +294,7 @@ class Interrupted(Cluster):
             self.run()
 
     def _look_at(self, issued: Issued) -> None:
-        """A state that is about to be written keeps what a cancellation promises; what is about to
-        be deleted is not needed."""
+        """What is written keeps what a cancellation promises, what is deleted is not needed."""
         if isinstance(issued.command, StopReplicaRequest) and issued.term == self.epoch():
             deleted = [one for one in issued.command.partitions if one.delete]
             for name in ((one.topic, one.partition) for one in deleted):

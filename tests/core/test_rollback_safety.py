@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.reassignment_znodes import (
     CANCEL_CONTENT,
@@ -14,9 +15,10 @@ from controller.core.reassignment_znodes import (
     REASSIGN_CANCEL,
     Entry,
 )
-from tests.core.cluster import Cluster, by_rule
+from tests.core.cluster import Cluster, by_rule, writes
 from tests.core.electing import configure
 from tests.core.interrupting import (
+    Refusing,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -305,3 +307,17 @@ def test_a_partition_whose_rollback_waits_is_not_called_leaderless() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert seen.told("no_leader_elected") == []
+
+
+@pytest.mark.xfail(strict=True, reason="it goes back with the leader and the ISR that it had")
+def test_a_state_that_cannot_be_written_lets_the_rollback_wait() -> None:
+    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1, 2]})
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 2, 3)
+    cluster.refuses = writes(znodes.state_path(*T0))
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    assert len(seen.told("rollback_waits")) == 1

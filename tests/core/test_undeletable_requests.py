@@ -1,12 +1,8 @@
 """Requests that cannot be deleted, or that nobody could have made (KB 14.5.2)."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from controller.core.commands import Issued, WriteZnodes
-from controller.core.events import ZnodesWritten
 from controller.core.operations import NOT_EMPTY, SetData
 from controller.core.reassignment_znodes import (
     REQUEST_PREFIX,
@@ -17,6 +13,7 @@ from controller.core.reassignment_znodes import (
 from tests.core.cluster import Cluster
 from tests.core.interrupting import (
     Away,
+    Refusing,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -29,22 +26,7 @@ from tests.core.interrupting import (
 )
 from tests.core.reassigning import T0, assert_no_failures, assignment, catch_up, reassigning
 
-NO_AUTH = -102
 MOVING = "3,1,2 adding 3 removing 1,2"
-
-
-class Refusing(Cluster):
-    """A cluster whose ZooKeeper refuses some writes of the controller."""
-
-    refuses: Callable[[Issued], bool] = staticmethod(lambda issued: False)
-
-    def _ask_zookeeper(self, issued: Issued, command: Any) -> None:
-        if not self.refuses(issued):
-            super()._ask_zookeeper(issued, command)
-            return
-        count = len(command.operations)
-        refused = ZnodesWritten(issued.id, 0, [NO_AUTH] * count, [-1] * count)
-        self._inbox.append(("zookeeper", refused))
 
 
 def two_replicas() -> Refusing:
@@ -130,7 +112,7 @@ def test_requests_after_one_that_cannot_be_deleted_are_carried_out() -> None:
 
 def test_a_request_that_cannot_be_emptied_either_is_carried_out_once_in_a_term() -> None:
     cluster = two_replicas()
-    cluster.refuses = empties  # type: ignore[method-assign]
+    cluster.refuses = empties
     seen = cluster.seen()
     path = request_with_child(cluster, 3)
     cluster.run()

@@ -31,19 +31,28 @@ from controller.core.reassignment_znodes import (
     reassignment_path,
 )
 from replay.world.simulation import Fate
-from tests.core.cluster import Cluster, Seen
+from tests.core.cluster import Cluster, Seen, writes
 from tests.core.endpoint import answers, proposal
 from tests.core.interrupting import (
+    Away,
     assert_nothing_is_left,
     cancel_all,
+    cancel_quietly,
     entries,
     entries_json,
     records,
     request,
     requests,
+    set_minimum,
     submit,
 )
-from tests.core.reassigning import Name, assert_no_failures, assignment, reassigning
+from tests.core.reassigning import (
+    Name,
+    assert_no_failures,
+    assignment,
+    catch_up,
+    reassigning,
+)
 
 COUNT = 25
 PART = 10
@@ -282,22 +291,21 @@ def test_under_kafka_rules_long_work_is_not_interrupted() -> None:
 # The end of a term ------------------------------------------------------------------------------
 
 
+def lose_role_in_the_interruption(cluster: Cluster, sessions: list[int]) -> None:
+    """Broker 1 dies in the first part; another controller is there when u-0 is elected for."""
+
+    def seize() -> None:
+        cluster.unregister(1)
+        cluster.once(writes(znodes.state_path(*U0)), lambda: sessions.append(cluster.seize_role(9)))
+
+    cluster.once(FIRST_PART, seize)
+
+
 def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> None:
     """The write of the broker's failure is fenced; the second part is never begun."""
     cluster = many()
     sessions: list[int] = []
-
-    def seize() -> None:
-        cluster.unregister(1)
-        cluster.once(
-            lambda issued: any(
-                one.path == znodes.state_path(*U0)
-                for one in getattr(issued.command, "operations", ())
-            ),
-            lambda: sessions.append(cluster.seize_role(9)),
-        )
-
-    cluster.once(FIRST_PART, seize)
+    lose_role_in_the_interruption(cluster, sessions)
     seen = cluster.seen()
     submit(cluster, TARGETS)
     assert sessions
@@ -314,18 +322,7 @@ def test_a_role_that_is_lost_in_the_interruption_breaks_the_long_work_off() -> N
 def test_a_role_that_is_lost_in_the_interruption_refuses_the_request_of_the_long_work() -> None:
     cluster = many()
     sessions: list[int] = []
-
-    def seize() -> None:
-        cluster.unregister(1)
-        cluster.once(
-            lambda issued: any(
-                one.path == znodes.state_path(*U0)
-                for one in getattr(issued.command, "operations", ())
-            ),
-            lambda: sessions.append(cluster.seize_role(9)),
-        )
-
-    cluster.once(FIRST_PART, seize)
+    lose_role_in_the_interruption(cluster, sessions)
     cluster.happen(api_request(), "api:2")
     [answer] = [one for one in answers(cluster) if one.request == 500]
     assert isinstance(answer, AnswerAlterPartitionReassignments)
@@ -340,13 +337,7 @@ def test_a_session_that_ends_while_long_work_is_paused_ends_both(fate: Fate) -> 
 
     def happen() -> None:
         cluster.happen_next(alter_u0(cluster), "api:1")
-        cluster.lose(
-            lambda issued: any(
-                one.path == znodes.state_path(*U0)
-                for one in getattr(issued.command, "operations", ())
-            ),
-            fate,
-        )
+        cluster.lose(writes(znodes.state_path(*U0)), fate)
 
     cluster.once(FIRST_PART, happen)
     cluster.happen(api_request(), "api:2")
@@ -368,9 +359,7 @@ def test_a_paused_procedure_is_not_idle() -> None:
     idle: list[bool] = []
 
     def look(issued: Issued) -> None:
-        if any(
-            one.path == znodes.state_path(*U0) for one in getattr(issued.command, "operations", ())
-        ):
+        if writes(znodes.state_path(*U0))(issued):
             idle.append(cluster.fold.is_idle)
 
     def happen() -> None:
@@ -428,6 +417,40 @@ def test_a_dead_broker_is_seen_by_the_parts_that_follow() -> None:
     submit(cluster, TARGETS)
     assert {cluster.leadership(*name).isr for name in ALL} == {(2,)}
     assert entries(cluster) is not None
+
+
+def test_a_broker_that_dies_while_a_failover_rolls_back_is_handled_between_two_parts() -> None:
+    cluster = many()
+    submit(cluster, TARGETS)
+    cluster.once(
+        lambda issued: issued.reason.rule == "rollback: store the originals",
+        lambda: cluster.unregister(1),
+    )
+    with Away(cluster):
+        cancel_quietly(cluster)
+    assert {assignment(cluster, name) for name in ALL} == {"1,2"}
+    assert {cluster.leadership(*name).leader for name in (*ALL, U0)} == {2}
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_an_original_that_dies_between_two_parts_lets_the_rest_wait() -> None:
+    cluster = many()
+    set_minimum(cluster, 2)
+    submit(cluster, TARGETS)
+    for name in ALL:
+        catch_up(cluster, 3, name=name)
+    cluster.once(
+        lambda issued: issued.reason.rule == "rollback: store the originals",
+        lambda: cluster.unregister(1),
+    )
+    cancel_all(cluster)
+    assert len(records(cluster)) == COUNT - PART
+    cluster.start_broker(1)
+    for name in ALL:
+        catch_up(cluster, 1, name=name)
+    assert {assignment(cluster, name) for name in ALL} == {"1,2"}
+    assert_nothing_is_left(cluster)
 
 
 # Completions together ---------------------------------------------------------------------------
