@@ -1,13 +1,17 @@
 """A simulated cluster whose reassignments can be interrupted, and KIP-236's znodes in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from controller.core import znodes
-from controller.core.commands import Issued
+from controller.core.commands import Issued, WriteZnodes, ZooKeeperCommand
+from controller.core.events import ZnodesWritten
 from controller.core.operations import CreateSequential, Delete
 from controller.core.reassignment_znodes import (
     CANCEL_CONTENT,
+    FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
@@ -27,6 +31,8 @@ from replay.world.requests import GetChildren, GetData
 from tests.core.cluster import Cluster
 from tests.core.reassigning import T0, Name, catch_up
 
+_NO_AUTH = -102
+
 Targets = Mapping[Name, Sequence[int]]
 
 
@@ -43,6 +49,38 @@ def half_way(*in_sync: int) -> Cluster:
     submit(cluster, {T0: [4, 5, 6]})
     catch_up(cluster, *in_sync)
     return cluster
+
+
+class Refusing(Cluster):
+    """A cluster whose ZooKeeper refuses those writes of the controller that `refuses` names."""
+
+    def __init__(self, *brokers: int, **settings: Any) -> None:
+        super().__init__(*brokers, **settings)
+        self.refuses: Callable[[Issued], bool] = lambda issued: False
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        if isinstance(command, WriteZnodes) and self.refuses(issued):
+            count = len(command.operations)
+            refused = ZnodesWritten(issued.id, 0, [_NO_AUTH] * count, [-1] * count)
+            self._inbox.append(("zookeeper", refused))
+        else:
+            super()._ask_zookeeper(issued, command)
+
+
+class Away:
+    """The term of another controller, which does nothing; what happens in the `with` block is seen
+    by the controller afterwards."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __enter__(self) -> None:
+        self._session = self._cluster.seize_role(9)
+        self._cluster.run()
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.leave_role(self._session)
+        assert self._cluster.is_active
 
 
 # What somebody writes ---------------------------------------------------------------------------
@@ -81,6 +119,27 @@ def request(cluster: Cluster, targets: Targets, *, legacy: bool = False) -> str:
 def cancel_all(cluster: Cluster) -> None:
     """--cancel."""
     cluster.put(REASSIGN_CANCEL, CANCEL_CONTENT)
+
+
+def force_all(cluster: Cluster) -> None:
+    """--cancel --force."""
+    cluster.put(REASSIGN_CANCEL, FORCED_CANCEL_CONTENT)
+
+
+def cancel_quietly(cluster: Cluster) -> None:
+    """--cancel, but the controller does not look yet."""
+    cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+
+
+def submit_quietly(cluster: Cluster, targets: Targets) -> None:
+    """As `submit`, but the controller does not look yet."""
+    cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json(targets))
+
+
+def set_minimum(cluster: Cluster, least: int, topic: str = "t") -> None:
+    """The topic's min.insync.replicas."""
+    config = {"version": 1, "config": {"min.insync.replicas": str(least)}}
+    cluster.put_quietly(znodes.topic_config_path(topic), msgspec.json.encode(config))
 
 
 def remove_cancel(cluster: Cluster) -> None:

@@ -18,11 +18,13 @@ from tests.core.interrupting import (
     record,
     remove_cancel,
     request,
+    set_minimum,
     submit,
     submit_extra,
 )
 from tests.core.reassigning import (
     T0,
+    ask_for_isr,
     assert_no_failures,
     assignment,
     catch_up,
@@ -248,3 +250,15 @@ def test_what_another_route_holds_is_refused_by_its_name() -> None:
     assert "the AlterPartitionReassignments API, which has to end or be cancelled first" in first
     assert "/admin/reassignment_requests, which has to end or be cancelled first" in second
     assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
+
+
+@pytest.mark.xfail(strict=True, reason="it waits for a rollback that nobody asks for any more")
+def test_an_extra_entry_that_is_removed_while_its_rollback_waits_lets_the_move_go_on() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5]})
+    ask_for_isr(cluster, 1, 4)
+    submit_extra(cluster, {T0: [6]})
+    cluster.remove(REASSIGN_PARTITIONS_EXTRA)
+    catch_up(cluster, 5)
+    assert assignment(cluster) == "4,5"

@@ -1,14 +1,19 @@
 """What a failover makes of KIP-236's znodes, also after a stock controller (KB 14.5.5)."""
 
+import pytest
+
 from controller.core import znodes
+from controller.core.commands import WriteZnodes
 from controller.core.reassignment_znodes import (
     REASSIGN_CANCEL,
     Entry,
     Reassignment,
     write_entries,
 )
-from tests.core.cluster import Cluster
+from tests.core.cluster import Cluster, by_rule
 from tests.core.interrupting import (
+    Away,
+    Refusing,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -25,6 +30,7 @@ from tests.core.interrupting import (
 )
 from tests.core.reassigning import (
     T0,
+    ask_for_isr,
     assert_no_failures,
     assignment,
     catch_up,
@@ -33,21 +39,6 @@ from tests.core.reassigning import (
 )
 
 T1, U0 = ("t", 1), ("u", 0)
-
-
-class Away:
-    """A term of somebody else, who does nothing; `with` it, things happen that nobody sees."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def __enter__(self) -> None:
-        self._session = self._cluster.seize_role(9)
-        self._cluster.run()
-
-    def __exit__(self, *_: object) -> None:
-        self._cluster.leave_role(self._session)
-        assert self._cluster.is_active
 
 
 def three_partitions() -> Cluster:
@@ -277,3 +268,59 @@ def test_switched_off_in_between_the_records_are_left_alone() -> None:
     other.start()
     assert reassigning(other) == [T0]
     assert record(other) is not None
+
+
+# Leader epochs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "raised"), [({}, 0), ({"inter_broker_protocol_version": "2.7-IV1"}, 1)]
+)
+def test_a_failover_raises_the_leader_epoch_only_where_brokers_may_not_know_of_the_move(
+    settings: dict[str, str], raised: int
+) -> None:
+    """Below IBP 2.7-IV2 the state does not say whether its last writer knew."""
+    cluster = interruptible(4, 1, 2, **settings)
+    submit(cluster, {T0: [3, 4]})
+    before = cluster.leadership("t", 0).leader_epoch
+    cluster.expire()
+    assert cluster.leadership("t", 0).leader_epoch == before + raised
+    assert reassigning(cluster) == [T0]
+    assert {one for one, broker in cluster.brokers.items() if T0 in broker.logs} == {1, 2, 3, 4}
+
+
+def test_a_controller_that_ends_before_it_raises_the_leader_epoch_leaves_that_to_the_next() -> None:
+    cluster = interruptible(4, 1, 2)
+    sessions: list[int] = []
+    raises = by_rule(WriteZnodes, "reassignment: raise the leader epoch")
+    cluster.once(raises, lambda: sessions.append(cluster.seize_role(9)))
+    submit(cluster, {T0: [3, 4]})
+    before = cluster.leadership("t", 0).leader_epoch
+    cluster.leave_role(sessions[0])
+    assert cluster.leadership("t", 0).leader_epoch == before + 1
+    catch_up(cluster, 3, 4)
+    assert assignment(cluster) == "3,4"
+
+
+def test_a_move_that_has_caught_up_before_a_failover_is_completed_by_it() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    with Away(cluster):
+        cluster.set_isr("t", 0, (1, 2, 3, 4))
+    assert assignment(cluster) == "3,4"
+    assert_nothing_is_left(cluster)
+
+
+@pytest.mark.xfail(strict=True, reason="a state that was written later counts as a raised epoch")
+def test_a_leader_epoch_that_could_not_be_raised_is_raised_by_the_next_controller() -> None:
+    """The leader does not know the new replicas, though its state was written after the record."""
+    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.refuses = by_rule(WriteZnodes, "reassignment: raise the leader epoch")
+    submit(cluster, {T0: [3, 4]})
+    cluster.refuses = lambda issued: False
+    ask_for_isr(cluster, 1)
+    before = cluster.leadership("t", 0).leader_epoch
+    cluster.expire()
+    assert cluster.leadership("t", 0).leader_epoch == before + 1

@@ -17,6 +17,7 @@ from controller.core.commands import (
     BrokerRequest,
     Issued,
     Notice,
+    StopReplicaRequest,
     UpdateMetadataRequest,
     WriteAtomically,
     WriteZnodes,
@@ -41,12 +42,14 @@ from replay.world.brokers import PartitionError
 from replay.world.requests import Exists
 from replay.world.simulation import Fate
 from tests.core.cluster import Assignments, Cluster
+from tests.core.dropping import recorded, strays
 from tests.core.electing import configure_quietly
 from tests.core.endpoint import proposal
 from tests.core.interrupting import (
     assert_nothing_is_left,
     cancel_all,
     entries,
+    force_all,
     record,
     records,
     remove_cancel,
@@ -97,7 +100,7 @@ steps = st.lists(
         st.tuples(st.just("request"), many),
         st.tuples(st.just("api"), names, st.one_of(targets, st.none())),
         st.tuples(st.just("cancel")),
-        st.tuples(st.just("cancel")),
+        st.tuples(st.sampled_from(("cancel", "force"))),
         st.tuples(st.just("remove cancel")),
         st.tuples(st.just("isr"), names, st.sets(brokers)),
         st.tuples(st.just("isr"), names, everybody),
@@ -156,6 +159,8 @@ class Interrupted(Cluster):
                 self._call(AlterPartitionReassignmentsReceived, 0, [wanted])
             case ("cancel",):
                 cancel_all(self)
+            case ("force",):
+                force_all(self)
             case ("remove cancel",):
                 remove_cancel(self)
             case ("isr", name, wanted):
@@ -289,7 +294,12 @@ class Interrupted(Cluster):
             self.run()
 
     def _look_at(self, issued: Issued) -> None:
-        """A state that is about to be written keeps what a cancellation promises."""
+        """What is written keeps what a cancellation promises, what is deleted is not needed."""
+        if isinstance(issued.command, StopReplicaRequest) and issued.term == self.epoch():
+            deleted = [one for one in issued.command.partitions if one.delete]
+            for name in ((one.topic, one.partition) for one in deleted):
+                assert issued.command.broker not in self.partition(*name).replicas
+                assert issued.command.broker not in self.leadership(*name).isr
         if isinstance(issued.command, WriteZnodes):
             for choice in issued.reason.choices:
                 known = self.fold.controller.context.reassignments
@@ -312,7 +322,8 @@ class Interrupted(Cluster):
         lives = [one for one in old.isr if self.is_online(one, name)]
         if issued.reason.rule == "rollback: leader among the originals":
             kept = [one for one in new.isr if self.is_online(one, name)]
-            least = min(MIN_INSYNC[name[0]], len(originals), len(lives))
+            is_forced = self.fold.controller.context.cancel_forced
+            least = min(1 if is_forced else MIN_INSYNC[name[0]], len(originals), len(lives))
             assert len(kept) >= least, f"{old.isr} becomes {new.isr}"
             assert new.leader in originals
         is_elected = new.leader not in (NO_LEADER, old.leader)
@@ -333,6 +344,7 @@ class Interrupted(Cluster):
         assert (self.fold.controller.context.cancel != 0) is self.is_cancelled
         for name in NAMES:
             self._check_partition(name, ended[name])
+        assert strays(self, NAMES) <= recorded(self)
 
     def _ended(self) -> dict[Name, list[tuple[int, ...]]]:
         """What was stored of each partition since the last look with nothing under way: one
@@ -435,6 +447,7 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
     cluster.calm_down()
     cluster.check()
     assert_nothing_is_left(cluster)
+    assert strays(cluster, NAMES) == recorded(cluster) == set()
     for name in NAMES:
         state, replicas = cluster.leadership(*name), cluster.partition(*name).replicas
         assert set(state.isr) == set(replicas)

@@ -418,7 +418,9 @@ def test_a_leader_that_changes_the_isr_in_between_is_taken_into_account() -> Non
     cluster.once(
         lambda one: path in written_in([one]), lambda: cluster.set_isr("t", 0, (1, 2, 3, 4))
     )
+    seen = cluster.seen()
     cancel_all(cluster)
+    assert seen.notices() == []
     assert cluster.leadership("t", 0).isr == (1, 2, 3)
     assert assignment(cluster) == "1,2,3"
 
