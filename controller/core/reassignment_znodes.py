@@ -249,6 +249,7 @@ class _Reassignment(Struct, frozen=True, omit_defaults=True):
     legacy: bool
     original_replicas: Replicas
     api: bool = False
+    leader_epoch: Int32 | None = None
 
 
 _reassignment_decoder = msgspec.json.Decoder(_Reassignment)
@@ -260,10 +261,18 @@ def read_reassignment(path: str, data: bytes | None) -> Reassignment:
     return Reassignment(znode.replicas, znode.top, znode.legacy, znode.original_replicas, znode.api)
 
 
-def write_reassignment(one: Reassignment) -> bytes:
+def read_leader_epoch(path: str, data: bytes | None) -> int | None:
+    """The leader epoch that the partition had when the record was written; None where it does not
+    say. Raises ZnodeError."""
+    return decoded(_reassignment_decoder, path, "a reassignment", data).leader_epoch
+
+
+def write_reassignment(one: Reassignment, leader_epoch: int | None = None) -> bytes:
     """The record of a reassignment (kip-236.md, A and B together)."""
     return msgspec.json.encode(
-        _Reassignment(1, one.replicas, one.top, one.legacy, one.original_replicas, one.api)
+        _Reassignment(
+            1, one.replicas, one.top, one.legacy, one.original_replicas, one.api, leader_epoch
+        )
     )
 
 

@@ -167,8 +167,8 @@ class ControllerContext:
       reassignment goes on.
     - `cancel_forced`: that znode asks to go back without enough originals in sync.
     - `entries_seen`: the entries of /admin/reassign_partitions, by partition, as they were read.
-    - `state_mzxids`: of those that a failover finds under way the transaction that wrote the state;
-      `told_by_failover`: those whose brokers learn all that they must know by its requests.
+    - `told_by_failover`: of those that a failover finds under way the ones whose brokers learn all
+      that they must know by its requests.
     - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
       be neither deleted nor emptied.
     - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed;
@@ -198,7 +198,6 @@ class ControllerContext:
         self.cancel = 0
         self.cancel_forced = False
         self.entries_seen: dict[tuple[str, int], EntrySeen] = {}
-        self.state_mzxids: dict[Partition, int] = {}
         self.told_by_failover: dict[Partition, None] = {}
         self.requests_done: dict[str, None] = {}
         self.deletions: dict[str, PendingDeletion] = {}

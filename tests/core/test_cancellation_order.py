@@ -316,7 +316,6 @@ def test_requests_of_younger_entries_are_kept_and_of_older_ones_dropped() -> Non
 # Other routes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="the request is deleted, and nothing has begun")
 def test_a_cancellation_that_comes_while_a_request_begins_does_not_lose_it() -> None:
     """It is looked up twice: before the request is judged, and before it is written."""
     cluster = two_partitions()
@@ -333,7 +332,6 @@ def test_a_cancellation_that_comes_while_a_request_begins_does_not_lose_it() -> 
     assert assignment(cluster) == MOVING
 
 
-@pytest.mark.xfail(strict=True, reason="the tool is answered that the target was changed")
 def test_a_cancellation_that_comes_while_admin_tools_change_a_target_is_answered() -> None:
     """It is looked up before the request is judged, and again before it is carried out."""
     cluster = two_partitions()

@@ -217,7 +217,6 @@ def test_a_topic_that_allows_unclean_leaders_later_gets_an_original() -> None:
     assert leader(cluster) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="nobody looks at what waits after such an election")
 @pytest.mark.parametrize("by_tool", [True, False])
 def test_an_election_that_leaves_only_originals_in_the_isr_ends_the_wait(by_tool: bool) -> None:
     cluster = led_by(4, 4)

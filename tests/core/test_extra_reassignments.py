@@ -252,7 +252,6 @@ def test_what_another_route_holds_is_refused_by_its_name() -> None:
     assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
 
 
-@pytest.mark.xfail(strict=True, reason="it waits for a rollback that nobody asks for any more")
 def test_an_extra_entry_that_is_removed_while_its_rollback_waits_lets_the_move_go_on() -> None:
     cluster = interruptible(6, 1, 2, 3)
     set_minimum(cluster, 2)

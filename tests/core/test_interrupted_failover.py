@@ -311,7 +311,6 @@ def test_a_move_that_has_caught_up_before_a_failover_is_completed_by_it() -> Non
     assert_nothing_is_left(cluster)
 
 
-@pytest.mark.xfail(strict=True, reason="a state that was written later counts as a raised epoch")
 def test_a_leader_epoch_that_could_not_be_raised_is_raised_by_the_next_controller() -> None:
     """The leader does not know the new replicas, though its state was written after the record."""
     cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)

@@ -181,7 +181,6 @@ def test_the_same_target_again_is_not_logged() -> None:
     assert told(seen) == []
 
 
-@pytest.mark.xfail(strict=True, reason="it is called begun, and never completed")
 @pytest.mark.parametrize("begin", [submit, request, ask])
 def test_present_replicas_again_are_no_move(begin: Callable[..., object]) -> None:
     cluster = interruptible(4, 1, 2)

@@ -170,7 +170,6 @@ def test_cancelling_by_the_api_with_too_few_originals_in_sync_is_refused() -> No
     assert assignment(cluster) == "4,5,6"
 
 
-@pytest.mark.xfail(strict=True, reason="it waits as one that the znode cancels")
 def test_cancelling_by_the_api_that_is_refused_is_not_done_later() -> None:
     """Also while /admin/reassign_cancel stands, which does not cancel moves of this route."""
     cluster = moving(4, 5, 6)

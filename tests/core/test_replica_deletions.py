@@ -396,7 +396,6 @@ def test_a_replica_that_is_assigned_again_is_not_deleted() -> None:
     assert pending(cluster) == []
 
 
-@pytest.mark.xfail(strict=True, reason="the record stays until another one changes")
 def test_of_a_record_only_what_is_assigned_again_is_left_out() -> None:
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1], 1: [2]})

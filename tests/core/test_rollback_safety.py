@@ -298,7 +298,6 @@ def test_below_2_7_IV2_the_check_is_made_on_the_state_that_is_written(
     assert_no_failures(cluster)
 
 
-@pytest.mark.xfail(strict=True, reason="its election is reported as one that found no leader")
 def test_a_partition_whose_rollback_waits_is_not_called_leaderless() -> None:
     cluster = moving(inter_broker_protocol_version=BEFORE_2_7)
     cluster.set_isr("t", 0, (1, 2, 4))
@@ -309,7 +308,6 @@ def test_a_partition_whose_rollback_waits_is_not_called_leaderless() -> None:
     assert seen.told("no_leader_elected") == []
 
 
-@pytest.mark.xfail(strict=True, reason="it goes back with the leader and the ISR that it had")
 def test_a_state_that_cannot_be_written_lets_the_rollback_wait() -> None:
     cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()

@@ -141,7 +141,6 @@ def test_a_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
     assert len(seen.told("reassignment_refused")) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="it is called carried out")
 def test_an_unreadable_request_that_cannot_be_deleted_is_not_called_carried_out() -> None:
     cluster = two_replicas()
     path = request_with_child(cluster, 3)
@@ -211,7 +210,6 @@ def test_of_a_legacy_request_what_has_an_entry_begins() -> None:
     assert requests(cluster) == []
 
 
-@pytest.mark.xfail(strict=True, reason="it is deleted without a word")
 def test_a_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
     cluster = two_replicas()
     seen = cluster.seen()

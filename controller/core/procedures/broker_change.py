@@ -5,6 +5,7 @@ from controller.core.partition_states import PartitionState
 from controller.core.procedures.channels import close_channels, open_channels
 from controller.core.procedures.deletion import fail_deletion, resume_deletion_for
 from controller.core.procedures.partition_changes import change_partitions, retry_offline_partitions
+from controller.core.procedures.reassignment_cancel import retry_waiting_rollbacks
 from controller.core.procedures.reassignment_requests import resume_on_brokers
 from controller.core.procedures.registrations import read_brokers, read_registrations
 from controller.core.procedures.replica_changes import Replicas, change_replicas
@@ -12,7 +13,6 @@ from controller.core.procedures.replica_deletion import request_deletions_again
 from controller.core.procedures.topics import create_awaiting_partitions
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, sorted_partitions
-from controller.core.triggers import ExtraReassignments, ReassignmentCancel
 from controller.core.values import Broker
 
 _RULE = "broker change"
@@ -55,13 +55,6 @@ async def process_broker_change(controller: Controller) -> None:
         _unregister(context, dead)
         await on_broker_failure(controller, dead)
     retry_waiting_rollbacks(controller)
-
-
-def retry_waiting_rollbacks(controller: Controller) -> None:
-    """Replicas came or went: rollbacks that wait may be possible now."""
-    if controller.context.rollback_waiting:
-        controller.enqueue(ReassignmentCancel())
-        controller.enqueue(ExtraReassignments())
 
 
 def _tell(

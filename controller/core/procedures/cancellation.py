@@ -1,5 +1,7 @@
 """/admin/reassign_cancel: what stands in /admin/reassign_partitions goes back (KB 14.2)."""
 
+from collections.abc import Collection
+
 from controller.core.controller import Controller
 from controller.core.procedures.failures import Failures
 from controller.core.procedures.legacy_reassignments import (
@@ -137,26 +139,30 @@ async def process_changed_isrs(controller: Controller, partitions: list[Partitio
     await complete_if_caught_up(controller, [one for one in partitions if one not in waiting])
 
 
-def _give_up_rollbacks(controller: Controller) -> None:
-    """Those that waited: a partition goes on to its target. What is asked for by the extra znode
-    is looked at again."""
+async def give_up_rollbacks(
+    controller: Controller, why: str, wanted: Collection[Name] = ()
+) -> None:
+    """Those that waited, but for those that are still wanted: a partition goes on to its target."""
     failures = Failures(controller, "rollback_given_up")
-    waiting, controller.context.rollback_waiting = controller.context.rollback_waiting, {}
-    for partition in sorted_partitions(waiting):
+    waiting = controller.context.rollback_waiting
+    given_up = sorted_partitions(one for one in waiting if one.key not in wanted)
+    for partition in given_up:
+        del waiting[partition]
         origin = list(originals_of(controller, partition))
         target = list(partition.assignment.target)
         failures.add(
             partition,
-            f"{REASSIGN_CANCEL} was removed before it could go back to {origin}: its rollback is "
-            f"given up, it goes on to {target}",
+            f"{why} before it could go back to {origin}: its rollback is given up, it goes on to "
+            f"{target}",
         )
     failures.tell()
+    await complete_if_caught_up(controller, given_up)
 
 
 async def _go_on(controller: Controller) -> None:
     context = controller.context
     controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
-    _give_up_rollbacks(controller)
+    await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was removed")
     await complete_if_caught_up(controller, controller.turns.partitions(context.reassigning))
     controller.enqueue(ZkPartitionReassignment())
     controller.enqueue(ExtraReassignments())

@@ -13,7 +13,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.cancellation import roll_back_names
+from controller.core.procedures.cancellation import give_up_rollbacks, roll_back_names
 from controller.core.procedures.failures import shown
 from controller.core.procedures.legacy_reassignments import (
     LegacyZnode,
@@ -53,10 +53,12 @@ async def process_extra(controller: Controller) -> None:
         return
     context.extra_waits = False
     extra, version = await _read(controller)
-    if version is None:
-        return
     if await is_cancelled(controller):
-        tell_waiting(controller, _PATH)
+        if version is not None:
+            tell_waiting(controller, _PATH)
+        return
+    await give_up_rollbacks(controller, f"{_PATH} asks for it no more", extra)
+    if version is None:
         return
     possible = {
         name: one for name, one in extra.items() if is_possible(controller, _PATH, name, one)

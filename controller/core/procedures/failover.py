@@ -107,8 +107,6 @@ async def _load_leaders(controller: Controller) -> list[Partition]:
                 )
             except ZnodeError as error:
                 controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
-            if partition in controller.context.reassigning:
-                controller.context.state_mzxids[partition] = found.mzxids[place]
         partition.check_balance()
         if is_own_id_in_sync(controller, partition):
             to_repair.append(partition)

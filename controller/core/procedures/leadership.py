@@ -32,7 +32,7 @@ from controller.core.operations import (
 )
 from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.failures import Failures, some
-from controller.core.procedures.reassignment_cancel import is_cancelled
+from controller.core.procedures.reassignment_cancel import is_cancelled, retry_waiting_rollbacks
 from controller.core.settle import read_znodes, write
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import NO_LEADER, RECOVERING, LeaderAndIsr
@@ -251,6 +251,8 @@ async def elect_leaders(
     elected = [one for one in results if results[one] is not None]
     if elected:
         controller.notice("info", "leaders_elected", some(elected), strategy.name)
+    if any(one in controller.context.rollback_waiting for one in elected):
+        retry_waiting_rollbacks(controller)
     if lost := [one for one in elected if one in unclean]:
         text = f"{strategy.name}: the new leader was not in sync: records may be lost"
         controller.notice("warning", "unclean_leader", some(lost), text)
@@ -279,7 +281,8 @@ async def _elect_once(
         partition, elected = candidate.partition, strategy.choose(controller.context, candidate)
         controller.follower.elects(partition, strategy.name, candidate.current, elected)
         if elected.leader == NO_LEADER:
-            failures.add(partition, f"no replica can lead: {_spelt(elected)}")
+            if not strategy.is_rollback:
+                failures.add(partition, f"no replica can lead: {_spelt(elected)}")
             continue
         chosen.append((partition, _next_state(controller, candidate.current, elected)))
         code = "unclean leader" if elected.unclean else strategy.name

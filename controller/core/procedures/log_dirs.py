@@ -5,14 +5,12 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.events import BrokerAnswered
 from controller.core.operations import OK
-from controller.core.procedures.broker_change import (
-    on_replicas_become_offline,
-    retry_waiting_rollbacks,
-)
+from controller.core.procedures.broker_change import on_replicas_become_offline
 from controller.core.procedures.notifications import (
     delete_notifications,
     list_notifications,
 )
+from controller.core.procedures.reassignment_cancel import retry_waiting_rollbacks
 from controller.core.procedures.replica_changes import change_replicas
 from controller.core.replica_states import ReplicaState
 from controller.core.settle import read_znodes

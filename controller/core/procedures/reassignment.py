@@ -53,17 +53,22 @@ async def reassign(controller: Controller, moves: list[Move]) -> Errors:
     """
     if any(one.assignment.is_being_reassigned for one in moves) and await is_cancelled(controller):
         moves = [one for one in moves if not one.assignment.is_being_reassigned]
+    return await carry_out(controller, moves)
+
+
+async def carry_out(controller: Controller, moves: list[Move]) -> Errors:
+    """The same for those of which it is known that they are not cancelled."""
     if not moves:
         return {}
     try:
-        return await _reassign(controller, moves)
+        return await _carry_out(controller, moves)
     except ControllerMovedError:
         raise
     except Exception as error:
         return {one.partition: error for one in moves}
 
 
-async def _reassign(controller: Controller, moves: list[Move]) -> Errors:
+async def _carry_out(controller: Controller, moves: list[Move]) -> Errors:
     mark_ineligible(controller.context, dict.fromkeys(one.partition.topic.name for one in moves))
     errors = await _store(controller, moves)
     stored = [one.partition for one in moves if one.partition not in errors]
@@ -356,7 +361,9 @@ async def _forget(controller: Controller, partitions: list[Partition]) -> None:
 
 
 def _tell_completed(controller: Controller, partition: Partition, before: Assignment) -> None:
-    if not before.is_being_reassigned and partition not in controller.context.reassignments:
+    record = controller.context.reassignments.get(partition)
+    originals = record.original_replicas if record is not None else partition.replicas
+    if not before.is_being_reassigned and originals == partition.replicas:
         return
     text = f"it is on {list(partition.replicas)} now; asked for by {holder(controller, partition)}"
     controller.notice("info", "reassignment_completed", repr(partition), text)

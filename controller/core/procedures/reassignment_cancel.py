@@ -6,6 +6,7 @@ from controller.core.controller import Controller
 from controller.core.operations import OK
 from controller.core.reassignment_znodes import REASSIGN_CANCEL, is_forced
 from controller.core.settle import read_stats, read_znodes
+from controller.core.triggers import ExtraReassignments, ReassignmentCancel
 
 _RULE = "reassignment: is it cancelled"
 
@@ -43,3 +44,10 @@ def tell_waiting(controller: Controller, path: str) -> None:
     """What stands in a znode starts when the cancellation is removed."""
     text = f"what it asks for waits until {REASSIGN_CANCEL} is removed"
     controller.notice("warning", "reassignment_waits", path, text)
+
+
+def retry_waiting_rollbacks(controller: Controller) -> None:
+    """Replicas or leaders came or went: rollbacks that wait may be possible now."""
+    if controller.context.rollback_waiting:
+        controller.enqueue(ReassignmentCancel())
+        controller.enqueue(ExtraReassignments())

@@ -89,16 +89,17 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         except ZnodeError as unreadable:
             text = f"{unreadable}; it is removed, it held {shown(data)}"
             controller.notice("error", "unreadable_znode", path, text)
-            await _delete(controller, child)
+            await _delete(controller, child, "it cannot be read")
     return requests
 
 
 async def delete_request(controller: Controller, queued: Queued) -> None:
     """It is done with. One that cannot be deleted asks for nothing any more."""
-    await _delete(controller, queued.child, asks=bool(queued.request.assignments))
+    asks = bool(queued.request.assignments)
+    await _delete(controller, queued.child, "it was carried out", asks=asks)
 
 
-async def _delete(controller: Controller, child: str, *, asks: bool = True) -> None:
+async def _delete(controller: Controller, child: str, done: str, *, asks: bool = True) -> None:
     path = request_path(child)
     delete = Delete(path, ANY_VERSION)
     [error] = (await write(controller, [delete], Reason("reassignment request: done"))).errors
@@ -110,8 +111,8 @@ async def _delete(controller: Controller, child: str, *, asks: bool = True) -> N
     if failed != OK:
         controller.context.requests_done[child] = None
     text = (
-        f"it was carried out and cannot be deleted (ZooKeeper code {error}); it is not carried out "
-        f"again{'' if failed == OK else ' by this controller'}: delete it and what is below it"
+        f"{done} and cannot be deleted (ZooKeeper code {error}); it is not carried out again"
+        f"{'' if failed == OK else ' by this controller'}: delete it and what is below it"
     )
     controller.notice("error", "request_not_deleted", path, text)
 
@@ -121,10 +122,7 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     assignments, legacy = queued.request.assignments, queued.request.legacy
     names = controller.turns.names(assignments)
     entries = (await read_legacy(controller)).entries if legacy else {}
-    unfounded = {
-        name for name in names if legacy and not _is_entry(entries, name, assignments[name])
-    }
-    _tell_unfounded(controller, queued, unfounded)
+    unfounded = refuse_unfounded(controller, queued, entries)
     verdicts = await submit(
         controller,
         [
@@ -142,19 +140,22 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     return True
 
 
-def _is_entry(entries: Entries, name: Name, target: tuple[int, ...]) -> bool:
-    return name in entries and entries[name].replicas == target
-
-
-def _tell_unfounded(controller: Controller, queued: Queued, names: set[Name]) -> None:
-    """A request says that it was made of entries, and there are none of the kind."""
-    for topic, number in sorted(names):
-        target = list(queued.request.assignments[topic, number])
+def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
+    """The partitions of a request that says that it was made of entries, and there are none of the
+    kind: each is named."""
+    if not queued.request.legacy:
+        return set()
+    asked = queued.request.assignments
+    unfounded = {
+        name for name in asked if name not in entries or entries[name].replicas != asked[name]
+    }
+    for topic, number in sorted(unfounded):
         text = (
-            f"{queued.path} asks for {target} in the name of {LEGACY}, which has no such entry: "
-            "refused"
+            f"{queued.path} asks for {list(asked[topic, number])} in the name of {LEGACY}, which "
+            "has no such entry: refused"
         )
         controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+    return unfounded
 
 
 async def remove_refused(controller: Controller, refused: dict[Name, tuple[int, ...]]) -> None:

@@ -140,7 +140,9 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> None:
 
 def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
     path = reassignment_znodes.reassignment_path(*one.partition.key)
-    data = reassignment_znodes.write_reassignment(one.record)
+    state = one.partition.leadership
+    epoch = state.leader_epoch if state is not None else None
+    data = reassignment_znodes.write_reassignment(one.record, epoch)
     return SetData(path, data, ANY_VERSION) if is_known else Create(path, data)
 
 
@@ -244,7 +246,7 @@ async def load_records(controller: Controller) -> list[Partition]:
         assignment = partition.assignment
         if assignment.is_being_reassigned and assignment.target == record.replicas:
             controller.context.reassigning[partition] = None
-            if _is_told_by_failover(controller, partition, found.mzxids[place]):
+            if _is_told_by_failover(controller, partition, path, data):
                 controller.context.told_by_failover[partition] = None
         else:
             _tell_ended(controller, partition, record, path)
@@ -253,17 +255,15 @@ async def load_records(controller: Controller) -> list[Partition]:
     return ended
 
 
-def _is_told_by_failover(controller: Controller, partition: Partition, mzxid: int) -> bool:
-    """Whether brokers need no new leader epoch to learn of a move that is under way: the last one
-    was written after the move (its record) was, and the failover's LeaderAndIsr carries it.
-
-    Below IBP 2.7-IV2 leaders write the state, too, which says nothing of that.
-    """
-    if not controller.protocol.has_alter_partition:
-        return False
+def _is_told_by_failover(
+    controller: Controller, partition: Partition, path: str, data: bytes | None
+) -> bool:
+    """Whether brokers need no new leader epoch to learn of a move that is under way: one was
+    written after the move was stored, and the failover's LeaderAndIsr carries it."""
     if not REASSIGNMENTS_TOGETHER.applies(controller.configuration):
         return False
-    return controller.context.state_mzxids.get(partition, 0) > mzxid
+    before, state = reassignment_znodes.read_leader_epoch(path, data), partition.leadership
+    return before is not None and state is not None and state.leader_epoch > before
 
 
 def _tell_ended(

@@ -25,6 +25,7 @@ from controller.core.procedures.reassignment_queue import (
     delete_request,
     list_requests,
     read_requests,
+    refuse_unfounded,
     remove_refused,
 )
 from controller.core.procedures.reassignment_records import (
@@ -141,6 +142,8 @@ def _date_entries(controller: Controller, sources: Sources) -> None:
 
 async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     records = controller.context.reassignments
+    for queued in sources.requests:
+        refuse_unfounded(controller, queued, sources.legacy.entries)
     wanted, refused = _merged(controller, sources)
     before = dict(records)
     names = controller.turns.names(wanted)

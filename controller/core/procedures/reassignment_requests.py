@@ -32,6 +32,7 @@ from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.pauses import parts, pause
 from controller.core.procedures.reassignment import (
     RULE,
+    carry_out,
     drops_all_in_sync,
     reassign,
     tell_failed,
@@ -160,7 +161,7 @@ async def _roll_back(controller: Controller, names: list[Name]) -> Answers:
     for name in names:
         # Unlike a cancellation in ZooKeeper, a request that cannot be met now does not wait.
         partition = controller.context.find(*name)
-        if partition is not None and not controller.context.cancel:
+        if partition is not None and not _is_cancelled_by_znode(controller, partition):
             controller.context.rollback_waiting.pop(partition, None)
     error = error_codes.INVALID_REPLICA_ASSIGNMENT
     return {
@@ -168,6 +169,11 @@ async def _roll_back(controller: Controller, names: list[Name]) -> Answers:
         for name in names
         if name not in back
     }
+
+
+def _is_cancelled_by_znode(controller: Controller, partition: Partition) -> bool:
+    record = controller.context.reassignments.get(partition)
+    return controller.context.cancel != 0 and record is not None and record.legacy
 
 
 def _is_recorded(controller: Controller, name: Name) -> bool:
@@ -267,7 +273,6 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
         handled = dict.fromkeys(await process_reassignment_znode(controller))
     turns = controller.turns.partitions(controller.context.reassigning)
     left = [one for one in turns if one not in handled and not _goes_on(controller, one)]
-    controller.context.state_mzxids = {}
     controller.context.told_by_failover = {}
     await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
 
@@ -349,7 +354,7 @@ async def _trigger_part(
         errors[partition.key] = PartitionAnswer(*partition.key, error, text)
         del wanted[partition]
     moves = [_move(controller, *one, by_api=by_api) for one in wanted.items()]
-    failed = await reassign(controller, moves)
+    failed = await carry_out(controller, moves)
     tell_failed(controller, failed)
     for partition in failed:
         errors[partition.key] = PartitionAnswer(*partition.key, error_codes.UNKNOWN_SERVER_ERROR)
@@ -384,13 +389,8 @@ async def _refused(
 ) -> dict[Partition, tuple[int, str]]:
     """What no way of asking may bring about, each with the error that is answered."""
     refused: dict[Partition, tuple[int, str]] = {}
-    moving = [one for one in assignments if assignments[one].is_being_reassigned]
-    if moving and await is_cancelled(controller):
-        refused |= {one: (error_codes.REASSIGNMENT_IN_PROGRESS, _CANCELLED) for one in moving}
     invalid = error_codes.INVALID_REPLICA_ASSIGNMENT
     for partition, assignment in assignments.items():
-        if partition in refused:
-            continue
         if names_own_id := own_id_problem(controller, assignment.target):
             refused[partition] = (invalid, names_own_id)
         elif not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
@@ -399,4 +399,7 @@ async def _refused(
         left = {one: each for one, each in assignments.items() if one not in refused}
         for partition in await drops_all_in_sync(controller, left):
             refused[partition] = (invalid, _ALL_DROPPED)
+    moving = [one for one in assignments if assignments[one].is_being_reassigned]
+    if moving and await is_cancelled(controller):
+        refused |= {one: (error_codes.REASSIGNMENT_IN_PROGRESS, _CANCELLED) for one in moving}
     return refused

@@ -13,7 +13,7 @@ from controller.core.procedures.assignments import Move
 from controller.core.procedures.min_insync_replicas import read_min_insync_replicas
 from controller.core.procedures.own_id import own_id_problem
 from controller.core.procedures.pauses import parts, pause
-from controller.core.procedures.reassignment import read_isrs, reassign, tell_failed
+from controller.core.procedures.reassignment import carry_out, read_isrs, tell_failed
 from controller.core.procedures.reassignment_cancel import is_cancelled
 from controller.core.procedures.reassignment_records import LEGACY, REQUESTS, holder
 from controller.core.reassignment_znodes import Entry, Name, Reassignment
@@ -121,10 +121,16 @@ async def _submit(controller: Controller, submissions: list[Submission]) -> dict
     }
     if not wanted:
         return verdicts
+    known = controller.context.reassignments
+    new = [one.topic.name for one in wanted if one not in known]
+    least = await read_min_insync_replicas(controller, new, _RULE)
+    isrs = await read_isrs(controller, [one for one in wanted if one in known])
     if await is_cancelled(controller):
         return verdicts | {one.name: Verdict.WAITS for one in wanted.values()}
-    moves = await _moves(controller, wanted, verdicts)
-    errors = await reassign(controller, moves)
+    moves = _moves(controller, wanted, least, isrs)
+    begun = {one.partition for one in moves}
+    verdicts |= {one.name: Verdict.REFUSED for each, one in wanted.items() if each not in begun}
+    errors = await carry_out(controller, moves)
     tell_failed(controller, errors)
     for partition in errors:
         if partition not in controller.context.reassigning:
@@ -141,14 +147,15 @@ def _refused(controller: Controller, partition: Partition | None, one: Submissio
     return held_text(held_by) if held_by not in ("", one.route) else ""
 
 
-async def _moves(
-    controller: Controller, wanted: dict[Partition, Submission], verdicts: dict[Name, Verdict]
+def _moves(
+    controller: Controller,
+    wanted: dict[Partition, Submission],
+    least: dict[str, int],
+    isrs: dict[Partition, tuple[int, ...]],
 ) -> list[Move]:
-    """What each submission makes of its partition; those with too few replicas are refused."""
+    """What each submission makes of its partition; those with too few replicas are refused. `least`
+    has the topics' min.insync.replicas, `isrs` those that are in ZooKeeper."""
     known = controller.context.reassignments
-    new = [one for one in wanted if one not in known]
-    least = await read_min_insync_replicas(controller, [one.topic.name for one in new], _RULE)
-    isrs = await read_isrs(controller, [one for one in wanted if one in known])
     moves: list[Move] = []
     for partition, one in wanted.items():
         before = known.get(partition)
@@ -158,9 +165,7 @@ async def _moves(
             _tell_replaced(controller, partition, before, one)
         else:
             originals = partition.replicas
-            enough = _has_enough(controller, one, len(originals), least[partition.topic.name])
-            if not enough:
-                verdicts[one.name] = Verdict.REFUSED
+            if not _has_enough(controller, one, len(originals), least[partition.topic.name]):
                 continue
             record = Reassignment(one.target, len(originals), one.legacy, originals)
             assignment = partition.assignment.reassign_to(one.target)
@@ -202,7 +207,10 @@ def _changed(
 def tell_begun(
     controller: Controller, partition: Partition, record: Reassignment, source: str
 ) -> None:
-    """A reassignment begins: from where, to where, and where it was asked for."""
+    """A reassignment begins: from where, to where, and where it was asked for. The replicas that
+    the partition has are no move."""
+    if record.replicas == partition.replicas == record.original_replicas:
+        return
     text = f"from {list(record.original_replicas)} to {list(record.replicas)}, by {source}"
     controller.notice("info", "reassignment_begun", repr(partition), text)
     _tell_dead(controller, partition, record.replicas)

@@ -120,7 +120,11 @@ def confirm_deletions(
     for one in controller.context.deletions.values():
         if one.broker != answer.broker or deleted.isdisjoint(one.names):
             continue
-        one.names = [name for name in one.names if name not in deleted]
+        one.names = [
+            name
+            for name in one.names
+            if name not in deleted and not _is_assigned(controller, one.broker, name)
+        ]
         if not one.names:
             controller.enqueue(ReplicaDeletions())
             if one.is_reported:

@@ -269,9 +269,12 @@ def _choose(
     is_online = online_test(context, partition)
     in_sync = tuple(one for one in current.isr if one in originals)
     if current.leader in in_sync and is_online(current.leader):
+        del why_not[partition]
         return Elected(current.leader, in_sync)
     elected = offline_partition_leader(originals, in_sync, is_online, candidate.allow_unclean)
-    if elected.leader == NO_LEADER and in_sync != current.isr:
+    if elected.leader != NO_LEADER:
+        del why_not[partition]
+    elif in_sync != current.isr:
         why_not[partition] = _NOBODY.format(originals=list(originals))
     return elected if elected.unclean else elected._replace(isr=in_sync)
 
