@@ -6,6 +6,7 @@ crash fills the cells of both columns of the table.
 
 import asyncio
 import json
+import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,15 +39,15 @@ from tools.lab.traffic import Traffic
 SUCCESSOR_ID = 1001
 """Not the id of the killed daemon, whose session would be waited for."""
 MIN_INSYNC = 2
-PAUSE_SECONDS = 0.02
+PAUSE_SECONDS = 0.05
 STOCK_SESSION_MS = 2000
 """The session of a daemon that a stock controller succeeds: the shorter, the sooner."""
 QUIET_SECONDS = 1.0
 """A procedure is over when its daemon has carried out nothing for so long."""
 SET_UP_SECONDS = 30.0
 REACH_SECONDS = 10.0
-END_SECONDS = 25.0
-STOCK_SECONDS = 12.0
+END_SECONDS = 15.0
+STOCK_SECONDS = 10.0
 SECOND_READING_SECONDS = 5.0
 
 _FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -384,6 +385,7 @@ class Run:
         try:
             lost = await traffic.finish()
             if lost:
+                self._keep(topic)
                 await asyncio.sleep(SECOND_READING_SECONDS)
                 again = await traffic.finish()
                 text = f"{len(lost)} acknowledged records are lost, {min(lost)} to {max(lost)}"
@@ -391,7 +393,16 @@ class Run:
         except TimeoutError:
             violations.append("its records cannot be read in time")
         if traffic.refused:
-            violations.append(f"{traffic.refused} records were refused")
+            reasons = ", ".join(sorted(traffic.reasons))
+            violations.append(f"{traffic.refused} records were refused: {reasons}")
+
+    def _keep(self, topic: Topic) -> None:
+        """Copy the partition's files, which are deleted with the topic, to the scene's folder."""
+        name = f"{topic.name}-0"
+        for broker in self.moving.lab.brokers:
+            files = broker.folder / "data" / name
+            if files.exists():
+                shutil.copytree(files, self.moving.folder / "lost" / name / broker.name)
 
     async def _tidy(self) -> None:
         if await self.moving.view.exists(REASSIGN_CANCEL):
