@@ -59,7 +59,7 @@ _NEVER_REBALANCED = {"auto.leader.rebalance.enable": "false"}
 
 @dataclass
 class Outcome:
-    """What a topic's partition came to."""
+    """The result for the partition of one topic."""
 
     topic: Topic
     end: str = ""
@@ -80,7 +80,7 @@ class Cell:
     is_last: bool
     """Whether the daemon died after its last command."""
     successor_seconds: float
-    """From the death of the daemon until the next controller is in office."""
+    """From the death of the daemon until the next controller has the role."""
     outcomes: list[Outcome]
     longest_pause: float
     """Between two looks at the invariants."""
@@ -97,6 +97,14 @@ async def throttle_brokers(moving: Moving) -> None:
     """Limit what the replicas on these brokers fetch of topics that name them."""
     for broker in THROTTLED:
         await moving.view.configure(f"brokers/{broker}", {_FOLLOWER_RATE: "1"})
+
+
+def _reports_end(daemon: Refold, topic: Topic) -> bool:
+    """Whether refold says that another controller completed the reassignment."""
+    return any(
+        one.get("code") == "reassignment_ended" and f"{topic.name}-0" in one.get("subject", "")
+        for one in daemon.messages()
+    )
 
 
 class Run:
@@ -149,7 +157,7 @@ class Run:
             if self.successor is Successor.STOCK:
                 await self._stock(watch)
             daemon = await self._refold()
-            await self._check_end()
+            await self._check_end(daemon)
             for topic in self.topics:
                 outcome = self.outcomes[topic.name]
                 outcome.stall = self._traffic[topic.name].longest_stall
@@ -295,7 +303,7 @@ class Run:
     # The successor --------------------------------------------------------------------------------
 
     async def _stock(self, watch: PartitionWatch) -> None:
-        """A stock controller goes on: some moves end, the others stay under way."""
+        """A stock controller continues: some moves end, the others stay under way."""
         await self.moving.until_stock_controller()
         self._successor_seconds = time.monotonic() - self._died
         watch.stock_epochs.add(await self.moving.view.controller_epoch())
@@ -328,7 +336,7 @@ class Run:
 
     # The end --------------------------------------------------------------------------------------
 
-    async def _check_end(self) -> None:
+    async def _check_end(self, daemon: Refold) -> None:
         """Originals that lag come back, and what has a second target reaches it."""
         for topic in self.topics:
             if self.procedure.second_target:
@@ -340,6 +348,9 @@ class Run:
         for topic in self.topics:
             outcome = self.outcomes[topic.name]
             outcome.end += await self._end_of(topic)
+            replicas, _ = await self.moving.replicas(topic.name)
+            if replicas == list(self.procedure.stock_end) and not _reports_end(daemon, topic):
+                outcome.violations.append("refold does not report reassignment_ended")
 
     async def _within(
         self, seconds: float, reached: Callable[[], Awaitable[bool]], topics: list[Topic], what: str
