@@ -15,7 +15,7 @@ from tools.lab.shared import shared_cluster
 
 BROKERS = 7
 CRASH_CLUSTERS = 2
-"""Crash points are worked off on so many clusters at the same time: most of it is waiting."""
+"""Clusters on which crash points are played at the same time: most of the time is waiting."""
 
 
 @pytest.fixture(scope="package")

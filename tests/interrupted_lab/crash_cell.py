@@ -6,6 +6,7 @@ crash fills the cells of both columns of the table.
 
 import asyncio
 import json
+import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,15 +39,15 @@ from tools.lab.traffic import Traffic
 SUCCESSOR_ID = 1001
 """Not the id of the killed daemon, whose session would be waited for."""
 MIN_INSYNC = 2
-PAUSE_SECONDS = 0.02
+PAUSE_SECONDS = 0.05
 STOCK_SESSION_MS = 2000
 """The session of a daemon that a stock controller succeeds: the shorter, the sooner."""
 QUIET_SECONDS = 1.0
 """A procedure is over when its daemon has carried out nothing for so long."""
 SET_UP_SECONDS = 30.0
 REACH_SECONDS = 10.0
-END_SECONDS = 25.0
-STOCK_SECONDS = 12.0
+END_SECONDS = 15.0
+STOCK_SECONDS = 10.0
 SECOND_READING_SECONDS = 5.0
 
 _FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -58,7 +59,7 @@ _NEVER_REBALANCED = {"auto.leader.rebalance.enable": "false"}
 
 @dataclass
 class Outcome:
-    """What a topic's partition came to."""
+    """The result for the partition of one topic."""
 
     topic: Topic
     end: str = ""
@@ -79,7 +80,7 @@ class Cell:
     is_last: bool
     """Whether the daemon died after its last command."""
     successor_seconds: float
-    """From the death of the daemon until the next controller is in office."""
+    """From the death of the daemon until the next controller has the role."""
     outcomes: list[Outcome]
     longest_pause: float
     """Between two looks at the invariants."""
@@ -96,6 +97,14 @@ async def throttle_brokers(moving: Moving) -> None:
     """Limit what the replicas on these brokers fetch of topics that name them."""
     for broker in THROTTLED:
         await moving.view.configure(f"brokers/{broker}", {_FOLLOWER_RATE: "1"})
+
+
+def _reports_end(daemon: Refold, topic: Topic) -> bool:
+    """Whether refold says that another controller completed the reassignment."""
+    return any(
+        one.get("code") == "reassignment_ended" and f"{topic.name}-0" in one.get("subject", "")
+        for one in daemon.messages()
+    )
 
 
 class Run:
@@ -148,7 +157,7 @@ class Run:
             if self.successor is Successor.STOCK:
                 await self._stock(watch)
             daemon = await self._refold()
-            await self._check_end()
+            await self._check_end(daemon)
             for topic in self.topics:
                 outcome = self.outcomes[topic.name]
                 outcome.stall = self._traffic[topic.name].longest_stall
@@ -294,7 +303,7 @@ class Run:
     # The successor --------------------------------------------------------------------------------
 
     async def _stock(self, watch: PartitionWatch) -> None:
-        """A stock controller goes on: some moves end, the others stay under way."""
+        """A stock controller continues: some moves end, the others stay under way."""
         await self.moving.until_stock_controller()
         self._successor_seconds = time.monotonic() - self._died
         watch.stock_epochs.add(await self.moving.view.controller_epoch())
@@ -327,7 +336,7 @@ class Run:
 
     # The end --------------------------------------------------------------------------------------
 
-    async def _check_end(self) -> None:
+    async def _check_end(self, daemon: Refold) -> None:
         """Originals that lag come back, and what has a second target reaches it."""
         for topic in self.topics:
             if self.procedure.second_target:
@@ -339,6 +348,9 @@ class Run:
         for topic in self.topics:
             outcome = self.outcomes[topic.name]
             outcome.end += await self._end_of(topic)
+            replicas, _ = await self.moving.replicas(topic.name)
+            if replicas == list(self.procedure.stock_end) and not _reports_end(daemon, topic):
+                outcome.violations.append("refold does not report reassignment_ended")
 
     async def _within(
         self, seconds: float, reached: Callable[[], Awaitable[bool]], topics: list[Topic], what: str
@@ -384,6 +396,7 @@ class Run:
         try:
             lost = await traffic.finish()
             if lost:
+                self._keep(topic)
                 await asyncio.sleep(SECOND_READING_SECONDS)
                 again = await traffic.finish()
                 text = f"{len(lost)} acknowledged records are lost, {min(lost)} to {max(lost)}"
@@ -391,7 +404,16 @@ class Run:
         except TimeoutError:
             violations.append("its records cannot be read in time")
         if traffic.refused:
-            violations.append(f"{traffic.refused} records were refused")
+            reasons = ", ".join(sorted(traffic.reasons))
+            violations.append(f"{traffic.refused} records were refused: {reasons}")
+
+    def _keep(self, topic: Topic) -> None:
+        """Copy the partition's files, which are deleted with the topic, to the scene's folder."""
+        name = f"{topic.name}-0"
+        for broker in self.moving.lab.brokers:
+            files = broker.folder / "data" / name
+            if files.exists():
+                shutil.copytree(files, self.moving.folder / "lost" / name / broker.name)
 
     async def _tidy(self) -> None:
         if await self.moving.view.exists(REASSIGN_CANCEL):

@@ -32,7 +32,7 @@ RECORD_BYTES = 4000
 
 
 class Successor(StrEnum):
-    """Who goes on after the crash."""
+    """The controllers after the crash."""
 
     REFOLD = "refold"
     STOCK = "stock, then refold"
@@ -44,7 +44,7 @@ class Situation:
 
     With `lags`, one of two originals is live and out of sync: fewer originals are in sync than
     min.insync.replicas asks for. With `completes`, the target of the partition is not throttled
-    any more once a stock controller is in office.
+    any more once a stock controller has the role.
     """
 
     name: str

@@ -11,7 +11,7 @@ TABLE_VARIABLE = "REFOLD_CRASH_TABLE"
 """Names a file to which rows are appended: JSON lines, and a Markdown table next to it (.md)."""
 
 _HEAD = (
-    "| procedure | # | crash point | successor | in office after | unclean | longest stall | "
+    "| procedure | # | crash point | successor | has the role after | unclean | longest stall | "
     "lowest ISR | outcome |\n|---|---|---|---|---|---|---|---|---|\n"
 )
 

@@ -19,6 +19,7 @@ Only `Daemon._carry_out` is wrapped: how procedures are divided into functions i
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -46,6 +47,7 @@ FLUSH_SECONDS = 0.3
 
 _ARMED = "armed"
 _COMMANDS = "commands.jsonl"
+_NUMBERED = ("/admin/reassignment_requests/", "/admin/replica_deletions/")
 _REASSIGNMENTS = ("/admin/reassign", "/admin/replica_deletions")
 """Writes below these paths count although they may not name a topic."""
 
@@ -153,9 +155,11 @@ def _name(command: Command, prefix: str) -> str:
 
 
 def _operation(operation: WriteOperation, prefix: str) -> str:
-    """Such as "set /brokers/topics/T/partitions/0/state": T stands for every topic of the run."""
-    parts = operation.path.split("/")
-    path = "/".join("T" if one.startswith(prefix) else one for one in parts)
+    """Such as "set /brokers/topics/T/partitions/0/state": T stands for every topic of the run, N
+    for the number of a request or of a deletion, which is another one in each run."""
+    path = "/".join("T" if one.startswith(prefix) else one for one in operation.path.split("/"))
+    if path.startswith(_NUMBERED):
+        path = re.sub(r"[0-9]+", "N", path)
     kind = type(operation).__name__
     verb = {"SetData": "set", "CreateSequential": "create"}.get(kind, kind.lower())
     return f"{verb} {path}"

@@ -1,5 +1,5 @@
 """The daemon is killed between every two writes and requests of a cancellation, of a conflict in
-the extra znode and of a drop; refold goes on, or a stock controller and then refold.
+the extra znode and of a drop. Then refold continues, or first a stock controller and then refold.
 
 A run without a crash finds the crash points of a procedure, and is itself the crash after the last
 one. What counts as a crash point is written in failpoint.py, the situations of the partitions in

@@ -37,6 +37,8 @@ class Traffic:
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self.refused = 0
+        self.reasons: set[str] = set()
+        """The names of the errors that records were given up for."""
         self._measured_from = self._last_at = time.monotonic()
         self._ended_at: float | None = None
         self._longest = 0.0
@@ -83,8 +85,9 @@ class Traffic:
     async def _send(self, number: int) -> None:
         try:
             await self._producer.send_and_wait(self._topic, str(number).encode())
-        except KafkaError:
+        except KafkaError as error:
             self.refused += 1
+            self.reasons.add(type(error).__name__)
         else:
             self._acknowledged.add(number)
             self._note_acknowledgement()
