@@ -222,6 +222,15 @@ DELETIONS_REMEMBERED: Final = Deviation(
     "and is sent again when the broker registers and after a failover (with kip-236.enable).",
     source="KB 7.7.1",
 )
+ISR_WITHIN_REPLICAS: Final = Deviation(
+    name="isr-within-replicas",
+    defect="A leader is told of its new replicas while the ISR still has others. It acknowledges "
+    "records without these; if the controller fails then, the next one may elect one of them, and "
+    "acknowledged records are lost.",
+    rule="The write of the new leader epoch removes from the ISR what is no replica any more (with "
+    "kip-236.enable).",
+    source="KB 7.7 B3, KB 7.8.4, races.md R18; Partition.maybeIncrementLeaderHW",
+)
 
 ALL: Final = (
     OWN_ID_REPAIRED,
@@ -249,4 +258,5 @@ ALL: Final = (
     REASSIGNMENTS_TOGETHER,
     ORIGINALS_RESTORED_BY_API,
     DELETIONS_REMEMBERED,
+    ISR_WITHIN_REPLICAS,
 )

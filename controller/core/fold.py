@@ -92,8 +92,7 @@ class Fold:
     @property
     def is_idle(self) -> bool:
         """Between two procedures with nothing queued: the moment for a snapshot."""
-        is_running = self._procedure is not None or self._paused is not None
-        return not is_running and not self.controller.triggers
+        return self._procedure is None and not self.controller.triggers
 
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
         """Fold one event; gives the commands in slices.

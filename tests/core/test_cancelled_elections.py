@@ -161,7 +161,9 @@ def test_of_live_replicas_out_of_sync_only_an_original_becomes_an_unclean_leader
     seen = cluster.seen()
     cluster.stop_broker(4)
     assert leader(cluster) == 1
-    assert seen.told("unclean_leader") == ["its new leader was not in sync: records may be lost"]
+    assert seen.told("unclean_leader") == [
+        "offline partition leader election: the new leader was not in sync: records may be lost"
+    ]
     assert assignment(cluster) == "1,2,3"
     assert_nothing_is_left(cluster)
 

@@ -279,7 +279,7 @@ def test_switched_off_in_between_the_records_are_left_alone() -> None:
 def test_a_failover_raises_the_leader_epoch_only_where_brokers_may_not_know_of_the_move(
     settings: dict[str, str], raised: int
 ) -> None:
-    """Below IBP 2.7-IV2 the state does not say whether its last writer knew."""
+    """Below IBP 2.7-IV2 the controller goes on with each, to watch its state."""
     cluster = interruptible(4, 1, 2, **settings)
     submit(cluster, {T0: [3, 4]})
     before = cluster.leadership("t", 0).leader_epoch

@@ -16,6 +16,7 @@ from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
     Issued,
+    LeaderAndIsrRequest,
     Notice,
     StopReplicaRequest,
     UpdateMetadataRequest,
@@ -295,6 +296,10 @@ class Interrupted(Cluster):
 
     def _look_at(self, issued: Issued) -> None:
         """What is written keeps what a cancellation promises, what is deleted is not needed."""
+        if isinstance(issued.command, LeaderAndIsrRequest):
+            # A leader that is sent an ISR with others than its replicas acknowledges without them.
+            for one in issued.command.partitions:
+                assert set(one.leadership.isr) <= set(one.assignment.replicas)
         if isinstance(issued.command, StopReplicaRequest) and issued.term == self.epoch():
             deleted = [one for one in issued.command.partitions if one.delete]
             for name in ((one.topic, one.partition) for one in deleted):

@@ -269,7 +269,9 @@ def test_a_topic_that_allows_unclean_leaders_gets_one_only_where_nobody_in_sync_
     assert seen.told("unclean_leader") == []
     cluster.stop_broker(5)
     assert assignment(cluster) == "1,2,3"
-    assert seen.told("unclean_leader") == ["its new leader was not in sync: records may be lost"]
+    assert seen.told("unclean_leader") == [
+        "offline partition leader election: the new leader was not in sync: records may be lost"
+    ]
 
 
 # What is written --------------------------------------------------------------------------------

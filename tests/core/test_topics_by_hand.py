@@ -124,7 +124,7 @@ def test_a_topic_that_nobody_could_read_at_failover_goes_on_when_it_is_mended() 
     assert len(seen.told("unreadable_znode")) == 1
     [text] = seen.told("record_removed")
     assert text.startswith('there is no partition t-0; removed, it held \'{"version":1,')
-    assert text.endswith('"original_replicas":[1]}\'')
+    assert text.endswith('"original_replicas":[1],"leader_epoch":0}\'')
     cluster.put(znodes.topic_path("t"), before or b"")
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     catch_up(cluster, 3)

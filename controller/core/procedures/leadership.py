@@ -12,7 +12,7 @@ from controller.core import znodes
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
-from controller.core.deviations import STATE_ADOPTED
+from controller.core.deviations import ISR_WITHIN_REPLICAS, STATE_ADOPTED
 from controller.core.election import (
     Elected,
     IsOnline,
@@ -284,6 +284,8 @@ async def _elect_once(
             if not strategy.is_rollback:
                 failures.add(partition, f"no replica can lead: {_spelt(elected)}")
             continue
+        isr = isr_within_replicas(controller, partition, elected.isr)
+        elected = elected._replace(isr=isr)
         chosen.append((partition, _next_state(controller, candidate.current, elected)))
         code = "unclean leader" if elected.unclean else strategy.name
         choices.append(
@@ -309,6 +311,16 @@ async def _elect_once(
         else:
             failures.add(partition, f"its state cannot be written (ZooKeeper code {error})")
     return again
+
+
+def isr_within_replicas(
+    controller: Controller, partition: Partition, isr: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The ISR that is written with a new leader epoch (ISR_WITHIN_REPLICAS)."""
+    configuration = controller.configuration
+    if not (configuration.has_kip_236 and ISR_WITHIN_REPLICAS.applies(configuration)):
+        return isr
+    return tuple(one for one in isr if one in partition.replicas) or isr
 
 
 async def _cancelled(

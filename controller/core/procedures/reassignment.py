@@ -26,6 +26,7 @@ from controller.core.procedures.leadership import (
     REASSIGNMENT,
     Candidate,
     Strategy,
+    isr_within_replicas,
     online_test,
     read_states,
     write_states,
@@ -280,7 +281,7 @@ async def raise_leader_epochs(controller: Controller, partitions: list[Partition
             if partition not in states:
                 text = f"the leader epoch of {partition} cannot be raised"
                 errors[partition] = ProcedureError(text)
-        raised = [(one, _raised(state, controller.context.epoch)) for one, state in states.items()]
+        raised = [(one, _raised(controller, one, state)) for one, state in states.items()]
         if not raised:
             break
         choices = tuple(Choice(*one.key, state.leader, "same leader") for one, state in raised)
@@ -299,13 +300,13 @@ async def raise_leader_epochs(controller: Controller, partitions: list[Partition
     return errors
 
 
-def _raised(current: LeaderAndIsr, controller_epoch: int) -> LeaderAndIsr:
+def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
     return LeaderAndIsr(
         current.leader,
         current.leader_epoch + 1,
-        current.isr,
+        isr_within_replicas(controller, partition, current.isr),
         current.partition_epoch,
-        controller_epoch,
+        controller.context.epoch,
         current.recovery_state,
     )
 

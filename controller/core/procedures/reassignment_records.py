@@ -259,7 +259,13 @@ def _is_told_by_failover(
     controller: Controller, partition: Partition, path: str, data: bytes | None
 ) -> bool:
     """Whether brokers need no new leader epoch to learn of a move that is under way: one was
-    written after the move was stored, and the failover's LeaderAndIsr carries it."""
+    written after the move was stored, and the failover's LeaderAndIsr carries it.
+
+    Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, as a move that
+    is gone on with does.
+    """
+    if not controller.protocol.has_alter_partition:
+        return False
     if not REASSIGNMENTS_TOGETHER.applies(controller.configuration):
         return False
     before, state = reassignment_znodes.read_leader_epoch(path, data), partition.leadership
