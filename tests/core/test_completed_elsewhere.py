@@ -64,8 +64,7 @@ def test_a_move_that_a_stock_controller_completed_is_over(cancelled: bool) -> No
     for name in (T0, T1, T2):
         assert assignment(cluster, name) == "3,4"
     assert seen.told("reassignment_ended") == [
-        f"the move of t-{number} to [3, 4], {BY_ENTRY}, is over: an earlier controller has "
-        "completed it"
+        f"its move to [3, 4], {BY_ENTRY}, is over: an earlier controller has completed it"
         for number in range(3)
     ]
     assert seen.told("reassignment_rolled_back") == []
@@ -108,7 +107,7 @@ def test_a_completed_request_is_over() -> None:
         cluster.change_topic_quietly("t", {0: [3, 4]})
     assert record(cluster) is None
     assert seen.told("reassignment_ended") == [
-        "the move of t-0 to [3, 4], asked for by /admin/reassignment_requests, is over: an earlier "
+        "its move to [3, 4], asked for by /admin/reassignment_requests, is over: an earlier "
         "controller has completed it"
     ]
 
@@ -141,9 +140,7 @@ def test_a_move_that_ended_elsewhere_is_named_with_where_it_is(
     seen = cluster.seen()
     with Away(cluster):
         cluster.change_topic_quietly("t", {0: replicas})
-    assert seen.told("reassignment_ended") == [
-        f"the move of t-0 to [3, 4], {BY_ENTRY}, is over: {why}"
-    ]
+    assert seen.told("reassignment_ended") == [f"its move to [3, 4], {BY_ENTRY}, is over: {why}"]
     assert_nothing_is_left(cluster)
 
 
@@ -160,7 +157,7 @@ def test_a_move_that_another_controller_replaced_goes_on_to_the_other_target() -
             removing_replicas={"0": [1, 2]},
         )
     assert seen.told("reassignment_ended") == [
-        f"the move of t-0 to [3, 4], {BY_ENTRY}, is over: another controller has replaced it by [5]"
+        f"its move to [3, 4], {BY_ENTRY}, is over: another controller has replaced it by [5]"
     ]
     assert assignment(cluster) == "5,1,2 adding 5 removing 1,2"
     catch_up(cluster, 5)
@@ -188,6 +185,6 @@ def test_a_rollback_that_ends_before_its_records_go_is_called_one() -> None:
     cluster.leave_role(sessions[0])
     assert assignment(cluster) == "1,2,3"
     assert seen.told("reassignment_ended") == [
-        f"the move of t-0 to [4, 5, 6], {BY_ENTRY}, is over: it was rolled back to [1, 2, 3]"
+        f"its move to [4, 5, 6], {BY_ENTRY}, is over: it was rolled back to [1, 2, 3]"
     ]
     assert_nothing_is_left(cluster)

@@ -226,7 +226,7 @@ def test_what_was_cancelled_under_a_stock_controller_is_over() -> None:
     assert_nothing_is_left(cluster)
     [text] = seen.told("reassignment_ended")
     assert text == (
-        "the move of t-0 to [3], asked for by /admin/reassignment_requests, is over: it was rolled "
+        "its move to [3], asked for by /admin/reassignment_requests, is over: it was rolled "
         "back to [1, 2]"
     )
 

@@ -107,7 +107,7 @@ def test_without_kip_236_a_move_by_the_api_has_no_record(settings: dict[str, Any
     assert assignment(cluster) == "3,2,1"
 
 
-# Cancelling -------------------------------------------------------------------------------------
+# originals-restored-by-api ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failover", [False, True])
@@ -286,9 +286,8 @@ def test_a_stock_controller_that_cancels_a_recorded_move_ends_it() -> None:
         cluster.change_topic_quietly("t", {0: [1, 2, 3]})
     assert told(seen, "reassignment_ended") == [
         (
-            "/admin/reassignments/t/0",
-            f"the move of t-0 to [4, 5, 6], asked for by {API}, is over: it was rolled back to "
-            "[1, 2, 3]",
+            "t-0",
+            f"its move to [4, 5, 6], asked for by {API}, is over: it was rolled back to [1, 2, 3]",
         )
     ]
     assert_nothing_is_left(cluster)

@@ -89,7 +89,7 @@ def test_with_all_confirmed_the_timer_ends_and_nothing_is_reported() -> None:
     assert not runs(cluster, TIMER)
 
 
-# Dead brokers -----------------------------------------------------------------------------------
+# deletions-remembered ---------------------------------------------------------------------------
 
 
 def test_the_deletion_of_a_dead_brokers_replica_stays_recorded_and_names_the_broker() -> None:

@@ -116,7 +116,7 @@ def between(seen: Seen, what: str) -> int:
     return found[: found.index(what)].count("begins")
 
 
-# What is handled in between ---------------------------------------------------------------------
+# long-work-interrupted --------------------------------------------------------------------------
 
 
 def test_250_entries_begin_in_three_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,7 +453,7 @@ def test_an_original_that_dies_between_two_parts_lets_the_rest_wait() -> None:
     assert_nothing_is_left(cluster)
 
 
-# Completions together ---------------------------------------------------------------------------
+# reassignments-together -------------------------------------------------------------------------
 
 
 def test_completions_that_queue_up_are_one_procedure() -> None:

@@ -249,7 +249,7 @@ async def load_records(controller: Controller) -> list[Partition]:
             if _is_told_by_failover(controller, partition, path, data):
                 controller.context.told_by_failover[partition] = None
         else:
-            _tell_ended(controller, partition, record, path)
+            _tell_ended(controller, partition, record)
             ended.append(partition)
     await _delete(controller, unusable)
     return ended
@@ -272,9 +272,7 @@ def _is_told_by_failover(
     return before is not None and state is not None and state.leader_epoch > before
 
 
-def _tell_ended(
-    controller: Controller, partition: Partition, record: Reassignment, path: str
-) -> None:
+def _tell_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:
     target, assignment = list(record.replicas), partition.assignment
     if assignment.is_being_reassigned:
         level, what = "warning", f"another controller has replaced it by {list(assignment.target)}"
@@ -284,8 +282,8 @@ def _tell_ended(
         level, what = "info", f"it was rolled back to {list(assignment.replicas)}"
     else:
         level, what = "warning", f"another controller has left it on {list(assignment.replicas)}"
-    text = f"the move of {partition} to {target}, asked for by {route_of(record)}, is over: {what}"
-    controller.notice(level, "reassignment_ended", path, text)
+    text = f"its move to {target}, asked for by {route_of(record)}, is over: {what}"
+    controller.notice(level, "reassignment_ended", repr(partition), text)
 
 
 async def _list(controller: Controller) -> list[reassignment_znodes.Name]:
