@@ -31,6 +31,7 @@ from controller.operator.reassignment.rollback import pending_map
 from controller.operator.reassignment.steps import Alter, Configure, Step, Write, throttle_steps
 from controller.operator.reassignment.submission import (
     CANCEL_STANDS,
+    below_min_insync,
     check_is_refold,
     check_submission,
 )
@@ -93,6 +94,7 @@ async def execute_extra(
         view = await cluster.access.look(_topics(targets))
         check_is_refold(view, REASSIGN_PARTITIONS_EXTRA)
         check_submission(view, targets, (_PATH, REASSIGN_PARTITIONS_EXTRA))
+        _warn_of_too_few(report, view, targets)
         entries = view.znodes.extra.entries | {
             name: Entry(replicas) for name, replicas in targets.items()
         }
@@ -156,6 +158,7 @@ async def _execute_by_znode(
     dry_run: bool,
 ) -> None:
     check_submission(view, targets, ())
+    _warn_of_too_few(report, view, targets)
     _say_current(report, view, targets)
     remembers = view.controller.role is Role.REFOLD and view.znodes.are_served
     if not remembers:
@@ -179,6 +182,11 @@ async def _execute_by_znode(
             raise Refused(f"There is an existing assignment running: {_PATH} was written just now")
         step = _submission(view, targets, with_originals=remembers)
     raise Refused("the topics' znodes are changed again and again: try later")
+
+
+def _warn_of_too_few(report: Report, view: View, targets: Targets) -> None:
+    for one in below_min_insync(view, targets):
+        report.warn(f"{one}: producers with acks=all fail until it has more")
 
 
 def _submission(view: View, targets: Targets, *, with_originals: bool) -> Write:

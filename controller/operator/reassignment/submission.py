@@ -39,7 +39,10 @@ def check_submission(view: View, targets: Targets, may_change: tuple[str, ...]) 
     """
     problems = [*_cluster_problems(view), *_target_problems(view, targets)]
     problems += _route_problems(view, targets, may_change)
-    problems += _in_sync_problems(view, targets)
+    if REASSIGNMENTS in may_change:
+        problems += [
+            f"{one}: lower that first, or use --execute" for one in below_min_insync(view, targets)
+        ]
     if problems:
         raise Refused("\n".join(problems))
 
@@ -96,8 +99,8 @@ def _target_problems(view: View, targets: Targets) -> Iterator[str]:
         yield f"The proposed assignment contains non-existent brokerIDs: {listed(unknown)}"
 
 
-def _in_sync_problems(view: View, targets: Targets) -> Iterator[str]:
-    """What refold would ignore where it begins (KB 14.5.2)."""
+def below_min_insync(view: View, targets: Targets) -> Iterator[str]:
+    """Partitions with too few replicas to be moved by a request (KB 14.5.2)."""
     if not view.is_interruptible:
         return
     for partition in sorted(targets):
@@ -106,8 +109,7 @@ def _in_sync_problems(view: View, targets: Targets) -> Iterator[str]:
         if 0 < replicas < least and view.route(partition) not in _CHANGED_ONLY:
             yield (
                 f"{spelt(partition)} has fewer replicas ({replicas}) than "
-                f"{MIN_INSYNC_REPLICAS}={least} of its topic: lower that first, or use "
-                "--bootstrap-server without --zookeeper"
+                f"{MIN_INSYNC_REPLICAS}={least} of its topic"
             )
 
 

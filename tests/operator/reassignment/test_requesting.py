@@ -182,3 +182,11 @@ async def test_a_dry_run() -> None:
     )
     assert len(steps) == 1 + 6 + 1
     assert stage.store.writes == 0
+
+
+async def test_fewer_replicas_than_min_insync_replicas_are_refused() -> None:
+    stage = Stage(6, 1)
+    config = b'{"version":1,"config":{"min.insync.replicas":"2"}}'
+    stage.world.put(znodes.topic_config_path("t"), config)
+    with pytest.raises(Refused, match="lower that first, or use --execute"):
+        await run_request(stage, targets(t0=(4, 5)))

@@ -1,5 +1,7 @@
 """--execute and --execute-extra on a simulated cluster, whose controller acts on them."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from controller.core import znodes
@@ -195,16 +197,17 @@ def with_least_in_sync(least: bytes, path: str = znodes.topic_config_path("t")) 
 
 
 @pytest.mark.parametrize("path", [znodes.topic_config_path("t"), znodes.broker_config_path(None)])
-async def test_what_the_controller_would_ignore_is_refused(path: str) -> None:
+@pytest.mark.parametrize("submit", [run_execute, run_extra])
+async def test_fewer_replicas_than_min_insync_replicas_are_warned_about(
+    path: str, submit: Callable[[Stage, Targets], Awaitable[object]]
+) -> None:
     stage = with_least_in_sync(b"2", path)
-    text = await refused(stage, targets(t0=(4, 5)))
-    assert text == (
-        "t-0 has fewer replicas (1) than min.insync.replicas=2 of its topic: lower that first, or "
-        "use --bootstrap-server without --zookeeper"
-    )
-    for dry_run in (False, True):
-        with pytest.raises(Refused, match=r"min\.insync\.replicas=2"):
-            await run_extra(stage, targets(t0=(4, 5)), dry_run=dry_run)
+    await submit(stage, targets(t0=(4, 5)))
+    assert stage.warnings == [
+        "Warning: t-0 has fewer replicas (1) than min.insync.replicas=2 of its topic: producers "
+        "with acks=all fail until it has more"
+    ]
+    assert record(stage.world) is not None
 
 
 async def test_the_topics_own_minimum_counts_and_what_is_no_number_says_nothing() -> None:
