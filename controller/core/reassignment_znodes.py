@@ -187,16 +187,18 @@ def without_originals(entries: Mapping[Name, Entry]) -> Entries:
 
 class Request(Struct, frozen=True):
     """A request: the replicas that each partition shall have. `legacy`: made by the controller from
-    /admin/reassign_partitions."""
+    /admin/reassign_partitions, in the term of `controller_epoch` (None: it does not say)."""
 
     assignments: dict[Name, Replicas]
     legacy: bool = False
+    controller_epoch: int | None = None
 
 
 class _Request(Struct, frozen=True, omit_defaults=True):
     version: Int32
     assignments: dict[str, dict[str, Replicas]]
     legacy: bool = False
+    controller_epoch: Int32 | None = None
 
 
 _request_decoder = msgspec.json.Decoder(_Request)
@@ -214,15 +216,20 @@ def read_request(path: str, data: bytes | None) -> Request:
             if number is None:
                 raise ZnodeError(f"{path}: {topic!r} has no partition {text[:40]!r}")
             assignments[topic, number] = replicas
-    return Request(assignments, znode.legacy)
+    return Request(assignments, znode.legacy, znode.controller_epoch)
 
 
-def write_request(assignments: Mapping[Name, Iterable[int]], *, legacy: bool = False) -> bytes:
+def write_request(
+    assignments: Mapping[Name, Iterable[int]],
+    *,
+    legacy: bool = False,
+    controller_epoch: int | None = None,
+) -> bytes:
     """The content of a request (kip-236.md, Output and JSON: valid JSON, unlike the seed's)."""
     by_topic: dict[str, dict[str, Replicas]] = {}
     for (topic, number), replicas in assignments.items():
         by_topic.setdefault(topic, {})[str(number)] = tuple(replicas)
-    return msgspec.json.encode(_Request(_VERSION, by_topic, legacy))
+    return msgspec.json.encode(_Request(_VERSION, by_topic, legacy, controller_epoch))
 
 
 # /admin/reassignments/$topic/$partition ---------------------------------------------------------

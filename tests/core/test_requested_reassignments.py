@@ -173,6 +173,7 @@ def test_an_entry_of_the_old_znode_becomes_a_legacy_request() -> None:
         "version": 1,
         "assignments": {"t": {"0": [1, 2, 3], "1": [4]}},
         "legacy": True,
+        "controller_epoch": 1,
     }
     assert record(cluster) == Reassignment((1, 2, 3), 2, True, (1, 2))
     assert requests(cluster) == []

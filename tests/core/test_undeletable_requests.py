@@ -3,12 +3,13 @@
 import pytest
 
 from controller.core.commands import Issued, WriteZnodes
-from controller.core.operations import NOT_EMPTY, SetData
+from controller.core.operations import NOT_EMPTY, CreateSequential, SetData
 from controller.core.reassignment_znodes import (
     REQUEST_PREFIX,
     Entry,
     Reassignment,
     read_request,
+    write_request,
 )
 from tests.core.cluster import Cluster
 from tests.core.interrupting import (
@@ -217,4 +218,25 @@ def test_a_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
         request_quietly(cluster, {T0: [3]}, legacy=True)
     assert assignment(cluster) == "1,2"
     assert requests(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+
+
+def test_a_failover_begins_what_a_stock_controller_deleted_the_entry_of() -> None:
+    """It cannot read entries with originals; the request of an earlier term is left."""
+    cluster = two_replicas()
+    with Away(cluster):
+        data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+        cluster.ask(CreateSequential(REQUEST_PREFIX, data))
+    assert reassigning(cluster) == [T0]
+    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
+    assert requests(cluster) == []
+
+
+def test_a_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+    cluster.ask(CreateSequential(REQUEST_PREFIX, data))
+    cluster.run()
+    assert reassigning(cluster) == []
     assert seen.notices() == [("reassignment_refused", "t-0")]

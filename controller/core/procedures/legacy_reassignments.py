@@ -182,7 +182,8 @@ async def process_legacy(controller: Controller) -> None:
         await mend_records(controller)
     completed = with_originals(controller, kept | missing)
     if new:
-        await _make_request(controller, write_request(new, legacy=True))
+        epoch = controller.context.epoch
+        await _make_request(controller, write_request(new, legacy=True, controller_epoch=epoch))
     if not completed or fitting(completed) != write_entries(legacy.entries):
         error = await put_entries(controller, completed, legacy.version)
         if error == BAD_VERSION:

@@ -140,10 +140,17 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     return True
 
 
+def has_lost_entries(controller: Controller, queued: Queued) -> bool:
+    """Whether an earlier term made a request of entries: a stock controller, which cannot read
+    them, may have deleted them since."""
+    epoch = queued.request.controller_epoch
+    return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
+
+
 def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
     """The partitions of a request that says that it was made of entries, and there are none of the
     kind: each is named."""
-    if not queued.request.legacy:
+    if not queued.request.legacy or has_lost_entries(controller, queued):
         return set()
     asked = queued.request.assignments
     unfounded = {

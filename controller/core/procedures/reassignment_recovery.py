@@ -23,6 +23,7 @@ from controller.core.procedures.reassignment_cancel import read_cancel, tell_wai
 from controller.core.procedures.reassignment_queue import (
     Queued,
     delete_request,
+    has_lost_entries,
     list_requests,
     read_requests,
     refuse_unfounded,
@@ -167,7 +168,7 @@ def _merged(
     the entries."""
     wanted: dict[Name, Submission] = {}
     ignored: dict[Name, tuple[int, ...]] = {}
-    for one in _asked(sources):
+    for one in _asked(controller, sources):
         before = wanted.get(one.name)
         record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
@@ -183,15 +184,16 @@ def _merged(
     return wanted, ignored
 
 
-def _asked(sources: Sources) -> list[Submission]:
+def _asked(controller: Controller, sources: Sources) -> list[Submission]:
     """What the requests ask for, those that an entry stands for left out, and then the entries."""
+    entries = sources.legacy.entries
     asked = [
-        Submission(name, target, False, queued.path)
+        Submission(name, target, queued.request.legacy, queued.path)
         for queued in sources.requests
         for name, target in queued.request.assignments.items()
         if not queued.request.legacy
+        or (name not in entries and has_lost_entries(controller, queued))
     ]
-    entries = sources.legacy.entries
     return asked + [Submission(name, one.replicas, True) for name, one in entries.items()]
 
 
