@@ -224,7 +224,7 @@ DELETIONS_REMEMBERED: Final = Deviation(
 )
 ISR_WITHIN_REPLICAS: Final = Deviation(
     name="isr-within-replicas",
-    defect="A leader is told of its new replicas while the ISR still has others. It acknowledges "
+    defect="A leader is sent its new replicas while the ISR still has others. It acknowledges "
     "records without these; if the controller fails then, the next one may elect one of them, and "
     "acknowledged records are lost.",
     rule="The write of the new leader epoch removes from the ISR what is no replica any more (with "

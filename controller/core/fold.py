@@ -69,7 +69,7 @@ class _Paused(NamedTuple):
 
 
 def _break_off(procedure: Coroutine[Wait, Any, None]) -> None:
-    """End a procedure whose term is over where it stands."""
+    """End a procedure at its current await: its term is over."""
     with suppress(TermOver):
         procedure.throw(TermOver())
 

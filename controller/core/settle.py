@@ -301,7 +301,7 @@ async def _is_lost(errors: list[int]) -> bool:
 
 async def _is_lost_of(controller: Controller, connections: int, errors: list[int]) -> bool:
     """The same for several commands, issued on the connection of that number: the last outcome may
-    come when the session stands again already."""
+    come when the session is connected again already."""
     if controller.connections != connections and SESSION_EXPIRED not in errors:
         return CONNECTION_LOSS in errors
     return await _is_lost(errors)

@@ -125,7 +125,7 @@ class PendingDeletion(Struct, array_like=True):
     """Replicas on one broker whose deletion it has not confirmed.
 
     `is_stored`: a child of /admin/replica_deletions says so; `is_due`: the broker has had time to
-    confirm; `is_reported`: the operator has been told.
+    confirm; `is_reported`: the log names it.
     """
 
     broker: int

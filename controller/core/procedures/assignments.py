@@ -70,8 +70,8 @@ async def write_assignments(controller: Controller, moves: list[Move]) -> Errors
 
 
 async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
-    """Each in a multi of its own, none waiting for another; then those that were refused, or whose
-    reply was lost, one after the other."""
+    """Write each in a separate multi, all at the same time; then write those that were refused, or
+    whose reply was lost, one after the other."""
     before = {one.partition: one.partition.assignment for one in moves}
     groups: list[RecordedMove] = []
     for one in moves:

@@ -36,8 +36,8 @@ _UNKNOWN_ZXID = -1
 async def process_cancel(controller: Controller, trigger: ReassignmentCancel) -> None:
     """The znode was created: roll back; removed: what waited for that goes on.
 
-    What is written into /admin/reassign_partitions while it stands is not cancelled: it waits. A
-    znode that was removed before this look has cancelled all the same.
+    Entries that are written while the znode exists are not cancelled: they wait. A znode that was
+    removed before this look has cancelled all the same.
     """
     context = controller.context
     if not controller.configuration.has_kip_236:

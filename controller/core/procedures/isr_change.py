@@ -47,8 +47,8 @@ async def process_isr_changes(controller: Controller) -> None:
 
 
 async def _go_on(controller: Controller, partitions: list[Partition]) -> None:
-    """What waits for these ISRs goes on; as a controller event of its own where that may be long
-    work, which others interrupt (LONG_WORK_INTERRUPTED)."""
+    """Continue what waits for these ISRs; as a separate controller event where that may be long
+    work, which urgent events interrupt (LONG_WORK_INTERRUPTED)."""
     if not LONG_WORK_INTERRUPTED.applies(controller.configuration):
         await process_changed_isrs(controller, partitions)
         return

@@ -82,7 +82,7 @@ class Unclean(Enum):
 
 
 class Strategy(NamedTuple):
-    """How to elect: the rule's name and Kafka's name for it, whom it chooses, who is told by
+    """How to elect: the rule's name and Kafka's name for it, whom it chooses, who is sent
     LeaderAndIsr, and whether a reassignment is rolled back by it."""
 
     name: str

@@ -48,9 +48,9 @@ _NO_VERSION = -2
 
 
 class LegacyZnode(NamedTuple):
-    """What stands there, with its version; no entries and `_NO_VERSION` where it does not exist.
+    """The entries of the znode and its version; none and `_NO_VERSION` if it does not exist.
 
-    Since when each entry is there, `ControllerContext.entries_seen` says.
+    `ControllerContext.entries_seen` says since when each entry is there.
     """
 
     entries: Entries

@@ -48,7 +48,7 @@ def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
 
 
 def _unified(asked: CreateTopicsReceived) -> dict[str, None]:
-    """Its names, each in the one spelling that stands for all that collide with it."""
+    """Its names, each in the one spelling that all colliding names share."""
     return dict.fromkeys(topic_names.unified(one.name) for one in asked.topics)
 
 

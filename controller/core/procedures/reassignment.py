@@ -94,7 +94,7 @@ async def complete_if_caught_up(controller: Controller, partitions: Iterable[Par
 async def complete_ones(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, None]:
-    """Those whose TRS are all in the ISR that stands in ZooKeeper now (KB 7.5)."""
+    """Those whose TRS are all in the ISR that ZooKeeper has now (KB 7.5)."""
     complete = {one: None for one in partitions if not one.assignment.is_being_reassigned}
     moving = [one for one in partitions if one not in complete]
     for partition, isr in (await read_isrs(controller, moving)).items():
@@ -260,7 +260,7 @@ async def _start_replicas(controller: Controller, partitions: list[Partition]) -
         batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
         batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
         for broker in assignment.adding:
-            # One that was told before has a state: the raised leader epoch is all it needs.
+            # One that got a request before has a state: it needs the raised leader epoch only.
             if partition.replica_states.get(broker) in (None, ReplicaState.NON_EXISTENT):
                 new[broker].append(partition)
     controller.send(batch)

@@ -185,7 +185,7 @@ def _merged(
 
 
 def _asked(controller: Controller, sources: Sources) -> list[Submission]:
-    """What the requests ask for, those that an entry stands for left out, and then the entries."""
+    """What the requests ask for, without those that have an entry, and then the entries."""
     entries = sources.legacy.entries
     asked = [
         Submission(name, target, queued.request.legacy, queued.path)

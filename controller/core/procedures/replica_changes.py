@@ -34,8 +34,8 @@ async def change_replicas(
 ) -> None:
     """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1).
 
-    A transition that the table does not have is told and left out. Of replicas that go offline the
-    others are told; not `tells_unchanged`: only where that changes the ISR.
+    A transition that the table does not have is logged and skipped. When replicas go offline, the
+    others get LeaderAndIsr; not `tells_unchanged`: only where that changes the ISR.
     """
     if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
         return

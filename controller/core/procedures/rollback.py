@@ -94,7 +94,7 @@ async def roll_back(
     """Take partitions back to their originals; gives those that are there now. `cause`: what
     cancels their reassignments.
 
-    Where too few originals are in sync the partition waits, and the operator is told.
+    Where too few originals are in sync the partition waits, and the log says so.
     """
     context = controller.context
     moving = [one for one in originals if one.assignment != Assignment(originals[one])]
