@@ -64,8 +64,8 @@ class Reassignments(Teller):
         match asked.command, outcome:
             case WriteZnodes(), ZnodesWritten():
                 self._take_written(asked.reason, asked.command, outcome)
-            case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)), ZnodesRead(errors=[0], data=[data]):
-                self._entries = _entries(data)
+            case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)), ZnodesRead(errors=[0]) as read:
+                self._entries = _entries(read.data[0])
             case ReadZnodes(), ZnodesRead() if asked.reason.rule == RULE:
                 paths = asked.command.paths[outcome.offset :]
                 for path, error, data in zip(paths, outcome.errors, outcome.data, strict=False):

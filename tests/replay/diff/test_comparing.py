@@ -94,10 +94,11 @@ def test_what_the_log_wrote_is_not_there_before_the_versions_own_write(tmp_path:
 def test_consequence_on_a_partition_that_only_requests_name(tmp_path: Path) -> None:
     log = INCIDENTS / "reassignment-end"
     found = diff(tmp_path, (versions.NEVER_STORED,), log)
-    [group] = found.groups
+    [group, records] = found.groups
     assert group.first.root.first.target == "/brokers/topics/moved"
     assert group.partitions == [(str(log), "moved-0"), (str(log), "moved-1")]
-    assert "moved-0: its reassignment does not end with head" in group.first.consequences
+    assert "moved-0, moved-1: its reassignment does not end with head" in group.first.consequences
+    assert records.first.root.first.target == "/admin/reassignments/moved/0"
 
 
 def test_requests_in_another_order_tell_their_partitions(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_reassignment_that_never_ends_is_a_consequence(tmp_path: Path) -> None:
         str(INCIDENTS / "reassignment-end")
     }
     said = [text for group in found.groups for one in group.instances for text in one.consequences]
-    assert "moved-0: its reassignment does not end with head" in said
+    assert "moved-0, moved-1: its reassignment does not end with head" in said
     assert "moved-1: its reassignment does not end with head" in said
 
 
