@@ -11,9 +11,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from kafka import KafkaAdminClient, TopicPartition
 
+from tests.stock_tools.calls import FEWER_EPOCHS
 from tests.stock_tools.plain_words import of_client
 from tests.stock_tools.stage import Stage
-from tests.stock_tools.steps import Row
+from tests.stock_tools.steps import Reason, Row
 
 OPEN_FIELDS = ("topic_id", "throttle_time_ms", "correlation_id", "cluster_id")
 """What two runs do not have alike, or an answer has for its carriage."""
@@ -57,9 +58,9 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
     bootstrap = stage.words()["brokers"].split(",")
     client = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=bootstrap)
 
-    async def ask(asked: str, call: Callable[[], Any]) -> None:
+    async def ask(asked: str, call: Callable[[], Any], reason: Reason | None = None) -> None:
         answer = await _answered(asyncio.to_thread(call))
-        rows.append(Row("kafka-python", asked, of_client(answer, stage)))
+        rows.append(Row("kafka-python", asked, of_client(answer, stage), reason))
 
     made = {
         "kp-by-id": {"assignments": {0: [2, 4]}},
@@ -101,7 +102,7 @@ async def of_kafka_python(stage: Stage) -> list[Row]:
                 ),
             )
         await stage.settled()
-        await ask("describe_topics", lambda: client.describe_topics(["kp"]))
+        await ask("describe_topics", lambda: client.describe_topics(["kp"]), FEWER_EPOCHS)
         for what, names in (
             ("a known id", [uuid_of(await stage.topic_id("kp-by-id"))]),
             ("an unknown id", [uuid.UUID(int=1)]),

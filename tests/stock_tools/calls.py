@@ -33,7 +33,13 @@ NO_LOGGERS = Reason(
     "that name. A stock controller is a broker, and has them.",
     lambda said: "(of a controller's loggers)" if said in _LOGGERS_ALTERED else said,
 )
-REASONS = (NODE, NO_LOGGERS, WORDS_OF_39)
+FEWER_EPOCHS = Reason(
+    "fewer leader epochs",
+    "A move ends with one new leader epoch: refold removes the old replicas from the ISR in the "
+    "same write (isr-within-replicas). A stock controller raises it again for each of them.",
+    lambda said: re.sub(r'"leader_epoch": \d+', '"leader_epoch": (number)', said),
+)
+REASONS = (NODE, NO_LOGGERS, WORDS_OF_39, FEWER_EPOCHS)
 
 
 def topics(arguments: str, *, via: str = "brokers", alike_since: tuple[int, int] = OLDEST) -> Call:

@@ -8,6 +8,7 @@ plays it with all VERSIONS and writes its matrix into docs/stock_tools.md.
 import asyncio
 import difflib
 import json
+import re
 import sys
 import tempfile
 import time
@@ -34,7 +35,14 @@ SAME, OLDER = "same", "-"
 
 _CHANGES = "/config/changes/"
 _USERS = "/config/users/"
-_ONLY_REFOLD = ("/admin/reassignment_requests", "/admin/reassignments")
+_ONLY_REFOLD = (
+    "/admin/reassignment_requests",
+    "/admin/reassignments",
+    "/admin/replica_deletions",
+)
+_MOVED = re.compile(r"/brokers/topics/(assigned|kp)/partitions/[0-9]+/state")
+"""Partitions that the script moves: refold raises the leader epoch once, a stock controller again
+for each replica that leaves (isr-within-replicas)."""
 _NOT_COMPARED = (
     # Which broker a producer asks first is open, and so how many blocks of ids are taken.
     "/latest_producer_id_block",
@@ -101,10 +109,15 @@ def differing(stock: Tree, refold: Tree) -> list[Difference]:
 
 
 def _comparable(tree: Tree) -> Tree:
-    kept = {path: znode for path, znode in tree.items() if not path.startswith(_NOT_COMPARED)}
-    for path in _ONLY_REFOLD:
-        # The parents of KIP-236's requests; there are none of those.
-        kept.pop(path, None)
+    kept = {
+        path: znode
+        for path, znode in tree.items()
+        if not path.startswith((*_NOT_COMPARED, *_ONLY_REFOLD))
+    }
+    for path, znode in kept.items():
+        if _MOVED.fullmatch(path):
+            content = {**znode.content, "leader_epoch": "(number)"}
+            kept[path] = znode._replace(content=content, version=0)
     changes = [znode.content for path, znode in tree.items() if path.startswith(_CHANGES)]
     told = sorted(json.dumps(one, sort_keys=True) for one in changes)
     kept[_CHANGES] = Znode(told, 0, False)
