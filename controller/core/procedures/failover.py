@@ -25,7 +25,7 @@ from controller.core.procedures.replica_deletion import process_deletions
 from controller.core.procedures.replica_election import resume_election
 from controller.core.procedures.topics import read_new_topics
 from controller.core.settle import read_children, read_stats, read_znodes
-from controller.core.state import Partition, sorted_partitions
+from controller.core.state import ControllerContext, Partition, sorted_partitions
 
 _RULE = "failover"
 
@@ -48,11 +48,13 @@ async def fail_over(controller: Controller) -> None:
     repaired = await load_context(controller)
     await queue_deletions(controller)
     legacy = None
-    if controller.configuration.has_kip_236:
+    if controller.configuration.has_kip_236 and _elects_for_moves(context, repaired):
         legacy = await load_reassignments(controller)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     await start_replica_states(controller)
     await start_partition_states(controller, context.partitions(), repaired)
+    if controller.configuration.has_kip_236 and legacy is None:
+        legacy = await load_reassignments(controller)
     await resume_reassignments(controller, legacy)
     await process_deletions(controller)
     await resume_deletions(controller)
@@ -64,6 +66,15 @@ async def fail_over(controller: Controller) -> None:
         znodes.CONTROLLER,
         f"{len(context.brokers)} brokers, {len(context.known_topics())} topics, "
         f"{sum(1 for _ in context.partitions())} partitions",
+    )
+
+
+def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> bool:
+    """Whether partitions that are being reassigned get a leader: who may lead depends on whether
+    the reassignment is cancelled. Else brokers learn of this controller first."""
+    return any(
+        one in repaired or one.leadership is None or not context.is_online(one.leader, one)
+        for one in context.reassigning
     )
 
 
