@@ -48,6 +48,15 @@ def test_reading_more_and_other_batches_are_no_difference(tmp_path: Path, edit: 
     assert any(one.left_at[1] for one in found.logs), "it was another version"
 
 
+def test_topic_ids_are_those_of_the_log_when_they_are_drawn_later(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.DRAWS_LATE,), INCIDENTS / "topics")
+    assert not found.errors
+    roots = [one.root for group in found.groups for one in group.instances]
+    differ = {one.target for root in roots for one in (root.first, *root.followers)}
+    assert "late" in differ
+    assert not {one for one in differ if one.startswith("/brokers/topics/") and one.count("/") == 3}
+
+
 @pytest.mark.parametrize("edit", [versions.READS_TWICE, versions.READS_ONE_BY_ONE])
 def test_so_it_is_beside_a_stock_controller(tmp_path: Path, edit: Edit) -> None:
     found = diff(tmp_path, (edit,), RECORDINGS / "topics-1.tar.xz")

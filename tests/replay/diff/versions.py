@@ -112,6 +112,16 @@ READS_ONE_BY_ONE: Final = Edit(
             getattr(found, name)[place] = getattr(one, name)[0]
     return found""",
 )
+DRAWS_LATE: Final = Edit(
+    "controller/core/settle.py",
+    "    id = controller.issue(DrawTopicIds(count), Reason(rule))\n",
+    "    from controller.core.commands import StartTimer\n"
+    "    from controller.core.outcomes import Answers\n\n"
+    '    controller.issue(StartTimer("late", 20), Reason(rule))\n'
+    '    await suspend(Wait(None, Answers([], "late")))\n'
+    "    id = controller.issue(DrawTopicIds(count), Reason(rule))\n",
+)
+"""The log has drawn its topic ids by the time that this version wants them."""
 WRITES_ONE_BY_ONE: Final = Edit(
     "controller/core/settle.py",
     "    done = Writes(len(operations))\n",
