@@ -13,7 +13,8 @@ from replay.cli.fleet.replay import divergences, replay
 from replay.cli.fleet.report import report
 
 if TYPE_CHECKING:
-    from replay.fleet.decoding import Decoded
+    from replay.escape_path import escape_path
+from replay.fleet.decoding import Decoded
     from replay.fleet.ingest import IngestResult
 
 _SET_ASIDE: Final = 1
