@@ -11,10 +11,10 @@ from replay.cli.fleet.live import live
 from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
 from replay.cli.fleet.replay import divergences, replay
 from replay.cli.fleet.report import report
+from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
-    from replay.escape_path import escape_path
-from replay.fleet.decoding import Decoded
+    from replay.fleet.decoding import Decoded
     from replay.fleet.ingest import IngestResult
 
 _SET_ASIDE: Final = 1
