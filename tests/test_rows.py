@@ -30,7 +30,7 @@ COUNTS = {
 """How many rows each table has."""
 
 ROWS = {f"{table}-{number:02}" for table, count in COUNTS.items() for number in range(1, count + 1)}
-FOLDERS = ("tests/core", "tests/zookeeper")
+FOLDERS = ("tests/controller/core", "tests/controller/zookeeper")
 """Where the tests of rows are."""
 
 DOES_NOT_APPLY = "does not apply: "
