@@ -72,7 +72,7 @@ def functions() -> frozenset[str]:
     return frozenset(
         f"{module.relative_to(ROOT)}::{node.name}"
         for folder in FOLDERS
-        for module in (ROOT / folder).glob("test_*.py")
+        for module in (ROOT / folder).rglob("test_*.py")
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.startswith("test_")
@@ -85,7 +85,7 @@ def cases() -> frozenset[str]:
     modules = [
         str(module.relative_to(ROOT))
         for folder in FOLDERS
-        for module in (ROOT / folder).glob("test_*.py")
+        for module in (ROOT / folder).rglob("test_*.py")
         if _CASE.search(module.read_text(encoding="utf-8"))
     ]
     options = ["--collect-only", "-q", "-p", "no:cacheprovider"]

@@ -22,7 +22,8 @@ def page() -> str:
         "",
         "Drawn from `controller/core/deviations.py` by `python -m tools.pages --write`.",
         '`rules = "kafka"` turns off those that are not marked as always on. Its tests, in the',
-        "sections of tests/controller/core with its name, show what is decided with it and, where it can be",
+        "sections of tests/controller/core with its name, show what is decided with it and, where "
+        "it can be",
         "turned off, without it.",
         "",
     ]
