@@ -18,29 +18,31 @@ NOT_PROSE = ("requirements/", "tests/recordings/", "tests/test_citations.py")
 """Lock files, recorded logs, and this module, which holds examples of what it refuses."""
 
 KAFKA_PAGES = (DOCS / "kafka-controller.md", *sorted((DOCS / "kafka-controller").glob("*.md")))
-WRITTEN_BY_COMMANDS = {"decisions.md", "report.md", "incident.md"}
+WRITTEN_BY_COMMANDS = {"decisions.md", "report.md"}
 """Markdown files that are no pages: commands and workflows write them."""
 
 _KEY = r"\d+(?:\.\d+)*"
-_DETAIL = r"(?: (?:steps?|rows?|points?) [a-i\d]+\b|,? [UAB]\d\b)?"
+_DETAIL = r"(?: steps \d+(?:(?:, | and | to )\d+)+| (?:step|row|point) [a-i\d]+\b|,? [UAB]\d\b)?"
 _KAFKA = re.compile(
     rf"\bKB ({_KEY}{_DETAIL}(?:(?:, | and | to |,\s+){_KEY}{_DETAIL}(?![\w:]))*)(?!\d)", re.DOTALL
 )
 _ONE_KEY = re.compile(rf"({_KEY})({_DETAIL})")
 _ROW = re.compile(r"(?<![\w-])(?:CI|CF|PS|RS|PA|TD|CC|CX|EM|KC|SU|OB)-\d\d(?!\d)")
-_RACE = re.compile(r"\brace (R\d+)")
+_RACE = re.compile(r"\b[Rr]ace (R\d+)")
 _SENTENCE = re.compile(r"\bKIP-236 ([MPCEQFDX]-\d\d)")
-_PAGE = re.compile(r"(?<![\w/.-])((?:[\w.-]+/)*[\w.-]+\.md)(#[\w.-]+)?")
+_PAGE = re.compile(r"(?<!\"docs\" / \")(?<![\w/.-])((?:[\w.-]+/)*[\w.-]+\.md)(#[\w.-]+)?")
+_WHOLE_LINK = re.compile(r"\[[^\]]*\]\([^)]*\)")
 _LINK = re.compile(r"\]\((?!https?://|mailto:)([^)\s#]*)(#[^)\s]*)?\)")
 _ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 _HEADING = re.compile(r"(?m)^#{1,6} (.+)$")
-_FENCE = re.compile(r"(?ms)^ *```.*?^ *```$")
+_CODE = re.compile(r"(?ms)^ *```.*?^ *```$|`[^`]*`")
+"""What Markdown shows as it is."""
 _OUTSIDE = {
     "a document that is not in the repository": re.compile(
-        r"\b[Ss]eeds? ?/?00\d|\bseeds/|\bthe seed's\b|\bas the seed\b|\bfacts\.md|\bDESIGN\b"
+        r"\b[Ss]eeds? ?/?00\d|\bseeds/|\b[Tt]he seed's\b|\bas the seed\b|\bDESIGN\b"
     ),
     "an issue that is not in the repository": re.compile(r"\bissue \d"),
-    "a race without the word": re.compile(r"(?<!race )(?<![\w\[*(.])R\d{1,2} \(KAFKA|\bR\d{1,2}: "),
+    "a race without the word": re.compile(r"(?<![Rr]ace )\bR[1-9]\d?(?: \(KAFKA|: )"),
     "a folder outside of the repository": re.compile(r"\.\./shared\b"),
 }
 
@@ -67,7 +69,7 @@ def sources() -> dict[str, str]:
 @cache
 def anchors(page: Path) -> frozenset[str]:
     """The anchors of a page: those written down, and GitHub's of each heading."""
-    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
     return frozenset(_ANCHOR.findall(text)) | {slug(one) for one in _HEADING.findall(text)}
 
 
@@ -87,14 +89,15 @@ def kafka_anchors_of(text: str) -> Iterator[str]:
     """The anchor of each key that a text cites after KB."""
     for found in _KAFKA.finditer(text):
         for key, detail in _ONE_KEY.findall(" ".join(found[1].split())):
-            kind, _, number = detail.strip(" ,").rpartition(" ")
-            suffix = {"": "-", "row": "-"}.get(kind.rstrip("s"), f"-{kind.rstrip('s')}-")
-            yield f"kb-{key}{suffix}{number.lower()}" if detail else f"kb-{key}"
+            kind = "step-" if "step" in detail else "point-" if "point" in detail else ""
+            details = re.findall(r"\b(?:[UAB]?\d+|[a-i])\b", detail)
+            yield from [f"kb-{key}-{kind}{one.lower()}" for one in details] or [f"kb-{key}"]
 
 
-def missing(cited: Iterator[tuple[str, str]]) -> list[str]:
-    """Citations that lead nowhere, each with its file."""
-    return sorted({f"{name}: {what}" for name, what in cited})
+def refuse(citations: Iterator[tuple[str, str]]) -> None:
+    """Fail if there are any; the message names each one with its file."""
+    found = sorted({f"{name}: {what}" for name, what in citations})
+    assert not found, "\n".join(["these lead nowhere; see docs/citations.md:", *found])
 
 
 @pytest.mark.parametrize(
@@ -103,6 +106,7 @@ def missing(cited: Iterator[tuple[str, str]]) -> list[str]:
         ("KB 4.4", ["kb-4.4"]),
         ("(KB 3.3, 3.4, 9.1 to 9.4; x)", ["kb-3.3", "kb-3.4", "kb-9.1", "kb-9.4"]),
         ("KB 6.2 step 11: once", ["kb-6.2-step-11"]),
+        ("KB 6.2 steps 6 and 7", ["kb-6.2-step-6", "kb-6.2-step-7"]),
         ("KB 7.7 B3, KB 7.8.4", ["kb-7.7-b3", "kb-7.8.4"]),
         ("KB 11.2 row h", ["kb-11.2-h"]),
         ("KB 18 point 15", ["kb-18-point-15"]),
@@ -115,7 +119,7 @@ def test_key_is_resolved_to_its_anchor(text: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("what", _OUTSIDE)
 def test_no_citation_points_outside_of_the_repository(what: str) -> None:
-    assert not missing(
+    refuse(
         (name, found[0])
         for name, text in sources().items()
         for found in _OUTSIDE[what].finditer(text)
@@ -123,7 +127,7 @@ def test_no_citation_points_outside_of_the_repository(what: str) -> None:
 
 
 def test_every_kafka_key_has_an_anchor() -> None:
-    assert not missing(
+    refuse(
         (name, anchor)
         for name, text in sources().items()
         for anchor in kafka_anchors_of(text)
@@ -137,7 +141,7 @@ def test_every_scenario_race_and_sentence_has_an_anchor() -> None:
         _RACE: DOCS / "races.md",
         _SENTENCE: DOCS / "rows/kip-236.md",
     }
-    assert not missing(
+    refuse(
         (name, cited)
         for name, text in sources().items()
         for form, page in pages.items()
@@ -147,21 +151,22 @@ def test_every_scenario_race_and_sentence_has_an_anchor() -> None:
 
 
 def test_every_page_that_is_named_exists_with_its_anchor() -> None:
-    """Named from the root of the repository; in Markdown also from the page itself."""
-    assert not missing(
+    """Named from the root of the repository; in Markdown also from the page itself. Links have a
+    test of their own."""
+    refuse(
         (name, f"{page}{anchor}")
         for name, text in sources().items()
-        for page, anchor in _PAGE.findall(text)
+        for page, anchor in _PAGE.findall(_WHOLE_LINK.sub("", text))
         if page not in WRITTEN_BY_COMMANDS and not leads_to(name, page, anchor)
     )
 
 
 def test_every_link_between_pages_leads_to_an_anchor() -> None:
-    assert not missing(
+    refuse(
         (name, f"{target}{anchor}")
         for name, text in sources().items()
         if name.endswith(".md")
-        for target, anchor in _LINK.findall(_FENCE.sub("", text))
+        for target, anchor in _LINK.findall(_CODE.sub("", text))
         if not leads_to(name, target, anchor, from_root=False)
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 import grimp
 
 ROOT: Final = Path(__file__).parents[2]
-DESIGN: Final = ROOT / "docs" / "design.md"
+PAGE: Final = ROOT / "docs" / "design.md"
 PACKAGES: Final = ("controller", "eventstore", "replay")
 _DIAGRAM: Final = re.compile(r"(<!-- imports: [^>]*-->\n)(.*?)(<!-- end of imports -->)", re.DOTALL)
 
@@ -18,7 +18,7 @@ Imports = Mapping[str, frozenset[str]]
 
 def page() -> str:
     """docs/design.md with the diagram as the code is now."""
-    text = DESIGN.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     return _DIAGRAM.sub(lambda found: f"{found[1]}\n{diagram(imports())}\n\n{found[3]}", text)
 
 
