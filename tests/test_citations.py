@@ -18,8 +18,8 @@ NOT_PROSE = ("requirements/", "tests/recordings/", "tests/test_citations.py")
 """Lock files, recorded logs, and this module, which holds examples of what it refuses."""
 
 KAFKA_PAGES = (DOCS / "kafka-controller.md", *sorted((DOCS / "kafka-controller").glob("*.md")))
-WRITTEN_BY_COMMANDS = {"decisions.md", "report.md"}
-"""Markdown files that are no pages: commands and workflows write them."""
+NO_PAGES = {"decisions.md", "page.md", "report.md"}
+"""Markdown files that commands, workflows and tests write."""
 
 _KEY = r"\d+(?:\.\d+)*"
 _DETAIL = r"(?: steps \d+(?:(?:, | and | to )\d+)+| (?:step|row|point) [a-i\d]+\b|,? [UAB]\d\b)?"
@@ -157,7 +157,7 @@ def test_every_page_that_is_named_exists_with_its_anchor() -> None:
         (name, f"{page}{anchor}")
         for name, text in sources().items()
         for page, anchor in _PAGE.findall(_WHOLE_LINK.sub("", text))
-        if page not in WRITTEN_BY_COMMANDS and not leads_to(name, page, anchor)
+        if page not in NO_PAGES and not leads_to(name, page, anchor)
     )
 
 
