@@ -130,7 +130,7 @@ class FolderLock:
         os.close(self._descriptor)
 
 
-def is_living(folder: Path) -> bool:
+def is_being_written(folder: Path) -> bool:
     """Whether a daemon, this process included, writes the log now."""
     try:
         descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY)

@@ -74,7 +74,7 @@ def _due(
 
 def _groups(log: Path, own: Path | None, is_held: Callable[[Path], bool]) -> list[_Group]:
     is_own = own is not None and log.samefile(own)
-    living = folders.is_living(log)
+    living = folders.is_being_written(log)
     if living and not is_own:
         return []
     segments = folders.segments_in(log)

@@ -310,6 +310,6 @@ def open_segment(path: Path) -> Segment:
     Raises LogNotFound, NotALog, LogTooNew, LogCorrupt, LogFailed.
     """
     try:
-        return Segment(path, living=folders.is_living(path.parent))
+        return Segment(path, living=folders.is_being_written(path.parent))
     except SQLITE_ERRORS as error:
         raise from_sqlite(error, path) from error

@@ -74,7 +74,7 @@ def statistics(path: Path) -> Statistics:
         segments=len(paths),
         file_bytes=sum(map(_size, paths)),
         closed=closed,
-        living=folders.is_living(path if path.is_dir() else path.parent),
+        living=folders.is_being_written(path if path.is_dir() else path.parent),
         events=_kind_counts(counts["events"], sizes["events"]),
         commands=_kind_counts(counts["commands"], sizes["commands"]),
         terms=sorted(terms),

@@ -63,7 +63,7 @@ def _kept_index(segment: Segment, subjects_of: SubjectsOf) -> Path | None:
     """The index beside the segment. None where it cannot be written, and where a daemon writes the
     log: that folder and the room on its disk are the daemon's."""
     path = index_path(segment.path)
-    if folders.is_living(segment.path.parent):
+    if folders.is_being_written(segment.path.parent):
         return None
     try:
         return index_subjects(segment, subjects_of)

@@ -55,7 +55,7 @@ def verify(path: Path) -> VerifyReport:
         if len(checks.damages) >= DAMAGES_MAX:
             break
     folder = path if path.is_dir() else path.parent
-    return checks.report(folders.is_living(folder))
+    return checks.report(folders.is_being_written(folder))
 
 
 class _Checks:

@@ -20,16 +20,16 @@ from controller.api.limits import Limits
 from controller.api.listening import BoundListener
 from controller.api.liveness import Liveness
 from controller.api.messages import (
-    Answered,
-    Asked,
-    Ending,
-    Later,
     Link,
     Listener,
     LiveBrokers,
+    OperatorWarning,
     Ping,
+    RequestReceived,
+    ResponseDeferred,
+    ResponseReady,
     Setup,
-    Told,
+    Shutdown,
 )
 from controller.core.commands import ApiAnswer
 from controller.core.events import ApiRequest
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 EventSink = Callable[[ApiRequest, str], None]
 """Takes an event and the channel it came on, "api:<connection number>"; must not block."""
 
-_AGAIN_AFTER_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 _UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 _ENDING_SECONDS_MAX: Final = 2.0
 
@@ -84,17 +84,17 @@ class ApiEndpoint:
 
     def answer(self, answer: ApiAnswer) -> None:
         """Answer a request by its number; without effect where its client has gone."""
-        self._send(Answered(answer))
+        self._send(ResponseReady(answer))
 
     def answer_later(self, request: int) -> None:
         """The answer to a request waits for brokers: another one may come in its place."""
-        self._send(Later(request))
+        self._send(ResponseDeferred(request))
 
     async def close(self) -> None:
         """End `run`; clients have a moment to take the answers that they were given."""
         self._is_ending = True
         if self._link is not None:
-            self._send(Ending())
+            self._send(Shutdown())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _ENDING_SECONDS_MAX)
 
@@ -113,7 +113,7 @@ class ApiEndpoint:
                     "clients connect again",
                     what,
                 )
-                await anyio.sleep(_AGAIN_AFTER_SECONDS)
+                await anyio.sleep(_RETRY_SECONDS)
         finally:
             self._ended.set()
             for listener in self._listeners:
@@ -178,13 +178,13 @@ class ApiEndpoint:
         # A `Pong` says no more than that the front lives, as every other message does.
         liveness.answered()
         match message:
-            case Asked(connection=connection, event=event):
+            case RequestReceived(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
-            case Told(text=text):
+            case OperatorWarning(text=text):
                 logger.warning("%s", text)
 
-    def _send(self, message: Answered | Later | Ending | LiveBrokers) -> None:
+    def _send(self, message: ResponseReady | ResponseDeferred | Shutdown | LiveBrokers) -> None:
         """To the front, if there is one: a new one is told all that counts."""
         if self._link is None:
             return

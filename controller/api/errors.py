@@ -9,7 +9,7 @@ class CannotListen(ApiError):
     """An address of `listeners` cannot be listened on: the operator's to mend."""
 
 
-class Refused(ApiError):
+class RequestRejected(ApiError):
     """What a client sends or does makes us close its connection: the client's fault."""
 
 
@@ -17,6 +17,6 @@ class NoUpstream(ApiError):
     """No live broker takes or answers a request that is to be passed on."""
 
 
-class StandsBy(ApiError):
+class NoBrokersKnown(ApiError):
     """A client asks for what would be passed on, and no brokers are known yet: nobody's fault. It
     goes on to its next address."""

@@ -45,19 +45,19 @@ class LiveBrokers(Struct, frozen=True, tag="live_brokers"):
     brokers: tuple[Broker, ...]
 
 
-class Answered(Struct, frozen=True, tag="answered"):
+class ResponseReady(Struct, frozen=True, tag="response_ready"):
     """To the front: the controller's answer to a request."""
 
     answer: ApiAnswer
 
 
-class Later(Struct, frozen=True, tag="later"):
+class ResponseDeferred(Struct, frozen=True, tag="response_deferred"):
     """To the front: the answer to a request waits for brokers, which holds up no other request."""
 
     request: int
 
 
-class Ending(Struct, frozen=True, tag="ending"):
+class Shutdown(Struct, frozen=True, tag="shutdown"):
     """To the front: there are no more answers. It ends when clients have those that there are."""
 
 
@@ -69,20 +69,30 @@ class Pong(Struct, frozen=True, tag="pong"):
     """To the daemon: the answer to a `Ping`."""
 
 
-class Asked(Struct, frozen=True, tag="asked"):
+class RequestReceived(Struct, frozen=True, tag="request_received"):
     """To the daemon: a request of the controller's own came on that connection."""
 
     connection: int
     event: ApiRequest
 
 
-class Told(Struct, frozen=True, tag="told"):
+class OperatorWarning(Struct, frozen=True, tag="operator_warning"):
     """To the daemon: what the operator ought to know, of clients that are turned away above all."""
 
     text: str
 
 
-Message = Setup | LiveBrokers | Answered | Later | Ending | Ping | Pong | Asked | Told
+Message = (
+    Setup
+    | LiveBrokers
+    | ResponseReady
+    | ResponseDeferred
+    | Shutdown
+    | Ping
+    | Pong
+    | RequestReceived
+    | OperatorWarning
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -6,8 +6,8 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.brokers.backlog import Backlog
 from controller.brokers.channel import Channel, ChannelSettings, EventSink
+from controller.brokers.queue_size import QueueSize
 from controller.core.commands import BrokerRequest, CloseChannel, CommandId, OpenChannel
 from controller.wire.apis import api_of
 from controller.wire.encoding import BODY_BYTES_MAX, BatchEncoder
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 SOCKET_TIMEOUT_MS = 30_000
 """Kafka's default of controller.socket.timeout.ms."""
 
-BACKLOG_BYTES_MAX = 512 * 1024 * 1024
+QUEUED_BYTES_MAX = 512 * 1024 * 1024
 """When this much waits for brokers, the operator is told."""
 
 
@@ -36,18 +36,18 @@ class BrokerChannels:
         client_id: str,
         socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
         body_bytes_max: int = BODY_BYTES_MAX,
-        backlog_bytes_max: int = BACKLOG_BYTES_MAX,
+        queued_bytes_max: int = QUEUED_BYTES_MAX,
     ) -> None:
         self._tasks: TaskGroup | None = None
-        self._backlog = Backlog()
-        self._backlog_bytes_max = backlog_bytes_max
-        self._backlog_told = False
+        self._queue_size = QueueSize()
+        self._queued_bytes_max = queued_bytes_max
+        self._queue_size_reported = False
         self._settings = ChannelSettings(
             client_id,
             socket_timeout_ms,
             body_bytes_max,
             on_event,
-            self._backlog,
+            self._queue_size,
             anyio.Lock(),
         )
         self._channels: dict[int, Channel] = {}
@@ -64,11 +64,11 @@ class BrokerChannels:
 
     def open(self, command: OpenChannel) -> None:
         """Start a channel; one to an earlier epoch of the same broker ends."""
-        standing = self._channels.get(command.broker)
-        if standing is not None:
-            if standing.broker_epoch == command.broker_epoch:
+        current = self._channels.get(command.broker)
+        if current is not None:
+            if current.broker_epoch == command.broker_epoch:
                 return
-            standing.close()
+            current.close()
         channel = self._channels[command.broker] = Channel(command, self._settings)
         self._start(channel)
 
@@ -101,19 +101,19 @@ class BrokerChannels:
         if encoder is None:
             encoder = self._encoders[command_id.cause] = self._settings.encoder()
         channel.put(command_id, request, encoder)
-        self._watch_backlog()
+        self._check_queue_size()
 
     def _start(self, channel: Channel) -> None:
         if self._tasks is not None:
             self._tasks.start_soon(channel.run, name=f"broker {channel.broker}")
 
-    def _watch_backlog(self) -> None:
-        exceeded = self._backlog.bytes > self._backlog_bytes_max
-        if exceeded and not self._backlog_told:
+    def _check_queue_size(self) -> None:
+        exceeded = self._queue_size.bytes > self._queued_bytes_max
+        if exceeded and not self._queue_size_reported:
             log.warning(
                 "%d bytes wait to be sent to brokers, more than %d: a broker does not take them",
-                self._backlog.bytes,
-                self._backlog_bytes_max,
-                extra={"backlog_bytes": self._backlog.bytes},
+                self._queue_size.bytes,
+                self._queued_bytes_max,
+                extra={"backlog_bytes": self._queue_size.bytes},
             )
-        self._backlog_told = exceeded
+        self._queue_size_reported = exceeded

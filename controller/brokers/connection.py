@@ -47,7 +47,7 @@ class BrokerConnection:
         return cls(connection, address)
 
     @property
-    def stands(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the broker has not closed it yet, as far as is known."""
         return bool(self._connection.connected())
 

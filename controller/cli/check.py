@@ -11,8 +11,8 @@ from controller import structured_log
 from controller.cli.output import print_result, print_table
 from controller.cli.setting_options import with_settings
 from controller.operator.checks import check_all
-from controller.operator.findings import Finding
-from controller.operator.gathering import gather
+from controller.operator.probes import probe_all
+from controller.operator.start_checks import CheckResult
 from controller.settings.settings import Loaded
 
 _ERRORS: Final = 1
@@ -35,21 +35,21 @@ def check(
     """
     settings, warnings = loaded
     structured_log.configure(settings.messages)
-    facts = asyncio.run(gather(settings))
-    findings = [Finding("settings", "warning", warning) for warning in warnings]
-    findings += check_all(settings, facts)
-    print_result({"findings": findings}, lambda: _print(findings), as_json=as_json)
-    if facts.zookeeper.cluster is None:
+    status = asyncio.run(probe_all(settings))
+    results = [CheckResult("settings", "warning", warning) for warning in warnings]
+    results += check_all(settings, status)
+    print_result({"findings": results}, lambda: _print(results), as_json=as_json)
+    if status.zookeeper.cluster is None:
         raise typer.Exit(_COULD_NOT_CHECK)
-    if any(one.level == "error" for one in findings):
+    if any(one.level == "error" for one in results):
         raise typer.Exit(_ERRORS)
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(results: list[CheckResult]) -> None:
     table = Table("check", "result", "what was found", "what to do")
-    for one in findings:
+    for one in results:
         level = Text(one.level, _COLOURS[one.level])
         table.add_row(one.check, level, Text(one.text), Text(one.advice))
     print_table(table)
-    counts = [f"{sum(one.level == level for one in findings)} {level}" for level in _COLOURS]
+    counts = [f"{sum(one.level == level for one in results)} {level}" for level in _COLOURS]
     typer.echo(", ".join(counts))

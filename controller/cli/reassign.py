@@ -28,13 +28,12 @@ from controller.operator.reassignment import (
     stray_listing,
     verifying,
 )
-from controller.operator.reassignment.access import Cluster, connected
+from controller.operator.reassignment.cluster import Cluster, connected
 from controller.operator.reassignment.documents import read_brokers, read_targets, read_topics
 from controller.operator.reassignment.errors import BadInput, Refused
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import DONE, REFUSED, UNUSABLE
+from controller.operator.reassignment.report import DONE, REFUSED, UNUSABLE, Report
 from controller.operator.reassignment.throttling import settle_throttles
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -8,9 +8,9 @@ import typer
 
 from controller import structured_log
 from controller.cli.setting_options import with_settings
-from controller.errors import DaemonError
+from controller.daemon.errors import DaemonError
+from controller.daemon.startup import run as run_daemon
 from controller.operator.errors import StartRefused
-from controller.operator.running import run as run_daemon
 from controller.settings.settings import Loaded
 from eventstore.errors import LogError
 

@@ -11,7 +11,7 @@ import typer
 
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Loaded, load
-from controller.settings.sources import Given
+from controller.settings.sources import RawSetting
 from controller.settings.table import SETTINGS
 
 
@@ -85,11 +85,11 @@ def _load_or_exit(command: str, config: Path | None, **options: str | bool | Non
         raise typer.Exit(2) from None
 
 
-def _given(options: dict[str, str | bool | None]) -> list[Given]:
+def _given(options: dict[str, str | bool | None]) -> list[RawSetting]:
     keys = {setting.flag: setting.key for setting in SETTINGS if setting.flag}
     flags = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
     return [
-        Given(keys[flag], str(value).lower() if isinstance(value, bool) else value, flag)
+        RawSetting(keys[flag], str(value).lower() if isinstance(value, bool) else value, flag)
         for flag, value in flags.items()
         if value is not None
     ]

@@ -1,7 +1,7 @@
 """What admin tools ask about the SCRAM credentials of users, and what they are answered.
 
 No secret is in them: what a password was made into is a seal, which stands for what the daemon
-keeps in memory (controller/seals.py), and so it is in the log.
+keeps in memory (controller/event_log/secret_digests.py), and so it is in the log.
 """
 
 from msgspec import Struct

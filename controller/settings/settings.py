@@ -11,12 +11,24 @@ from msgspec import Struct, structs
 
 from controller.api.limits import Limits
 from controller.core.configuration import Configuration
-from controller.core.topic_configs import BROKER_KEYS, ConfigEntry, problem_with
+from controller.core.topic_configs import (
+    BROKER_KEYS,
+    OF_BROKER,
+    OF_KAFKA,
+    ConfigEntry,
+    default_of,
+    problem_with,
+)
 from controller.core.values import Endpoint
-from controller.settings.described import described
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import Address
-from controller.settings.sources import Given, chosen, from_environment, from_file, is_toml
+from controller.settings.sources import (
+    RawSetting,
+    effective_setting,
+    from_environment,
+    from_file,
+    is_toml,
+)
 from controller.settings.table import (
     BY_KEY,
     CLASSES,
@@ -32,6 +44,7 @@ from controller.settings.table import (
 from controller.zookeeper.servers import ConnectString
 
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
+_KAFKAS: Final = tuple(one.key for one in SETTINGS if one.key in kafka_keys())
 _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
@@ -56,7 +69,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     num_partitions: int
     default_replication_factor: int
     broker_settings: dict[str, str]
-    described: tuple[ConfigEntry, ...]
+    config_entries: tuple[ConfigEntry, ...]
     delete_topic_enable: bool
     auto_leader_rebalance_enable: bool
     kip_236_enable: bool
@@ -103,7 +116,9 @@ class Loaded(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | None) -> Loaded:
+def load(
+    flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
+) -> Loaded:
     """Settings by flags, then environment, then file, then defaults. Raises SettingsError with
     every problem that there is."""
     file = from_file(config) if config else []
@@ -115,7 +130,7 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
     warnings += [
         f"{key} ({given.source}) has no effect: {why}"
         for key, why in IGNORED.items()
-        if (given := chosen(key, [file]))
+        if (given := effective_setting(key, [file]))
     ]
     warnings += _ignored_for_one_listener(file)
     warnings += _misspelt_variables(environment)
@@ -130,22 +145,42 @@ def load(flags: Sequence[Given], environment: Mapping[str, str], config: Path | 
     topics = _broker_settings(layers, problems)
     if problems:
         raise SettingsError(problems)
-    settings = _settings(values, endpoints, advertised, listener, limits, topics, described(layers))
+    settings = _settings(
+        values, endpoints, advertised, listener, limits, topics, _config_entries(layers)
+    )
     return Loaded(settings, tuple(warnings))
 
 
-def _broker_settings(layers: list[list[Given]], problems: list[str]) -> dict[str, str]:
+def _broker_settings(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, str]:
     """Those that are given of the settings that say what holds for topics."""
     *_, file = layers
     found = {one.key: one for one in file if one.text and one.key in TOPIC_KEYS}
     for key, text, source in found.values():
         if problem := problem_with(key, text):
             problems.append(f"{key}={text} ({source}): no broker would start with it: {problem}")
-    ours = {key: chosen(key, layers) for key in BROKER_KEYS if key in BY_KEY}
+    ours = {key: effective_setting(key, layers) for key in BROKER_KEYS if key in BY_KEY}
     return {key: one.text for key, one in (found | ours).items() if one}
 
 
-def _unknown(file: list[Given]) -> Iterator[str]:
+def _config_entries(layers: list[list[RawSetting]]) -> tuple[ConfigEntry, ...]:
+    """Every setting that has a key of Kafka's, and where its value comes from: it was given, or is
+    a default, which may be the daemon's own. No password is among them: refold has none."""
+    *_, file = layers
+    ours = {
+        key: _entry(key, effective_setting(key, layers), BY_KEY[key].default) for key in _KAFKAS
+    }
+    of_topics = {one.key: one for one in file if one.text and one.key in TOPIC_KEYS}
+    theirs = {key: _entry(key, of_topics.get(key), default_of(key)) for key in TOPIC_KEYS}
+    return tuple(one for _, one in sorted((ours | theirs).items()))
+
+
+def _entry(key: str, given: RawSetting | None, default: str | None) -> ConfigEntry:
+    if given is not None:
+        return ConfigEntry(key, given.text, OF_BROKER)
+    return ConfigEntry(key, default, OF_KAFKA)
+
+
+def _unknown(file: list[RawSetting]) -> Iterator[str]:
     for key, _, source in file:
         if not is_known(key):
             near = get_close_matches(key, [*BY_KEY, *sorted(kafka_keys())], 1, 0.8)
@@ -153,11 +188,11 @@ def _unknown(file: list[Given]) -> Iterator[str]:
             yield f"{key} ({source}) is not a setting of refold or of a Kafka broker{hint}"
 
 
-def _refused(file: list[Given]) -> list[str]:
+def _refused(file: list[RawSetting]) -> list[str]:
     return [
         f"{key}={given.text} ({given.source}) cannot be: {why}"
         for key, why in REFUSED.items()
-        if (given := chosen(key, [file])) and given.text.lower() != "false"
+        if (given := effective_setting(key, [file])) and given.text.lower() != "false"
     ] + [
         f"{key}= ({source}): no broker would start with it: a class must have a name"
         for key, text, source in {one.key: one for one in file}.values()
@@ -165,18 +200,18 @@ def _refused(file: list[Given]) -> list[str]:
     ]
 
 
-def _ignored_for_one_listener(file: list[Given]) -> Iterator[str]:
+def _ignored_for_one_listener(file: list[RawSetting]) -> Iterator[str]:
     for key, text, source in file:
         found = _OF_ONE_LISTENER.fullmatch(key)
         if found and text and (why := IGNORED_FOR_ONE_LISTENER.get(found[1])):
             yield f"{key} ({source}) has no effect: {why}"
 
 
-def _without_a_brokers_address(layers: list[list[Given]]) -> list[Given]:
+def _without_a_brokers_address(layers: list[list[RawSetting]]) -> list[RawSetting]:
     """The file without a broker's advertised.listeners, where the daemon has listeners of its own:
     what it tells others would be that broker's address."""
     *_, file = layers
-    listeners = chosen("listeners", layers)
+    listeners = effective_setting("listeners", layers)
     if listeners is None or (listeners in file and listeners.key == "listeners"):
         return file
     return [one for one in file if one.key != "advertised.listeners"]
@@ -192,11 +227,11 @@ def _misspelt_variables(environment: Mapping[str, str]) -> Iterator[str]:
                 yield f"the environment variable {name} is not known; did you mean {near[0]}?"
 
 
-def _values(layers: list[list[Given]], problems: list[str]) -> dict[str, Any]:
+def _values(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, Any]:
     """The value of every setting by its key."""
     values: dict[str, Any] = {}
     for setting in SETTINGS:
-        given = chosen(setting.key, layers)
+        given = effective_setting(setting.key, layers)
         text = given.text if given else setting.default
         if text is None:
             values[setting.key] = None
@@ -290,7 +325,7 @@ def _settings(
     inter_broker_listener: str,
     limits: Limits,
     broker_settings: dict[str, str],
-    told: tuple[ConfigEntry, ...],
+    config_entries: tuple[ConfigEntry, ...],
 ) -> Settings:
     session_timeout_ms = values["zookeeper.session.timeout.ms"]
     return Settings(
@@ -311,7 +346,7 @@ def _settings(
         num_partitions=values["num.partitions"],
         default_replication_factor=values["default.replication.factor"],
         broker_settings=broker_settings,
-        described=told,
+        config_entries=config_entries,
         delete_topic_enable=values["delete.topic.enable"],
         auto_leader_rebalance_enable=values["auto.leader.rebalance.enable"],
         kip_236_enable=values["kip-236.enable"],

@@ -11,7 +11,7 @@ from controller.settings.errors import SettingsError
 from controller.settings.table import OWN, SETTINGS
 
 
-class Given(NamedTuple):
+class RawSetting(NamedTuple):
     """A setting as somebody gave it. `source` says where, for people."""
 
     key: str
@@ -19,14 +19,14 @@ class Given(NamedTuple):
     source: str
 
 
-def from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
+def from_environment(environment: Mapping[str, str]) -> Iterator[RawSetting]:
     """REFOLD_ and the key in capitals, with _ for each dot and dash, without `refold.`."""
     for setting in SETTINGS:
         if setting.variable in environment:
-            yield Given(setting.key, environment[setting.variable], setting.variable)
+            yield RawSetting(setting.key, environment[setting.variable], setting.variable)
 
 
-def from_file(file: Path) -> list[Given]:
+def from_file(file: Path) -> list[RawSetting]:
     """What a file gives: TOML if its name ends so, else Java properties, which are in ISO-8859-1
     for Kafka (java.util.Properties.load). Raises SettingsError."""
     try:
@@ -48,15 +48,15 @@ def is_toml(file: Path) -> bool:
     return file.suffix == ".toml"
 
 
-def _properties(content: str, file: Path) -> Iterator[Given]:
+def _properties(content: str, file: Path) -> Iterator[RawSetting]:
     line = 1
     for element in javaproperties.parse(content):
         if isinstance(element, javaproperties.KeyValue):
-            yield Given(element.key, element.value.strip(), f"{file}:{line}")
+            yield RawSetting(element.key, element.value.strip(), f"{file}:{line}")
         line += element.source.count("\n")
 
 
-def _flattened(table: Mapping[str, Any], prefix: str, source: str) -> Iterator[Given]:
+def _flattened(table: Mapping[str, Any], prefix: str, source: str) -> Iterator[RawSetting]:
     """Dotted keys and nested tables mean the same."""
     for name, value in table.items():
         key = prefix + name
@@ -64,16 +64,16 @@ def _flattened(table: Mapping[str, Any], prefix: str, source: str) -> Iterator[G
             case dict():
                 yield from _flattened(value, key + ".", source)
             case bool():
-                yield Given(key, str(value).lower(), source)
+                yield RawSetting(key, str(value).lower(), source)
             case int() | str():
-                yield Given(key, str(value).strip(), source)
+                yield RawSetting(key, str(value).strip(), source)
             case list() if all(isinstance(one, str) for one in value):
-                yield Given(key, ",".join(value), source)
+                yield RawSetting(key, ",".join(value), source)
             case _:
                 raise ValueError(f"{key} must be text, a whole number, true, false or a list")
 
 
-def chosen(key: str, layers: list[list[Given]]) -> Given | None:
+def effective_setting(key: str, layers: list[list[RawSetting]]) -> RawSetting | None:
     """What counts for a key: the first layer that gives it; the daemon's own goes before."""
     own = key if key.startswith(OWN) else OWN + key
     for layer in layers:

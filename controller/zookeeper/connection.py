@@ -180,7 +180,7 @@ class ZooKeeperConnection:
             if self._session.phase in (Phase.DISCONNECTED, Phase.CLOSED):
                 self._link = None
                 link.close()
-        for channel, event in self._session.told():
+        for channel, event in self._session.take_events():
             self._on_event(event, channel)
 
 

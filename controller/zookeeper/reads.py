@@ -38,8 +38,8 @@ class _ZnodeReads(Work):
         self._paths = paths
         self._watch = watch
         self._with = with_
-        self._told = 0
-        self._refused: dict[str, int] = {}
+        self._emitted = 0
+        self._failed_watches: dict[str, int] = {}
         self._requests = self._produce()
         self._sent = False
 
@@ -59,10 +59,10 @@ class _ZnodeReads(Work):
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
         self._sent = True
-        while (rest := len(self._paths) - self._told) or not self._paths:
+        while (rest := len(self._paths) - self._emitted) or not self._paths:
             columns = Columns()
             columns.add_errors(error, min(EVENT_ITEMS_MAX, rest))
-            yield from self._tell(columns)
+            yield from self._emit(columns)
             if not self._paths:
                 return
 
@@ -75,23 +75,23 @@ class _ZnodeReads(Work):
     def _watch_answered(self, path: str, error: int) -> None:
         if error != OK:
             self._with.watches.refused(path)
-            self._refused[path] = error
+            self._failed_watches[path] = error
 
-    def _tell(self, columns: Columns) -> Iterator[ZnodesRead]:
+    def _emit(self, columns: Columns) -> Iterator[ZnodesRead]:
         """The events of the next items; those whose watch was refused end with that error."""
         count = len(columns)
-        paths = self._paths[self._told : self._told + count]
-        if self._refused:
+        paths = self._paths[self._emitted : self._emitted + count]
+        if self._failed_watches:
             for place, path in enumerate(paths):
-                columns.errors[place] = self._refused.get(path, columns.errors[place])
+                columns.errors[place] = self._failed_watches.get(path, columns.errors[place])
         if self._watch:
-            self._note(paths, columns.errors)
+            self._note_watches(paths, columns.errors)
         start = 0
-        for end in _cuts(columns.data):
+        for end in _event_ends(columns.data):
             part = slice(start, end)
             yield ZnodesRead(
                 self._id,
-                self._told,
+                self._emitted,
                 columns.errors[part],
                 columns.data[part],
                 columns.versions[part],
@@ -99,10 +99,10 @@ class _ZnodeReads(Work):
                 columns.mzxids[part],
                 columns.owners[part],
             )
-            self._told += end - start
+            self._emitted += end - start
             start = end
 
-    def _note(self, paths: Sequence[str], errors: Sequence[int]) -> None:
+    def _note_watches(self, paths: Sequence[str], errors: Sequence[int]) -> None:
         for path, error in zip(paths, errors, strict=True):
             if error == OK or (error == NO_NODE and self._watches_creation):
                 self._with.watches.data_read(path, error == OK)
@@ -113,7 +113,7 @@ class _ZnodeReads(Work):
         return bool(self._with.bulk)
 
 
-def _cuts(data: Sequence[bytes | None]) -> Iterator[int]:
+def _event_ends(data: Sequence[bytes | None]) -> Iterator[int]:
     """Where the events end, so that none holds too much data; one event at least."""
     size = 0
     for place, one in enumerate(data):
@@ -162,7 +162,7 @@ class PagedReads(_ZnodeReads):
         else:
             columns.add_errors(error, token)
         self._item_bytes = max(self._item_bytes, len(frame) // token, ITEM_BYTES_MIN)
-        yield from self._tell(columns)
+        yield from self._emit(columns)
 
 
 class SingleReads(_ZnodeReads):
@@ -199,7 +199,7 @@ class SingleReads(_ZnodeReads):
         if (
             len(columns) >= SINGLES_ITEMS_MAX
             or self._data_bytes >= PAGE_BYTES
-            or self._told + len(columns) == len(self._paths)
+            or self._emitted + len(columns) == len(self._paths)
         ):
             yield from self._flush()
 
@@ -210,7 +210,7 @@ class SingleReads(_ZnodeReads):
 
     def _flush(self) -> Iterator[ZnodesRead]:
         columns, self._columns, self._data_bytes = self._columns, Columns(), 0
-        yield from self._tell(columns)
+        yield from self._emit(columns)
 
     @property
     def _watches_creation(self) -> bool:
@@ -225,7 +225,7 @@ class ChildrenReads(Work):
         self._path = command.path
         self._watch = command.watch
         self._with = with_
-        self._refused = OK
+        self._watch_error = OK
         self._requests = self._produce()
         self._sent = False
 
@@ -250,9 +250,9 @@ class ChildrenReads(Work):
         if token is not None:
             if error != OK:
                 self._with.watches.refused(self._path)
-                self._refused = error
+                self._watch_error = error
             return
-        error = self._refused or error
+        error = self._watch_error or error
         if self._watch and (error == OK or (error == NO_NODE and self._with.bulk)):
             self._with.watches.children_read(self._path, error == OK)
         names = sorted(read_children(frame)) if error == OK else []

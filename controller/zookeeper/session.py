@@ -53,7 +53,7 @@ class Phase(Enum):
 
     DISCONNECTED = auto()
     HANDSHAKE = auto()
-    BURYING = auto()
+    CLOSING_OLD_SESSION = auto()
     """On a connection that exists to close a session whose end was assumed."""
     PROBING = auto()
     """The session stands, the server's version is being asked for."""
@@ -79,7 +79,7 @@ class SessionSettings:
     flight_bytes_max: int = 4 * 1024 * 1024
 
 
-class Told(NamedTuple):
+class ChannelEvent(NamedTuple):
     """An event for the log, and the channel within which its order is promised."""
 
     channel: str
@@ -97,7 +97,7 @@ class _Identity(NamedTuple):
 class Session:
     """One session after another, over one connection after another.
 
-    Times are milliseconds of one monotonic clock. After any call `output` and `told` are to be
+    Times are milliseconds of one monotonic clock. After any call `output` and `take_events` are to be
     fetched; where `phase` is DISCONNECTED or CLOSED then, the connection is to be closed.
     """
 
@@ -106,8 +106,8 @@ class Session:
         self._exchange = Exchange(settings.chroot, settings.acl)
         self._none = _Identity(NO_SESSION, NO_PASSWORD, settings.timeout_ms)
         self._identity = self._none
-        self._assumed_over: _Identity | None = None
-        self._is_told = False
+        self._presumed_expired: _Identity | None = None
+        self._is_announced = False
         """Whether a SessionConnected has named this session."""
         self._servers_without_bulk: set[str] = set()
         self._server = ""
@@ -120,7 +120,7 @@ class Session:
             self._exchange, settings.flight_requests_max, settings.flight_bytes_max
         )
         self._output: list[bytes] = []
-        self._told: list[Told] = []
+        self._events: list[ChannelEvent] = []
         self.fault = ""
         """Why the last connection ended, for people."""
 
@@ -148,10 +148,10 @@ class Session:
         self._output.clear()
         return data
 
-    def told(self) -> list[Told]:
+    def take_events(self) -> list[ChannelEvent]:
         """The events since the last call, in order."""
-        told, self._told = self._told, []
-        return told
+        events, self._events = self._events, []
+        return events
 
     # What happens -----------------------------------------------------------------------------
 
@@ -159,12 +159,14 @@ class Session:
         """A connection to `server` (host:port) stands: greet."""
         assert self._phase is Phase.DISCONNECTED, self._phase
         self._server = server
-        self._phase = Phase.HANDSHAKE if self._assumed_over is None else Phase.BURYING
+        self._phase = (
+            Phase.HANDSHAKE if self._presumed_expired is None else Phase.CLOSING_OLD_SESSION
+        )
         self._frames = wire.FrameReader()
         self._exchange.bulk = None
         self._ping_in_flight = False
         self._began_ms = now_ms
-        who = self._assumed_over or self._identity
+        who = self._presumed_expired or self._identity
         zxid = self._last_zxid if who is self._identity else 0
         self._output.append(
             wire.connect_request(zxid, who.timeout_ms, who.session_id, who.password)
@@ -174,7 +176,7 @@ class Session:
         """Bytes came from the server."""
         if self._phase in (Phase.DISCONNECTED, Phase.CLOSED):
             return
-        if self._phase not in (Phase.HANDSHAKE, Phase.BURYING):
+        if self._phase not in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
             self._heard_ms = now_ms
         try:
             for frame in self._frames.feed(data):
@@ -196,10 +198,10 @@ class Session:
         silent_ms = now_ms - self._heard_ms
         timeout_ms = self._identity.timeout_ms
         if self._identity.session_id != NO_SESSION and silent_ms >= timeout_ms:
-            self._assumed_over = self._identity
+            self._presumed_expired = self._identity
             self._expire()
             self._disconnect(f"nothing heard from any server for {silent_ms} ms")
-        elif self._phase in (Phase.HANDSHAKE, Phase.BURYING):
+        elif self._phase in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
             if now_ms - self._began_ms >= self._settings.connect_timeout_ms:
                 self._disconnect(f"{self._server} did not answer the handshake")
         elif self._phase in (Phase.PROBING, Phase.READY, Phase.CLOSING):
@@ -216,7 +218,7 @@ class Session:
         timeout_ms = self._identity.timeout_ms
         if self._identity.session_id != NO_SESSION:
             due.append(self._heard_ms + timeout_ms)
-        if self._phase in (Phase.HANDSHAKE, Phase.BURYING):
+        if self._phase in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
             due.append(self._began_ms + self._settings.connect_timeout_ms)
         elif self._phase in (Phase.PROBING, Phase.READY, Phase.CLOSING):
             due.append(self._heard_ms + timeout_ms * 2 // 3)
@@ -231,21 +233,21 @@ class Session:
     def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
         """Carry out a command; its outcome is told, at once where there is no connection."""
         if is_empty(command):
-            self._tell(work_of(command_id, command, self._exchange).fail(OK))
+            self._emit(work_of(command_id, command, self._exchange).fail(OK))
         elif self._phase is Phase.READY:
             self._pipeline.add(command_id, command)
             self._pump()
         else:
             over = self._phase in (Phase.CLOSING, Phase.CLOSED)
             error = SESSION_EXPIRED if over else CONNECTION_LOSS
-            self._tell(work_of(command_id, command, self._exchange).fail(error))
+            self._emit(work_of(command_id, command, self._exchange).fail(error))
 
     def close(self) -> None:
         """End the session in order: what waits ends, what is in flight is still answered, then the
         server is asked to close it. Not told as an event; the phase becomes CLOSED. Without a
         connection that is at once, and the server ends the session after its time-out."""
         if self._phase in (Phase.PROBING, Phase.READY):
-            self._tell(self._pipeline.fail_waiting(SESSION_EXPIRED))
+            self._emit(self._pipeline.fail_waiting(SESSION_EXPIRED))
             self._phase = Phase.CLOSING
             self._send(wire.close_request())
         elif self._phase is not Phase.CLOSING:
@@ -263,10 +265,10 @@ class Session:
 
     def _frame(self, frame: bytes, now_ms: int) -> None:
         if self._phase is Phase.HANDSHAKE:
-            self._greeted(wire.read_handshake(frame), now_ms)
+            self._handshake_answered(wire.read_handshake(frame), now_ms)
             return
-        if self._phase is Phase.BURYING and self._pipeline.is_idle:
-            self._bury(wire.read_handshake(frame))
+        if self._phase is Phase.CLOSING_OLD_SESSION and self._pipeline.is_idle:
+            self._close_old_session(wire.read_handshake(frame))
             return
         header = wire.read_header(frame)
         if header.xid == wire.WATCH_EVENT_XID:
@@ -278,13 +280,13 @@ class Session:
         elif header.error != OK:
             self._disconnect(f"{self._server} did not set the watches again ({header.error})")
 
-    def _greeted(self, answer: wire.Handshake, now_ms: int) -> None:
+    def _handshake_answered(self, answer: wire.Handshake, now_ms: int) -> None:
         if not answer.timeout_ms:
             self._expire()
             self._disconnect(f"{self._server} says that the session is over")
             return
         if answer.session_id != self._identity.session_id:
-            self._is_told = False
+            self._is_announced = False
         self._identity = _Identity(answer.session_id, answer.password, answer.timeout_ms)
         self._heard_ms = now_ms
         self._phase = Phase.PROBING
@@ -299,15 +301,15 @@ class Session:
         for lists in self._exchange.watches.lists(self._exchange.full, persistent=bulk):
             self._output.append(wire.set_watches_request(lists, self._last_zxid, persistent=bulk))
         session_id, _, timeout_ms = self._identity
-        self._tell([SessionConnected(session_id, timeout_ms, self._server, self._is_told)])
-        self._is_told = True
+        self._emit([SessionConnected(session_id, timeout_ms, self._server, self._is_announced)])
+        self._is_announced = True
         self._phase = Phase.READY
 
-    def _bury(self, answer: wire.Handshake) -> None:
+    def _close_old_session(self, answer: wire.Handshake) -> None:
         if answer.timeout_ms:
             self._send(wire.close_request())
         else:
-            self._assumed_over = None
+            self._presumed_expired = None
             self._disconnect(f"{self._server} says that the old session is over")
 
     def _answered(self, header: wire.ReplyHeader, frame: bytes) -> None:
@@ -316,7 +318,7 @@ class Session:
             # Not of the probe's reply: changes up to it are still to be told by the watches.
             self._last_zxid = max(self._last_zxid, header.zxid)
             # Still in flight while it is read: a malformed one must not lose the command.
-            self._tell(work.reply(request.token, header.error, frame))
+            self._emit(work.reply(request.token, header.error, frame))
         self._pipeline.done()
         if work is None:
             self._internal_answered(header)
@@ -330,12 +332,12 @@ class Session:
                     self._disconnect(f"{self._server} is older than ZooKeeper 3.6")
                 else:
                     self._begin(bulk=True)
-            case Phase.BURYING:
-                self._assumed_over = None
+            case Phase.CLOSING_OLD_SESSION:
+                self._presumed_expired = None
                 self._disconnect(f"the old session is closed on {self._server}")
             case Phase.CLOSING if self._pipeline.is_idle:
                 self._phase = Phase.CLOSED
-                self._tell(self._pipeline.fail(SESSION_EXPIRED))
+                self._emit(self._pipeline.fail(SESSION_EXPIRED))
 
     def _watch_event(self, frame: bytes, zxid: int) -> None:
         notice = wire.read_watch_event(frame)
@@ -343,7 +345,7 @@ class Session:
             return
         path = self._exchange.relative(notice.path)
         if self._exchange.watches.fired(path, notice.change):
-            self._tell([WatchFired(path, notice.change, zxid)])
+            self._emit([WatchFired(path, notice.change, zxid)])
 
     # Ends -------------------------------------------------------------------------------------
 
@@ -355,20 +357,20 @@ class Session:
             self._phase = Phase.CLOSED
         self._output.clear()
         error = SESSION_EXPIRED if phase is Phase.CLOSING else CONNECTION_LOSS
-        self._tell(self._pipeline.fail(error))
+        self._emit(self._pipeline.fail(error))
         if phase is Phase.READY and self._identity.session_id != NO_SESSION:
-            self._tell([SessionDisconnected(self._identity.session_id, cause)])
+            self._emit([SessionDisconnected(self._identity.session_id, cause)])
 
     def _expire(self) -> None:
         """End the session; its outcomes and its end are told on its own channel."""
-        self._tell(self._pipeline.fail(SESSION_EXPIRED))
-        if self._is_told:
-            self._tell([SessionExpired(self._identity.session_id)])
+        self._emit(self._pipeline.fail(SESSION_EXPIRED))
+        if self._is_announced:
+            self._emit([SessionExpired(self._identity.session_id)])
         self._identity = self._none
-        self._is_told = False
+        self._is_announced = False
         self._last_zxid = 0
         self._exchange.watches = Watches()
 
-    def _tell(self, events: Iterable[Event]) -> None:
+    def _emit(self, events: Iterable[Event]) -> None:
         channel = self.channel
-        self._told.extend(Told(channel, event) for event in events)
+        self._events.extend(ChannelEvent(channel, event) for event in events)

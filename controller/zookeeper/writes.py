@@ -61,7 +61,7 @@ class IndependentWrites(Work):
         self._segments = deque(whole)  # bounded by the command's operations
         self._errors: list[int | None] = [None] * count
         self._versions = [ANY_VERSION] * count
-        self._told = 0
+        self._emitted = 0
         self._multis_in_flight = 0
         self._may_split = 0
         """Multis in flight of which a part may have to be sent again."""
@@ -136,7 +136,7 @@ class IndependentWrites(Work):
                 self._fence(places)
             else:
                 self._split(places, failed - guards, errors[failed])
-        yield from self._tell()
+        yield from self._emit()
 
     def _settle(self, places: Sequence[int], error: int) -> None:
         for place in places:
@@ -168,22 +168,22 @@ class IndependentWrites(Work):
         self._segments.clear()
         self._multis_in_flight = self._may_split = 0
         self._errors = [error if one is None else one for one in self._errors]
-        yield from self._tell()
+        yield from self._emit()
         if not self._errors:
             yield ZnodesWritten(self._id, 0, [], [])
 
-    def _tell(self) -> Iterator[ZnodesWritten]:
+    def _emit(self) -> Iterator[ZnodesWritten]:
         """The events of what is settled now, in order: an earlier gap holds back what follows."""
         errors: list[int] = []
-        for one in islice(self._errors, self._told, None):
+        for one in islice(self._errors, self._emitted, None):
             if one is None:
                 break
             errors.append(one)
         for start in range(0, len(errors), EVENT_ITEMS_MAX):
             part = errors[start : start + EVENT_ITEMS_MAX]
-            end = self._told + len(part)
-            yield ZnodesWritten(self._id, self._told, part, self._versions[self._told : end])
-            self._told = end
+            end = self._emitted + len(part)
+            yield ZnodesWritten(self._id, self._emitted, part, self._versions[self._emitted : end])
+            self._emitted = end
 
 
 class _Paths:

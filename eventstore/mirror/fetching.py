@@ -89,7 +89,7 @@ async def fetch(
 
     Raises MirrorFailed, LogExists, LogNotFound, LogFull, LogReadOnly, LogFailed.
     """
-    incoming: dict[str, _Incoming] = {}
+    incoming: dict[str, _IncomingLog] = {}
     with ExitStack() as resources:
         resources.callback(shutil.rmtree, parent / _PARTIAL, ignore_errors=True)
 
@@ -97,7 +97,7 @@ async def fetch(
             if wanted is not None and wanted not in (key, _names(key)[1]):
                 return
             if key not in incoming:
-                one = _Incoming(parent, key, len(incoming), topic.place)
+                one = _IncomingLog(parent, key, len(incoming), topic.place)
                 incoming[key] = resources.enter_context(one)
             incoming[key].take(message)
 
@@ -143,7 +143,7 @@ async def _read(
             passed += ends[place] - begins[place]
 
 
-class _Incoming:
+class _IncomingLog:
     """One log on its way into a folder that gets its name when all is there."""
 
     def __init__(self, parent: Path, key: str, number: int, place: str) -> None:
@@ -160,7 +160,7 @@ class _Incoming:
         self._is_cut = False
         self._reason = "" if _is_safe(key) else "its name cannot be that of a folder"
 
-    def __enter__(self) -> "_Incoming":
+    def __enter__(self) -> "_IncomingLog":
         if self._reason:
             return self
         _refuse_if_there(self._folder)

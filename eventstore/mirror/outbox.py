@@ -57,7 +57,7 @@ _EVENT, _COMMAND = 0, 1
 _order: Final = itemgetter(0, 1)
 
 
-def waiting(log: Path, at: Position | None) -> list[Message]:
+def next_messages(log: Path, at: Position | None) -> list[Message]:
     """The records that come next, a page of each table at most; none where all are published.
 
     Where the segment of the position is gone, it goes on with the next one there is. Raises what
@@ -79,7 +79,7 @@ def waiting(log: Path, at: Position | None) -> list[Message]:
     return _beginning(following) if following is not None else []
 
 
-def is_of(log: Path, record: Frame, at: Position) -> bool:
+def matches_log(log: Path, record: Frame, at: Position) -> bool:
     """Whether a record that is published is the log's, by its chain value; true where the log does
     not hold it any more. Raises what reading raises."""
     path = folders.segment_path(log, at.segment)

@@ -37,9 +37,9 @@ _LEADERS_POLL_S: Final = 0.1
 _LOOK_BACK: Final = 512
 _FETCH_MS: Final = 500
 _STOP_S: Final = 5.0
-_OPEN_S_MAX: Final = 1000
+_OPEN_TRANSACTION_S_MAX: Final = 1000
 """More than brokers let a transaction be open by default (transaction.max.timeout.ms)."""
-_OPEN_POLL_S: Final = 0.2
+_OPEN_TRANSACTION_POLL_S: Final = 0.2
 _TRIES: Final = 50
 _TRY_AGAIN_S: Final = 0.1
 
@@ -64,7 +64,7 @@ class Topic(Struct, frozen=True):
         return f"topic {self.name} at {self.servers}"
 
 
-class Found(Struct, frozen=True):
+class LastMessage(Struct, frozen=True):
     """A log's last message."""
 
     partition: int
@@ -135,7 +135,7 @@ async def _started(
             await stop()
 
 
-async def _asked(question: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _retry_on_connection_error(question: Callable[[], Awaitable[Answer]]) -> Answer:
     """What the cluster answers. The client asks any broker that it knows of, also one that is down:
     another one is asked then."""
     for _ in range(_TRIES - 1):
@@ -145,13 +145,13 @@ async def _asked(question: Callable[[], Awaitable[Answer]]) -> Answer:
     return await question()
 
 
-async def make_topic(topic: Topic) -> bool:
+async def create_topic(topic: Topic) -> bool:
     """Make the topic if it is not there; whether it was made. It keeps all records for ever, until
     somebody says otherwise."""
     async with _admin(topic) as admin:
-        if topic.name in await _asked(admin.list_topics):
+        if topic.name in await _retry_on_connection_error(admin.list_topics):
             return False
-        brokers = len((await _asked(admin.describe_cluster))["brokers"])
+        brokers = len((await _retry_on_connection_error(admin.describe_cluster))["brokers"])
         configs = {"retention.ms": "-1", "cleanup.policy": "delete"}
         new = NewTopic(topic.name, _PARTITIONS, min(_REPLICAS, brokers), topic_configs=configs)
         try:
@@ -171,7 +171,7 @@ async def make_topic(topic: Topic) -> bool:
 async def partitions_of(topic: Topic) -> list[TopicPartition]:
     """The topic's partitions. Raises MirrorFailed where there is no such topic."""
     async with _admin(topic) as admin:
-        [found] = await _asked(partial(admin.describe_topics, [topic.name]))
+        [found] = await _retry_on_connection_error(partial(admin.describe_topics, [topic.name]))
         if found["error_code"]:
             why = for_code(found["error_code"]).__name__
             raise MirrorFailed(topic.place, f"there is no such topic ({why}): check its name")
@@ -190,11 +190,11 @@ async def ends_of(topic: Topic) -> dict[int, int]:
 async def cluster_of(topic: Topic) -> str:
     """The id of the Kafka cluster that the topic is on."""
     async with _admin(topic) as admin:
-        return str((await _asked(admin.describe_cluster))["cluster_id"])
+        return str((await _retry_on_connection_error(admin.describe_cluster))["cluster_id"])
 
 
 async def _have_leaders(admin: AIOKafkaAdminClient, topic: Topic) -> bool:
-    [found] = await _asked(partial(admin.describe_topics, [topic.name]))
+    [found] = await _retry_on_connection_error(partial(admin.describe_topics, [topic.name]))
     partitions = found["partitions"]
     return bool(partitions) and all(one["leader"] >= 0 for one in partitions)
 
@@ -212,7 +212,9 @@ async def messages(
                     yield message
 
 
-async def is_there(topic: Topic, places: list[TopicPartition], key: bytes, noted: Found) -> bool:
+async def still_holds(
+    topic: Topic, places: list[TopicPartition], key: bytes, noted: LastMessage
+) -> bool:
     """Whether a message that was there once is there still, or was removed with all before it: a
     topic that was made anew, or another cluster's, has other messages, or none."""
     place = TopicPartition(topic.name, noted.partition)
@@ -232,9 +234,9 @@ async def last_message(
     topic: Topic,
     places: list[TopicPartition],
     key: bytes,
-    hint: Found | None,
+    hint: LastMessage | None,
     on_wait: Callable[[], None] = lambda: None,
-) -> Found | None:
+) -> LastMessage | None:
     """The last message of a log on these partitions; None where they have none. `hint` is one of
     it, if it is; `on_wait` is told where others' transactions are waited for. Raises
     MirrorFailed."""
@@ -268,7 +270,7 @@ async def _readable_ends(
     async with consumer(topic, isolation="read_uncommitted") as of_all:
         ends: dict[TopicPartition, int] = await of_all.end_offsets(places)
     is_told = False
-    with anyio.move_on_after(_OPEN_S_MAX):
+    with anyio.move_on_after(_OPEN_TRANSACTION_S_MAX):
         while True:
             readable = await reader.end_offsets(places)
             if all(readable[one] >= ends[one] for one in places):
@@ -276,9 +278,9 @@ async def _readable_ends(
             if not is_told:
                 is_told = True
                 on_wait()
-            await anyio.sleep(_OPEN_POLL_S)
+            await anyio.sleep(_OPEN_TRANSACTION_POLL_S)
     text = (
-        f"a transaction of another producer is open for {_OPEN_S_MAX} s: end it"
+        f"a transaction of another producer is open for {_OPEN_TRANSACTION_S_MAX} s: end it"
         " (kafka-transactions find-hanging, abort)"
     )
     raise MirrorFailed(topic.place, text)
@@ -286,7 +288,7 @@ async def _readable_ends(
 
 async def _last_before(
     reader: AIOKafkaConsumer, place: TopicPartition, begin: int, end: int, key: bytes
-) -> Found | None:
+) -> LastMessage | None:
     """Looks at the end first, further back each time."""
     size = _LOOK_BACK
     while begin < end:
@@ -300,12 +302,12 @@ async def _last_before(
 
 async def _last_between(
     reader: AIOKafkaConsumer, place: TopicPartition, start: int, end: int, key: bytes
-) -> Found | None:
+) -> LastMessage | None:
     last = None
     async for message in messages(reader, place, start, end):
         position = position_of(message)
         if message.key == key and position is not None:
-            last = Found(place.partition, message.offset, position, _record(message))
+            last = LastMessage(place.partition, message.offset, position, _record(message))
     return last
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from controller import structured_log
 from controller.api.front.server import Front
-from controller.api.messages import Link, Setup, Told
+from controller.api.messages import Link, OperatorWarning, Setup
 
 _PR_SET_PDEATHSIG: Final = 1
 _OWN_FILES: Final = 64
@@ -37,7 +37,7 @@ def _connections_max(wanted: int, link: Link) -> int:
         return wanted
     possible = max((files - _OWN_FILES) // 2, 1)
     link.send(
-        Told(
+        OperatorWarning(
             f"the endpoint has {possible} connections at most instead of max.connections={wanted}: "
             f"a process may open {files} files here (ulimit -n)"
         )

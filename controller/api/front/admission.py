@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 
-class Worth(IntEnum):
+class ConnectionPriority(IntEnum):
     """What a connection is to us, by the requests it sent; the lowest go first."""
 
     NEW = 0
@@ -25,46 +25,52 @@ class Admission:
         self._total_max = total_max
         self._per_address_max = per_address_max
         self._addresses: dict[int, str] = {}
-        self._worths: dict[int, Worth] = {}
+        self._priorities: dict[int, ConnectionPriority] = {}
         self._counts: dict[str, int] = {}
         # In the order of their last requests, the longest ago first.
-        self._by_worth: dict[Worth, dict[int, None]] = {worth: {} for worth in Worth}
+        self._by_priority: dict[ConnectionPriority, dict[int, None]] = {
+            priority: {} for priority in ConnectionPriority
+        }
 
     def admit(self, connection: int, address: str) -> int | None:
         """Let a connection in; gives the one that has to go for it, which counts no more."""
-        gone = self._to_go(address)
-        if gone is not None:
-            self.gone(gone)
+        evicted = self._connection_to_evict(address)
+        if evicted is not None:
+            self.connection_closed(evicted)
         self._addresses[connection] = address
         self._counts[address] = self._counts.get(address, 0) + 1
-        self._worths[connection] = Worth.NEW
-        self._by_worth[Worth.NEW][connection] = None
-        return gone
+        self._priorities[connection] = ConnectionPriority.NEW
+        self._by_priority[ConnectionPriority.NEW][connection] = None
+        return evicted
 
-    def asked(self, connection: int, worth: Worth) -> None:
+    def request_received(self, connection: int, priority: ConnectionPriority) -> None:
         """A whole request came; what a connection is worth never falls."""
-        before = self._worths.get(connection)
+        before = self._priorities.get(connection)
         if before is None:
             return
-        del self._by_worth[before][connection]
-        now = self._worths[connection] = max(before, worth)
-        self._by_worth[now][connection] = None
+        del self._by_priority[before][connection]
+        now = self._priorities[connection] = max(before, priority)
+        self._by_priority[now][connection] = None
 
-    def gone(self, connection: int) -> None:
+    def connection_closed(self, connection: int) -> None:
         """The connection has ended; told again, nothing happens."""
         address = self._addresses.pop(connection, None)
         if address is None:
             return
-        del self._by_worth[self._worths.pop(connection)][connection]
+        del self._by_priority[self._priorities.pop(connection)][connection]
         self._counts[address] -= 1
         if not self._counts[address]:
             del self._counts[address]
 
-    def _to_go(self, address: str) -> int | None:
+    def _connection_to_evict(self, address: str) -> int | None:
         if self._counts.get(address, 0) >= self._per_address_max:
-            return next(one for one in self._cheapest() if self._addresses[one] == address)
-        return next(self._cheapest()) if len(self._addresses) >= self._total_max else None
+            return next(
+                one for one in self._lowest_priority_first() if self._addresses[one] == address
+            )
+        return (
+            next(self._lowest_priority_first()) if len(self._addresses) >= self._total_max else None
+        )
 
-    def _cheapest(self) -> Iterator[int]:
-        for worth in Worth:
-            yield from self._by_worth[worth]
+    def _lowest_priority_first(self) -> Iterator[int]:
+        for priority in ConnectionPriority:
+            yield from self._by_priority[priority]

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 
-from controller.api.front.authorisation import may_pass_on
 from controller.api.front.streams import READ_AHEAD_BYTES
 from controller.api.front.versions import VersionTable
 from controller.core.values import Broker, Endpoint
@@ -23,9 +22,11 @@ _QUESTION: Final = encode_request(
 )
 _ANSWER_BYTES_MAX: Final = 64 * 1024
 _ANSWER_SECONDS_MAX: Final = 5.0
-_AGAIN_AFTER_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 _FIRST_TABLE_SECONDS_MAX: Final = 1.0
-_SIGN_OF_LIFE_SECONDS_MAX: Final = 1.0
+_RESPONSIVENESS_SECONDS_MAX: Final = 1.0
+_ANONYMOUS: Final = frozenset({"PLAINTEXT"})
+"""Listeners where neither the client nor we have an identity: the broker sees both alike."""
 
 
 class LiveBroker:
@@ -47,9 +48,9 @@ class LiveBrokers:
         self._tell = tell
         self._asking: dict[Broker, asyncio.Task[None]] = {}
         self._answered: dict[Broker, LiveBroker] = {}
-        self._doubted: dict[LiveBroker, asyncio.Task[None]] = {}
-        self._silent: set[LiveBroker] = set()
-        self._present: set[Sender] = set()
+        self._being_checked: dict[LiveBroker, asyncio.Task[None]] = {}
+        self._unresponsive: set[LiveBroker] = set()
+        self._senders: set[Sender] = set()
         self._turn = 0
         self._first = asyncio.Event()
 
@@ -58,9 +59,9 @@ class LiveBrokers:
         for broker in [one for one in self._asking if one not in brokers]:
             self._asking.pop(broker).cancel()
             gone = self._answered.pop(broker, None)
-            if gone is not None and gone in self._doubted:
-                self._doubted[gone].cancel()
-        self._present = {Sender(one.id, one.epoch) for one in brokers}
+            if gone is not None and gone in self._being_checked:
+                self._being_checked[gone].cancel()
+        self._senders = {Sender(one.id, one.epoch) for one in brokers}
         for broker in brokers:
             if broker not in self._asking:
                 self._asking[broker] = asyncio.create_task(self._ask(broker))
@@ -68,28 +69,28 @@ class LiveBrokers:
             self._first.clear()
 
     @property
-    def are_known(self) -> bool:
+    def any_known(self) -> bool:
         """Whether there are any. The daemon knows none before it was controller."""
         return bool(self._asking)
 
     def has(self, sender: Sender) -> bool:
         """Whether that is one of them, in its present epoch."""
-        return sender in self._present
+        return sender in self._senders
 
     def is_live(self, one: LiveBroker) -> bool:
         """Whether it is still the same run of the broker, at the same place."""
         return self._answered.get(one.broker) is one
 
-    def is_silent(self, one: LiveBroker) -> bool:
+    def is_unresponsive(self, one: LiveBroker) -> bool:
         """Whether it gave no sign of life when it was asked for one."""
-        return one in self._silent
+        return one in self._unresponsive
 
-    def doubt(self, one: LiveBroker) -> None:
+    def check_responsiveness(self, one: LiveBroker) -> None:
         """It takes long to answer something: see whether it answers anything."""
-        if one not in self._doubted and self.is_live(one):
-            self._doubted[one] = asyncio.create_task(self._see(one))
+        if one not in self._being_checked and self.is_live(one):
+            self._being_checked[one] = asyncio.create_task(self._check_until_responsive(one))
 
-    async def pick(self, came_in: Endpoint) -> LiveBroker | None:
+    async def pick(self, listener: Endpoint) -> LiveBroker | None:
         """A broker for requests of that listener, each in its turn, a silent one only where all
         are; None where there is none.
 
@@ -102,13 +103,13 @@ class LiveBrokers:
                     await self._first.wait()
             except TimeoutError:
                 return None
-        able = [one for one in self._answered.values() if way_out(one.broker, came_in)]
-        able = [one for one in able if not self.is_silent(one)] or able
+        able = [one for one in self._answered.values() if forwarding_endpoint(one.broker, listener)]
+        able = [one for one in able if not self.is_unresponsive(one)] or able
         self._turn += 1
         return able[self._turn % len(able)] if able else None
 
     async def _ask(self, broker: Broker) -> None:
-        ways = [way for one in self._listeners if (way := way_out(broker, one))]
+        ways = [way for one in self._listeners if (way := forwarding_endpoint(broker, one))]
         while ways:
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS_MAX):
@@ -117,34 +118,39 @@ class LiveBrokers:
                 self._tell(f"broker {broker.id}: {fault}; no client's request is passed on to it")
                 return
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
-                await asyncio.sleep(_AGAIN_AFTER_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 self._answered[broker] = LiveBroker(broker, answer)
                 self._first.set()
                 return
 
-    async def _see(self, one: LiveBroker) -> None:
+    async def _check_until_responsive(self, one: LiveBroker) -> None:
         """Ask until it answers in time."""
-        ways = [way for at in self._listeners if (way := way_out(one.broker, at))]
+        ways = [way for at in self._listeners if (way := forwarding_endpoint(one.broker, at))]
         try:
-            while not await _gives_sign_of_life(ways[0]):
-                self._silent.add(one)
-                await asyncio.sleep(_AGAIN_AFTER_SECONDS)
+            while not await _is_responsive(ways[0]):
+                self._unresponsive.add(one)
+                await asyncio.sleep(_RETRY_SECONDS)
         finally:
-            self._silent.discard(one)
-            del self._doubted[one]
+            self._unresponsive.discard(one)
+            del self._being_checked[one]
 
 
-def way_out(broker: Broker, came_in: Endpoint) -> Endpoint | None:
+def forwarding_endpoint(broker: Broker, listener: Endpoint) -> Endpoint | None:
     """Where a request that came in there goes out to: the listener of the same name, so that the
     addresses in the answer are those that the client can reach."""
-    endpoint = broker.endpoint(came_in.listener)
-    return endpoint if endpoint and may_pass_on(came_in, endpoint) else None
+    endpoint = broker.endpoint(listener.listener)
+    return endpoint if endpoint and may_forward(listener, endpoint) else None
 
 
-async def _gives_sign_of_life(endpoint: Endpoint) -> bool:
+def may_forward(listener: Endpoint, broker_endpoint: Endpoint) -> bool:
+    """Whether a request that came in on one of our listeners may go out to that broker's."""
+    return {listener.security_protocol, broker_endpoint.security_protocol} <= _ANONYMOUS
+
+
+async def _is_responsive(endpoint: Endpoint) -> bool:
     try:
-        async with asyncio.timeout(_SIGN_OF_LIFE_SECONDS_MAX):
+        async with asyncio.timeout(_RESPONSIVENESS_SECONDS_MAX):
             await _versions_of(endpoint)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, MalformedResponse):
         return False

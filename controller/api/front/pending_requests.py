@@ -6,7 +6,7 @@ from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from typing import NamedTuple
 
-from controller.api.messages import Asked
+from controller.api.messages import RequestReceived
 from controller.core.commands import ApiAnswer
 from controller.core.events import ApiRequest
 
@@ -23,7 +23,7 @@ class PendingRequests:
     clients that come and go cannot fill the controller's queue.
     """
 
-    def __init__(self, send: Callable[[Asked], None], *, first_number: int) -> None:
+    def __init__(self, send: Callable[[RequestReceived], None], *, first_number: int) -> None:
         self._send = send
         self._numbers = count(first_number)
         self._waiting: dict[int, _Waiting] = {}
@@ -40,7 +40,7 @@ class PendingRequests:
         answer: asyncio.Future[ApiAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[event.request] = _Waiting(answer, held)
         self._undelivered.add(answer)
-        self._send(Asked(connection, event))
+        self._send(RequestReceived(connection, event))
         return answer
 
     def refused(self, answer: ApiAnswer) -> asyncio.Future[ApiAnswer]:
@@ -50,7 +50,7 @@ class PendingRequests:
         return given
 
     @asynccontextmanager
-    async def taking(self, answer: asyncio.Future[ApiAnswer]) -> AsyncIterator[ApiAnswer]:
+    async def delivering(self, answer: asyncio.Future[ApiAnswer]) -> AsyncIterator[ApiAnswer]:
         """Wait for an answer; at the end of the block its client has it, or never will."""
         try:
             yield await answer
@@ -58,7 +58,7 @@ class PendingRequests:
             self._undelivered.discard(answer)
             self._delivered.set()
 
-    async def all_delivered(self) -> None:
+    async def wait_until_delivered(self) -> None:
         """Wait until clients have the answers that the controller gave."""
         while any(one.done() for one in self._undelivered):
             self._delivered.clear()

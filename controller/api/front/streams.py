@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from controller.api.errors import Refused
+from controller.api.errors import RequestRejected
 
 READ_AHEAD_BYTES: Final = 16 * 1024
 """What a connection may read before it is asked to; asyncio may take twice of it."""
@@ -36,18 +36,18 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count
 
 
 @contextlib.asynccontextmanager
-async def until(deadline: float, otherwise: str) -> AsyncIterator[None]:
-    """A block that must end by then, in the event loop's time. Raises `Refused` with that text
+async def before_deadline(deadline: float, otherwise: str) -> AsyncIterator[None]:
+    """A block that must end by then, in the event loop's time. Raises `RequestRejected` with that text
     where it does not."""
     try:
         async with asyncio.timeout_at(deadline):
             yield
     except TimeoutError:
-        raise Refused(f"{otherwise} in time") from None
+        raise RequestRejected(f"{otherwise} in time") from None
 
 
 @contextlib.asynccontextmanager
 async def within(seconds: float, otherwise: str) -> AsyncIterator[None]:
     """The same with the time that the block may take."""
-    async with until(asyncio.get_running_loop().time() + seconds, otherwise):
+    async with before_deadline(asyncio.get_running_loop().time() + seconds, otherwise):
         yield

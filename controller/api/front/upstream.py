@@ -37,7 +37,7 @@ class Upstream:
         return cls(reader, writer, limits)
 
     @property
-    def stands(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the broker has not closed it, as far as is known."""
         return not self._reader.at_eof() and not self._writer.is_closing()
 
@@ -54,7 +54,7 @@ class Upstream:
         self._writer.write(len(request).to_bytes(_SIZE, "big") + request)
         await self._writer.drain()
 
-    async def beginning_of_answer(self) -> bytes:
+    async def response_start(self) -> bytes:
         """Wait until the broker begins to answer; the first bytes. Raises `NoUpstream`,
         IncompleteReadError, ConnectionError."""
         try:
@@ -63,11 +63,11 @@ class Upstream:
         except TimeoutError as fault:
             raise NoUpstream("a broker did not answer in time (request.timeout.ms)") from fault
 
-    async def pass_back(
+    async def forward_response(
         self, beginning: bytes, correlation_id: int, client: asyncio.StreamWriter
     ) -> None:
         """Pass the answer to that request back, which begins so. Raises `NoUpstream`,
-        `Refused`, IncompleteReadError, ConnectionError."""
+        `RequestRejected`, IncompleteReadError, ConnectionError."""
         size, answered = unpack(">ii", beginning)
         if size < _HEAD - _SIZE or answered != correlation_id:
             raise NoUpstream(f"an answer to request {answered} came instead of {correlation_id}")

@@ -46,18 +46,18 @@ class _Topics(Struct, frozen=True):
 T = TypeVar("T", _Reassignment, _Topics)
 
 
-def spelt(partition: Partition) -> str:
+def format_partition(partition: Partition) -> str:
     """A partition as Kafka names it, "topic-0"."""
     topic, number = partition
     return f"{topic}-{number}"
 
 
-def spelt_all(partitions: Iterable[Partition]) -> str:
+def format_partitions(partitions: Iterable[Partition]) -> str:
     """Partitions in one line, sorted."""
-    return ",".join(map(spelt, sorted(partitions)))
+    return ",".join(map(format_partition, sorted(partitions)))
 
 
-def listed(brokers: Iterable[int]) -> str:
+def format_brokers(brokers: Iterable[int]) -> str:
     """Broker ids in one line, in their order."""
     return ",".join(map(str, brokers))
 
@@ -72,7 +72,7 @@ def read_targets(file: Path) -> dict[Partition, tuple[int, ...]]:
     named = Counter((one.topic, one.partition) for one in entries)
     twice = [name for name, count in named.items() if count > 1]
     if twice:
-        text = f"Partition reassignment contains duplicate topic partitions: {spelt_all(twice)}"
+        text = f"Partition reassignment contains duplicate topic partitions: {format_partitions(twice)}"
         problems.append(text)
     problems += [problem for one in entries for problem in _problems(one)]
     if problems:
@@ -81,13 +81,13 @@ def read_targets(file: Path) -> dict[Partition, tuple[int, ...]]:
 
 
 def _problems(entry: _Entry) -> Iterable[str]:
-    name = spelt((entry.topic, entry.partition))
+    name = format_partition((entry.topic, entry.partition))
     if not entry.replicas:
         yield f"Partition replica list cannot be empty: {name}"
     repeated = [one for one, count in Counter(entry.replicas).items() if count > 1]
     if repeated:
         text = "Partition replica lists may not contain duplicate entries"
-        yield f"{text}: {name} contains multiple entries for {listed(repeated)}"
+        yield f"{text}: {name} contains multiple entries for {format_brokers(repeated)}"
     log_dirs = entry.log_dirs or ()
     if entry.log_dirs is not None and len(log_dirs) != len(entry.replicas):
         yield f"{name} has {len(entry.replicas)} replicas and {len(log_dirs)} log_dirs"
@@ -119,7 +119,7 @@ def read_brokers(text: str) -> list[int]:
     brokers = [int(one) for one in parts]
     twice = [one for one, count in Counter(brokers).items() if count > 1]
     if twice:
-        raise BadInput(f"Broker list contains duplicate entries: {listed(twice)}")
+        raise BadInput(f"Broker list contains duplicate entries: {format_brokers(twice)}")
     return brokers
 
 

@@ -13,13 +13,13 @@ from msgspec import Struct
 from controller.core.values import Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import KafkaUnavailable, Refused
-from controller.operator.reassignment.kafka_client import Asked, KafkaClient
+from controller.operator.reassignment.kafka_client import KafkaClient, RequestVersion
 
-_METADATA: Final = Asked(3, 8)
-_DESCRIBE_LOG_DIRS: Final = Asked(35, 1)
-_INCREMENTAL_ALTER_CONFIGS: Final = Asked(44, 0)
-_ALTER_REASSIGNMENTS: Final = Asked(45, 0)
-_LIST_REASSIGNMENTS: Final = Asked(46, 0)
+_METADATA: Final = RequestVersion(3, 8)
+_DESCRIBE_LOG_DIRS: Final = RequestVersion(35, 1)
+_INCREMENTAL_ALTER_CONFIGS: Final = RequestVersion(44, 0)
+_ALTER_REASSIGNMENTS: Final = RequestVersion(45, 0)
+_LIST_REASSIGNMENTS: Final = RequestVersion(46, 0)
 
 _TIMEOUT: Final = timedelta(seconds=60)
 _TOPIC: Final = 2
@@ -31,7 +31,7 @@ REFOLD_LOG_DIR: Final = "none: this is a refold controller"
 """How refold's endpoint answers DescribeLogDirs for itself."""
 
 
-class PartitionFacts(Struct, frozen=True):
+class PartitionMetadata(Struct, frozen=True):
     """What metadata says of one partition; `leader` is -1 for none."""
 
     replicas: tuple[int, ...]
@@ -44,10 +44,10 @@ class Metadata(Struct, frozen=True):
 
     nodes: dict[int, Broker]
     controller: int
-    partitions: dict[Partition, PartitionFacts]
+    partitions: dict[Partition, PartitionMetadata]
 
 
-class OnDisk(Struct, frozen=True):
+class ReplicaOnDisk(Struct, frozen=True):
     """A replica in a log directory of a broker, and how many bytes it has."""
 
     partition: Partition
@@ -59,7 +59,7 @@ class LogDirs(Struct, frozen=True):
     """What a broker says of its log directories; `unreadable` says of directories what is wrong
     with them. What is in those is unknown."""
 
-    replicas: tuple[OnDisk, ...]
+    replicas: tuple[ReplicaOnDisk, ...]
     unreadable: dict[str, str] = {}
 
 
@@ -83,12 +83,12 @@ class KafkaAdmin:
             include_topic_authorized_operations=False,
         )
         answer = await self._client.ask(None, _METADATA, request)
-        found: dict[Partition, PartitionFacts] = {}
+        found: dict[Partition, PartitionMetadata] = {}
         for topic in answer.topics:
             if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
-                raise Refused(f"topic {topic.name}: {_spelt(topic.error_code)}")
+                raise Refused(f"topic {topic.name}: {_format_error(topic.error_code)}")
             for one in topic.partitions:
-                facts = PartitionFacts(one.replica_nodes, one.isr_nodes, one.leader_id)
+                facts = PartitionMetadata(one.replica_nodes, one.isr_nodes, one.leader_id)
                 found[topic.name, one.partition_index] = facts
         nodes = {one.node_id: Broker(one.node_id, -1, (), one.rack) for one in answer.brokers}
         return Metadata(nodes, answer.controller_id, found)
@@ -124,7 +124,7 @@ class KafkaAdmin:
         )
         answer = await self._ask_controller(_ALTER_REASSIGNMENTS, request)
         return {
-            (topic.name, one.partition_index): one.error_message or _spelt(one.error_code)
+            (topic.name, one.partition_index): one.error_message or _format_error(one.error_code)
             for topic in answer.responses
             for one in topic.partitions
             if one.error_code is not ErrorCode.none
@@ -167,7 +167,7 @@ class KafkaAdmin:
         )
         answer = await self._client.ask(node, _INCREMENTAL_ALTER_CONFIGS, request)
         refused = [
-            f"configuration of {one.resource_name}: {one.error_message or _spelt(one.error_code)}"
+            f"configuration of {one.resource_name}: {one.error_message or _format_error(one.error_code)}"
             for one in answer.responses
             if one.error_code is not ErrorCode.none
         ]
@@ -200,14 +200,16 @@ class KafkaAdmin:
             )
         return LogDirs(
             tuple(
-                OnDisk((topic.name, one.partition_index), directory.log_dir, one.partition_size)
+                ReplicaOnDisk(
+                    (topic.name, one.partition_index), directory.log_dir, one.partition_size
+                )
                 for directory in answer.results
                 for topic in directory.topics
                 for one in topic.partitions
                 if not one.is_future_key
             ),
             {
-                directory.log_dir: _spelt(directory.error_code)
+                directory.log_dir: _format_error(directory.error_code)
                 for directory in answer.results
                 if directory.error_code is not ErrorCode.none
             },
@@ -232,16 +234,16 @@ class KafkaAdmin:
         request = schema.DescribeLogDirsRequest(topics=named)
         return await self._client.ask(node, _DESCRIBE_LOG_DIRS, request)
 
-    async def _ask_controller(self, asked: Asked, request: Any) -> Any:
+    async def _ask_controller(self, asked: RequestVersion, request: Any) -> Any:
         controller = (await self.metadata(())).controller
         if controller < 0:
             raise KafkaUnavailable("the cluster has no controller now: try again")
         answer = await self._client.ask(controller, asked, request)
         if answer.error_code is not ErrorCode.none:
-            text = answer.error_message or _spelt(answer.error_code)
+            text = answer.error_message or _format_error(answer.error_code)
             raise Refused(f"the controller, node {controller}: {text}")
         return answer
 
 
-def _spelt(code: ErrorCode) -> str:
+def _format_error(code: ErrorCode) -> str:
     return f"{code.name} (code {code.value})"

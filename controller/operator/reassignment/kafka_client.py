@@ -22,7 +22,7 @@ _CLIENT_ID: Final = "reassign-partitions-tool"
 _SIZE_BYTES: Final = 4
 
 
-class Asked(NamedTuple):
+class RequestVersion(NamedTuple):
     """One version of a request: its key, and kio's module of it."""
 
     api_key: int
@@ -70,7 +70,7 @@ class KafkaClient:
         """The ids of the nodes that the last metadata named."""
         return sorted(one.nodeId for one in self._client.cluster.brokers())
 
-    async def ask(self, node: int | None, asked: Asked, request: Any) -> Any:
+    async def ask(self, node: int | None, asked: RequestVersion, request: Any) -> Any:
         """The answer of a node; None: of any that answers."""
         if node is not None:
             return await self._ask(node, asked, request)
@@ -82,7 +82,7 @@ class KafkaClient:
                 faults.append(str(fault))
         raise KafkaUnavailable("; ".join(faults) or "the cluster names no node")
 
-    async def _ask(self, node: int, asked: Asked, request: Any) -> Any:
+    async def _ask(self, node: int, asked: RequestVersion, request: Any) -> Any:
         try:
             return await self._client.send(node, _KioRequest(asked, request))
         except (KafkaError, OSError, TimeoutError, MalformedResponse) as error:
@@ -107,7 +107,7 @@ class _ResponseHeader(NamedTuple):
 class _KioRequest:
     """A request as aiokafka wants it (its Request, RequestStruct and Response in one)."""
 
-    def __init__(self, asked: Asked, request: Any) -> None:
+    def __init__(self, asked: RequestVersion, request: Any) -> None:
         self._head = RequestHead(asked.api_key, asked.version, 0)
         self._request = request
 

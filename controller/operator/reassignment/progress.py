@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from controller.operator.reassignment.documents import Partition, listed, spelt
-from controller.operator.reassignment.view import View
+from controller.operator.reassignment.cluster_state import ClusterState
+from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 
 Sizes = Mapping[int, Mapping[Partition, int]]
 """How many bytes of a partition each broker has; a broker that did not tell is missing."""
@@ -34,14 +34,14 @@ class Progress(Struct, frozen=True):
     @property
     def line(self) -> str:
         """For people."""
-        name = spelt((self.topic, self.partition))
+        name = format_partition((self.topic, self.partition))
         text = f"{name}: {len(self.caught_up)} of {len(self.target)} replicas caught up"
         if self.lagging:
-            text += f", waits for {listed(self.lagging)}"
+            text += f", waits for {format_brokers(self.lagging)}"
         if self.offline:
-            text += f" (not alive: {listed(self.offline)})"
+            text += f" (not alive: {format_brokers(self.offline)})"
         if self.bytes_left is not None:
-            text += f", {spelt_bytes(self.bytes_left)} left"
+            text += f", {format_bytes(self.bytes_left)} left"
         if self.waits_for_originals:
             text += f"; the rollback waits until {self.waits_for_originals} of them "
             text += "is" if self.waits_for_originals == 1 else "are"
@@ -49,9 +49,11 @@ class Progress(Struct, frozen=True):
         return f"{text} ({self.route}{', cancelled' if self.cancelled else ''})"
 
 
-def progress_of(view: View, partitions: Iterable[Partition], sizes: Sizes) -> list[Progress]:
+def progress_of(
+    state: ClusterState, partitions: Iterable[Partition], sizes: Sizes
+) -> list[Progress]:
     """Of those partitions that are on their way."""
-    return [_progress(view, one, sizes) for one in partitions if view.route(one)]
+    return [_progress(state, one, sizes) for one in partitions if state.route(one)]
 
 
 def lines_of(progress: Sequence[Progress]) -> list[str]:
@@ -63,13 +65,13 @@ def lines_of(progress: Sequence[Progress]) -> list[str]:
     text = f"{len(progress)} partitions: {caught_up} of {wanted} replicas caught up"
     told = [one.bytes_left for one in progress if one.bytes_left is not None]
     if len(told) == len(progress):
-        text += f", {spelt_bytes(sum(told))} left"
+        text += f", {format_bytes(sum(told))} left"
     return [text]
 
 
-def _progress(view: View, partition: Partition, sizes: Sizes) -> Progress:
-    target = view.target(partition)
-    leadership = view.leaderships.get(partition)
+def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> Progress:
+    target = state.target(partition)
+    leadership = state.leaderships.get(partition)
     isr = leadership.isr if leadership else ()
     lagging = tuple(one for one in target if one not in isr)
     bytes_left: int | None = None
@@ -81,18 +83,18 @@ def _progress(view: View, partition: Partition, sizes: Sizes) -> Progress:
     caught_up = tuple(one for one in target if one in isr)
     return Progress(
         *partition,
-        view.route(partition),
+        state.route(partition),
         target,
         caught_up,
         lagging,
-        tuple(one for one in lagging if one not in view.brokers),
+        tuple(one for one in lagging if one not in state.brokers),
         bytes_left,
-        view.is_cancelled(partition),
-        view.waits_for_originals(partition),
+        state.is_cancelled(partition),
+        state.waits_for_originals(partition),
     )
 
 
-def spelt_bytes(count: int) -> str:
+def format_bytes(count: int) -> str:
     """A number of bytes for people."""
     amount, unit = float(count), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:

@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from controller.core import znodes
 from controller.core.reassignment_znodes import ReplicaDeletion, write_deletion
-from controller.operator.reassignment.documents import Partition, listed, spelt
+from controller.operator.reassignment.cluster_state import ClusterState
+from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 from controller.operator.reassignment.kafka_admin import LogDirs
-from controller.operator.reassignment.progress import spelt_bytes
-from controller.operator.reassignment.view import View
+from controller.operator.reassignment.progress import format_bytes
 
 _KRAFT_METADATA: Final = "__cluster_metadata"
 """The log of a KRaft quorum, which is in no assignment."""
@@ -44,8 +44,10 @@ class Stray(Struct, frozen=True):
         """For people."""
         where = "the partition does not exist"
         if self.assigned is not None:
-            where = f"assigned to {listed(self.assigned)}"
-        text = f"{spelt(self.name)} on broker {self.broker}: {spelt_bytes(self.bytes)} in "
+            where = f"assigned to {format_brokers(self.assigned)}"
+        text = (
+            f"{format_partition(self.name)} on broker {self.broker}: {format_bytes(self.bytes)} in "
+        )
         text += f"{self.log_dir}; {where}"
         if self.deletion is not None:
             text += f"; {self.deletion} is pending: the controller deletes it"
@@ -53,8 +55,8 @@ class Stray(Struct, frozen=True):
 
 
 def find_strays(
-    before: View,
-    after: View,
+    before: ClusterState,
+    after: ClusterState,
     disks: Mapping[int, LogDirs],
     deletions: Mapping[str, ReplicaDeletion],
 ) -> list[Stray]:
@@ -79,28 +81,28 @@ def find_strays(
         for broker, disk in disks.items()
         for one in disk.replicas
         if one.partition not in moving
-        and not any(_accounts_for(view, broker, one.partition) for view in (before, after))
+        and not any(_accounts_for(state, broker, one.partition) for state in (before, after))
     ]
     return sorted(found, key=lambda one: (one.name, one.broker, one.log_dir))
 
 
-def still_strays(view: View, strays: Iterable[Stray]) -> list[Stray]:
+def still_strays(state: ClusterState, strays: Iterable[Stray]) -> list[Stray]:
     """Those that a later view does not account for either."""
-    moving = set(view.moving)
+    moving = set(state.moving)
     return [
         one
         for one in strays
-        if one.name not in moving and not _accounts_for(view, one.broker, one.name)
+        if one.name not in moving and not _accounts_for(state, one.broker, one.name)
     ]
 
 
-def _accounts_for(view: View, broker: int, partition: Partition) -> bool:
+def _accounts_for(state: ClusterState, broker: int, partition: Partition) -> bool:
     """Whether a replica is assigned, is deleted with its topic, or nobody can tell: its topic's
     znode cannot be read."""
     topic, _ = partition
-    if topic == _KRAFT_METADATA or topic in view.deleted or topic in view.unreadable_topics:
+    if topic == _KRAFT_METADATA or topic in state.deleted or topic in state.unreadable_topics:
         return True
-    assignment = view.assignments.get(partition)
+    assignment = state.assignments.get(partition)
     return assignment is not None and broker in assignment.replicas
 
 

@@ -12,7 +12,7 @@ from struct import pack
 import anyio
 import pytest
 
-from controller.api.front.lanes import SMALL_BYTES
+from controller.api.front.request_quotas import SMALL_BYTES
 from controller.api.limits import Limits
 from controller.core.commands import AnswerAlterPartition
 from controller.core.events import AllocateProducerIdsReceived, AlterPartitionReceived

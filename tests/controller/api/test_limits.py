@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
 from controller.core.values import Broker
 from controller.settings.settings import load
-from controller.settings.sources import Given
+from controller.settings.sources import RawSetting
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import (
     ALLOCATE_PRODUCER_IDS,
@@ -29,9 +29,9 @@ from tests.controller.api.conftest import KNOWN, Serve, Served
 from tests.scripted_broker import ScriptedBroker, never
 
 NEEDED = [
-    Given("zookeeper.connect", "zk:2181", "test"),
-    Given("broker.id", "1000", "test"),
-    Given("refold.log.dir", "/logs", "test"),
+    RawSetting("zookeeper.connect", "zk:2181", "test"),
+    RawSetting("broker.id", "1000", "test"),
+    RawSetting("refold.log.dir", "/logs", "test"),
 ]
 STRANGER = 99
 """A broker that does not live."""

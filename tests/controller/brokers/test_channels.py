@@ -351,7 +351,7 @@ async def test_no_encoded_body_outlives_its_requests(
 async def test_a_long_backlog_is_logged_once(
     start: Callable[..., BrokerChannels], broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    channels = start(backlog_bytes_max=150)
+    channels = start(queued_bytes_max=150)
     channels.open(OpenChannel(1, 10, broker.endpoint))
     shared, own = update_metadata(), leader_and_isr(partitions=10)
     for number in range(10):

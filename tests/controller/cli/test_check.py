@@ -55,9 +55,9 @@ async def test_a_cluster_that_can_be_taken_over(lab: Lab, tmp_path: Path) -> Non
     options = ("--config", str(config), "--inter-broker-protocol-version", "2.6", "--json")
     status, output = await refold("check", connect, tmp_path / "logs", *options)
     assert status == 0, output
-    findings = json.loads(output)["findings"]
-    assert [one for one in findings if one["level"] != "ok"] == []
-    checked = {one["check"] for one in findings}
+    results = json.loads(output)["findings"]
+    assert [one for one in results if one["level"] != "ok"] == []
+    checked = {one["check"] for one in results}
     assert {"ZooKeeper", "chroot", "brokers", "protocol", "racks", "clock", "disk"} <= checked
     # It looked, and left nothing behind.
     assert await zookeeper.ephemerals() == before

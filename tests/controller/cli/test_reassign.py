@@ -12,8 +12,8 @@ from controller.cli import reassign as reassigning
 from controller.cli.output import OutputFault
 from controller.cli.reassign_options import ACTIONS
 from controller.core.znodes import broker_config_path, read_config, write_config
-from controller.operator.reassignment import access
-from controller.operator.reassignment.access import Cluster
+from controller.operator.reassignment import cluster
+from controller.operator.reassignment.cluster import Cluster
 from replay.cli.main import app
 from tests.controller.core.reassignment.interrupting import request, submit
 from tests.controller.core.reassignment.reassigning import T0
@@ -183,7 +183,7 @@ def test_json_says_what_is_wrong(file: Path) -> None:
 
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "ZOOKEEPER_MS", 200)
+    monkeypatch.setattr(cluster, "ZOOKEEPER_MS", 200)
     (line,) = told(reassign("--list", "--zookeeper", f"{HOST}:{free_port()}"))
     assert line.startswith("no ZooKeeper answers at ")
     assert line.endswith("look at --zookeeper")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.znodes import CONTROLLER
-from controller.errors import DaemonError
+from controller.daemon.errors import DaemonError
 from eventstore.errors import LogFull
 from eventstore.reader import LogReader
 from replay.logs.decode import UPCASTERS

@@ -1,6 +1,6 @@
 import pytest
 
-from controller.topic_ids import is_reserved
+from controller.daemon.draws import is_reserved
 
 
 @pytest.mark.parametrize(

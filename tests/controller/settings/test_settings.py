@@ -7,7 +7,7 @@ from controller.core.topic_configs import OF_BROKER, OF_KAFKA
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Loaded, load
-from controller.settings.sources import Given, from_file
+from controller.settings.sources import RawSetting, from_file
 from controller.zookeeper.servers import Server
 
 NEEDED = {
@@ -27,7 +27,7 @@ def loaded(
 ) -> Loaded:
     file = tmp_path / name
     file.write_text(content)
-    given = [Given(key, text, f"--{key}") for key, text in (flags or {}).items()]
+    given = [RawSetting(key, text, f"--{key}") for key, text in (flags or {}).items()]
     return load(given, environment, file)
 
 
@@ -291,7 +291,7 @@ def test_what_tools_are_told_of_the_settings(tmp_path: Path) -> None:
         inter.broker.protocol.version=2.6
     """
     settings, _ = loaded(tmp_path, content)
-    told = {one.name: (one.value, one.source) for one in settings.described}
+    told = {one.name: (one.value, one.source) for one in settings.config_entries}
     assert list(told) == sorted(told)
     assert {"broker.id", "delete.topic.enable", "auto.leader.rebalance.enable"} <= told.keys()
     assert {key: told[key] for key in (*content_keys(content), "log.retention.ms")} == {

@@ -21,8 +21,8 @@ from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute, execute_extra
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
+from controller.operator.reassignment.report import DONE, OTHERWISE
 from controller.operator.reassignment.requesting import request as run_request
-from controller.operator.reassignment.statuses import DONE, OTHERWISE
 from controller.operator.reassignment.verifying import verify, verify_ids
 from tests.controller.core.reassignment.interrupting import (
     entries_json,
@@ -255,7 +255,7 @@ async def test_a_request_for_what_lost_its_record_is_refused_with_how_to_end_it(
 async def test_what_began_to_move_while_it_was_looked_at_has_its_record() -> None:
     """The records are read before the topics."""
     stage = Stage()
-    stage.store.before_topics = lambda: request(stage.world, {T0: (4, 5, 6)})
+    stage.client.before_topics = lambda: request(stage.world, {T0: (4, 5, 6)})
     await list_reassignments(stage.cluster, stage.report())
     assert "t-0: replicas: 4,5,6,1,2,3. adding: 4,5,6. removing: 1,2,3. id: 0x" in stage.said
     assert not stage.warnings

@@ -17,7 +17,7 @@ from controller.operator.reassignment.cancelling import cancel_all as cancel
 from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.statuses import NOT_DONE_YET
+from controller.operator.reassignment.report import NOT_DONE_YET
 from tests.controller.core.reassignment.interrupting import (
     cancel_all,
     entries,
@@ -78,7 +78,7 @@ async def test_nothing_pending_creates_nothing() -> None:
     await run_cancel(stage)
     assert stage.lines == ["There are no pending reassignments in /admin/reassign_partitions."]
     assert stage.world.data(REASSIGN_CANCEL) is None
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_what_other_routes_have_is_named() -> None:
@@ -110,7 +110,7 @@ async def test_a_dry_run_only_tells() -> None:
     await run_cancel(stage, dry_run=True)
     assert stage.lines[-1] == '1. create /admin/reassign_cancel: {"version":1}'
     assert entries(stage.world) == {T0: Entry((4, 5, 6), (1, 2, 3))}
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_what_was_submitted_since_is_not_cancelled_by_what_stands() -> None:
@@ -132,7 +132,7 @@ async def test_somebody_else_cancels_at_the_same_time() -> None:
     stage = Stage()
     stage.leave_alone()
     submit(stage.world, {T0: (4, 5, 6)})
-    stage.store.before_write = lambda: cancel_all(stage.world)
+    stage.client.before_write = lambda: cancel_all(stage.world)
     report = stage.report()
     await cancel(stage.cluster, report, dry_run=False)
     assert report.status == NOT_DONE_YET
@@ -195,7 +195,7 @@ async def test_a_refold_that_leaves_kip_236_alone_would_not_act_on_it() -> None:
     stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
     with pytest.raises(Refused, match=r"a refold controller, .* kip-236\.enable=false"):
         await run_cancel(stage)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_a_stock_controller_would_not_act_on_it() -> None:
@@ -204,14 +204,14 @@ async def test_a_stock_controller_would_not_act_on_it() -> None:
     stage.hand_over(2)
     with pytest.raises(Refused, match=r"broker 2, a stock controller, .* /admin/reassign_cancel"):
         await run_cancel(stage)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_removing_what_is_not_there() -> None:
     stage = Stage()
     await run_remove(stage)
     assert stage.lines == ["There is no znode /admin/reassign_cancel."]
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_removing_it_before_all_is_rolled_back_says_what_goes_on() -> None:
@@ -314,22 +314,22 @@ async def test_a_dry_run_of_force_over_a_plain_cancellation_shows_the_version() 
 
 async def test_force_looks_again_when_the_znode_was_changed_meanwhile() -> None:
     stage = waiting_for_originals()
-    stage.store.before_write = lambda: cancel_all(stage.world)
+    stage.client.before_write = lambda: cancel_all(stage.world)
     await run_cancel(stage, force=True)
     assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
-    assert isinstance(stage.store.written[0], SetData)
+    assert isinstance(stage.client.written[0], SetData)
 
 
 async def test_force_twice_says_that_it_stands() -> None:
     stage = waiting_for_originals()
     await run_cancel(stage, force=True)
-    writes = stage.store.writes
+    writes = stage.client.writes
     report = stage.report()
     await cancel(stage.cluster, report, force=True, dry_run=False)
     assert report.status == NOT_DONE_YET
     assert "stands already" in stage.warnings[0]
     assert "--force does not wait" not in "".join(stage.warnings)
-    assert stage.store.writes == writes
+    assert stage.client.writes == writes
 
 
 async def test_force_cancels_nothing_that_was_submitted_since() -> None:

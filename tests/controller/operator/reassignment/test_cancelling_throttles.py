@@ -57,7 +57,7 @@ async def test_cancel_without_throttles_says_nothing_of_them() -> None:
     submit(stage.world, {T0: (4, 5, 6)})
     await cancel_and_settle(stage)
     assert stage.lines[-1] == "Successfully submitted cancellation of reassignments."
-    assert stage.store.writes == 1
+    assert stage.client.writes == 1
 
 
 async def test_nothing_pending_leaves_throttles_alone() -> None:

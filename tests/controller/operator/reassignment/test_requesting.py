@@ -8,8 +8,8 @@ from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, write_req
 from controller.core.values import ANY_VERSION
 from controller.operator.reassignment import requesting
 from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.requesting import request, split
-from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
 from controller.operator.reassignment.verifying import verify_ids
 from tests.controller.core.reassignment.interrupting import (
     cancel_all,
@@ -126,7 +126,7 @@ async def test_what_the_controller_ignores_is_told() -> None:
         for one in requests(stage.world):
             stage.world.ask(Delete(f"{REASSIGNMENT_REQUESTS}/{one}", ANY_VERSION))
 
-    stage.store.after_write = take_away
+    stage.client.after_write = take_away
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == OTHERWISE
     assert stage.warnings[-1] == (
@@ -146,7 +146,7 @@ async def test_routes_and_cancellation_stand_against_it() -> None:
     stage.hand_over(2)
     with pytest.raises(Refused, match="broker 2, a stock controller"):
         await run_request(stage, targets(t0=(4,)))
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_a_target_is_changed_whatever_the_minimum_is_now() -> None:
@@ -187,7 +187,7 @@ async def test_a_dry_run() -> None:
         '{"version":1,"assignments":{"t":{"0":[4,5,6]}}}'
     )
     assert len(steps) == 1 + 6 + 1
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_fewer_replicas_than_min_insync_replicas_are_refused() -> None:

@@ -17,17 +17,16 @@ from controller.core.reassignment_znodes import (
 )
 from controller.core.values import ANY_VERSION
 from controller.operator.reassignment import stray_deleting
-from controller.operator.reassignment.access import Cluster, KafkaAccess
+from controller.operator.reassignment.cluster import Cluster, KafkaClusterAdmin
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import KafkaUnavailable, Refused
 from controller.operator.reassignment.kafka_admin import (
     KafkaAdmin,
     LogDirs,
     Metadata,
-    OnDisk,
+    ReplicaOnDisk,
 )
-from controller.operator.reassignment.report import Report
-from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.report import DONE, NOT_DONE_YET, OTHERWISE, Report
 from controller.operator.reassignment.stray_deleting import delete_strays
 from controller.operator.reassignment.stray_listing import list_strays
 from controller.operator.reassignment.strays import Stray, split
@@ -104,7 +103,7 @@ async def test_replicas_that_no_assignment_names_are_listed() -> None:
         "--delete-strays deletes those that no pending deletion covers",
     ]
     assert report.data["strays"][1] == Stray("t", 0, 5, "/data", LOG_BYTES, (1, 2, 3))
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_replicas_of_a_partition_that_moves_are_no_strays() -> None:
@@ -198,7 +197,7 @@ async def test_a_deletion_that_nobody_can_read_is_named() -> None:
 
 async def test_a_broker_that_does_not_answer_is_named_and_the_list_is_not_complete() -> None:
     stage = Stage()
-    stage.disks.silent.add(2)
+    stage.disks.unresponsive.add(2)
     report = await run_list(stage)
     assert report.status == NOT_DONE_YET
     assert stage.warnings == [
@@ -236,12 +235,12 @@ class ScriptedDisks(ScriptedAdmin):
 
     async def log_dirs(self, broker: int) -> LogDirs:
         on_disk = (T0, GONE) if broker == 4 else (T0,)
-        return LogDirs(tuple(OnDisk(one, "/data", 7) for one in on_disk))
+        return LogDirs(tuple(ReplicaOnDisk(one, "/data", 7) for one in on_disk))
 
 
 async def test_brokers_alone_tell_what_is_stray_except_what_only_zookeeper_knows() -> None:
     told = Told()
-    await list_strays(Cluster(None, KafkaAccess(ScriptedDisks())), told)
+    await list_strays(Cluster(None, KafkaClusterAdmin(ScriptedDisks())), told)
     assert told.lines[1:3] == [
         "  gone-3 on broker 4: 7 B in /data; the partition does not exist",
         "  t-0 on broker 4: 7 B in /data; assigned to 1,2,3",
@@ -287,7 +286,7 @@ def log_dir(path: str, *partitions: tuple[int, bool]) -> Any:
 async def test_future_replicas_are_left_out() -> None:
     client = ScriptedClient(log_dir("/a", (0, False)), log_dir("/b", (0, True), (1, False)))
     found = await KafkaAdmin(client).log_dirs(1)  # type: ignore[arg-type]
-    assert found == LogDirs((OnDisk(T0, "/a", 10), OnDisk(("t", 1), "/b", 10)))
+    assert found == LogDirs((ReplicaOnDisk(T0, "/a", 10), ReplicaOnDisk(("t", 1), "/b", 10)))
     assert client.asked[0].topics is None
 
 
@@ -320,7 +319,7 @@ async def test_delete_asks_for_one_deletion_a_broker_and_says_what_was_deleted(
     stage.leave_on_disk(4, GONE)
     controller_at_work(stage, monkeypatch)
     asked: list[ReplicaDeletion] = []
-    stage.store.after_write = lambda: asked.extend(deletions(stage))
+    stage.client.after_write = lambda: asked.extend(deletions(stage))
     report = await run_delete(stage, timeout_ms=60_000)
     assert stage.lines[-3:] == [
         "Asked the controller to delete from broker 4: gone-3",
@@ -379,13 +378,13 @@ async def test_delete_without_strays_writes_nothing() -> None:
     report = await run_delete(stage)
     assert report.status == DONE
     assert stage.lines == ["No stray replicas found."]
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_a_dry_run_of_delete_prints_the_steps() -> None:
     stage = with_strays()
     await run_delete(stage, dry_run=True)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
     assert stage.lines[-2:] == [
         "1. check that the version of /brokers/topics/t is 1",
         "2. create /admin/replica_deletions/requested_NNNNNNNNNN: "
@@ -412,7 +411,7 @@ async def test_delete_never_names_a_replica_that_is_accounted_for_meanwhile(
 ) -> None:
     stage = with_strays()
     stage.world.ask(Create(REPLICA_DELETIONS))
-    stage.store.before_write = lambda: assign(stage)
+    stage.client.before_write = lambda: assign(stage)
     await run_delete(stage)
     assert deletions(stage) == [ReplicaDeletion(5, (GONE,))]
     assert "Asked the controller to delete from broker 5: gone-3" in stage.lines
@@ -423,7 +422,7 @@ async def test_delete_asks_for_nothing_when_all_is_accounted_for_meanwhile() -> 
     stage.leave_alone()
     stage.leave_on_disk(5, T0)
     stage.world.ask(Create(REPLICA_DELETIONS))
-    stage.store.before_write = lambda: stage.world.change_topic_quietly("t", {0: (5,)})
+    stage.client.before_write = lambda: stage.world.change_topic_quietly("t", {0: (5,)})
     report = await run_delete(stage)
     assert report.status == DONE
     assert deletions(stage) == []
@@ -438,7 +437,7 @@ async def test_delete_is_refused_under_a_stock_controller() -> None:
         "broker 2, a stock controller, has the role: it does not know /admin/replica_deletions. "
         "Let refold take the role"
     )
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
 
 
 async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,7 +452,7 @@ async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(stray_deleting, "DATA_BYTES_MAX", 60)
     await run_delete(stage)
     assert deletions(stage) == [ReplicaDeletion(5, (GONE,)), ReplicaDeletion(5, (T0,))]
-    assert isinstance(stage.store.written[-1], CreateSequential)
+    assert isinstance(stage.client.written[-1], CreateSequential)
 
 
 async def test_replicas_that_a_completed_move_left_on_disk_are_listed() -> None:

@@ -40,10 +40,10 @@ async def run_extra(
 
 async def refused(stage: Stage, wanted: Targets) -> str:
     """What --execute says against it; nothing is written."""
-    writes = stage.store.writes
+    writes = stage.client.writes
     with pytest.raises(Refused) as fault:
         await run_execute(stage, wanted)
-    assert stage.store.writes == writes
+    assert stage.client.writes == writes
     return str(fault.value)
 
 
@@ -70,7 +70,7 @@ async def test_it_completes() -> None:
 async def test_a_dry_run_writes_nothing_and_tells_the_steps() -> None:
     stage = Stage()
     data = await run_execute(stage, targets(t0=(4, 5, 6)), 1000, dry_run=True)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
     steps = data["steps"]
     assert isinstance(steps, list)
     assert "set leader.replication.throttled.replicas=0:1,0:2,0:3" in steps[0]
@@ -94,7 +94,7 @@ async def test_a_throttle_is_set_before_and_told_to_brokers() -> None:
             "follower.replication.throttled.rate": "1000",
         }
     assert stage.world.data(znodes.broker_config_path(5)) is None
-    changes = await stage.store.children(znodes.CONFIG_CHANGES)
+    changes = await stage.client.children(znodes.CONFIG_CHANGES)
     told = [stage.world.data(f"{znodes.CONFIG_CHANGES}/{one}") for one in changes]
     assert b'{"version":2,"entity_path":"topics/t"}' in told
     assert b'{"version":2,"entity_path":"brokers/4"}' in told
@@ -263,10 +263,10 @@ async def test_what_is_submitted_twice_is_refused_but_for_its_throttle() -> None
 async def test_a_topic_that_changes_meanwhile_is_read_again() -> None:
     stage = Stage()
     other = {0: (2, 1, 3)}
-    stage.store.before_write = lambda: stage.world.change_topic_quietly("t", other)
+    stage.client.before_write = lambda: stage.world.change_topic_quietly("t", other)
     await run_execute(stage, targets(t0=(4, 5, 6)))
-    assert stage.store.writes == 2
-    *_, submission = stage.store.written
+    assert stage.client.writes == 2
+    *_, submission = stage.client.written
     assert isinstance(submission, Create)
     assert read_entries(submission.path, submission.data).entries == {
         T0: Entry((4, 5, 6), (2, 1, 3))
@@ -276,7 +276,7 @@ async def test_a_topic_that_changes_meanwhile_is_read_again() -> None:
 async def test_somebody_who_is_faster_is_not_overwritten() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
-    stage.store.before_write = lambda: submit(stage.world, {("u", 0): (3, 4)})
+    stage.client.before_write = lambda: submit(stage.world, {("u", 0): (3, 4)})
     with pytest.raises(Refused, match="was written just now"):
         await run_execute(stage, targets(t0=(4, 5, 6)))
     assert list(entries(stage.world) or ()) == [("u", 0)]
@@ -286,9 +286,9 @@ async def test_the_originals_of_what_moves_already_are_without_those_added() -> 
     stage = Stage()
     assert reassign(stage.world, 4, 5, 6) == 0
     stage.hand_over(2)
-    view = await stage.cluster.access.look(["t"])
-    assert view.origin(T0) == (1, 2, 3)
-    assert view.assignments[T0].replicas == (4, 5, 6, 1, 2, 3)
+    state = await stage.cluster.admin.describe(["t"])
+    assert state.origin(T0) == (1, 2, 3)
+    assert state.assignments[T0].replicas == (4, 5, 6, 1, 2, 3)
 
 
 async def test_a_stock_controller_gets_what_it_can_read_and_a_warning() -> None:
@@ -350,10 +350,10 @@ async def test_extra_ones_are_merged_and_the_later_one_wins() -> None:
     stage.world.create_topic("u", {0: (1, 2)})
     stage.leave_alone()
     submit_extra(stage.world, {T0: (4,), ("u", 0): (3,)})
-    stage.store.before_write = lambda: submit_extra(stage.world, {T0: (4,), ("u", 0): (2,)})
+    stage.client.before_write = lambda: submit_extra(stage.world, {T0: (4,), ("u", 0): (2,)})
     await run_extra(stage, targets(t0=(5,)))
     assert extra(stage.world) == {T0: Entry((5,)), ("u", 0): Entry((2,))}
-    assert stage.store.writes == 2
+    assert stage.client.writes == 2
 
 
 async def test_an_extra_one_over_another_route_is_refused() -> None:
@@ -366,7 +366,7 @@ async def test_an_extra_one_over_another_route_is_refused() -> None:
 async def test_a_dry_run_of_an_extra_one() -> None:
     stage = Stage()
     await run_extra(stage, targets(t0=(4, 5, 6)), dry_run=True)
-    assert stage.store.writes == 0
+    assert stage.client.writes == 0
     assert "1. create /admin/reassign_partitions_extra: " in stage.lines[-1]
 
 

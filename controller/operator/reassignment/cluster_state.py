@@ -1,0 +1,263 @@
+"""What a cluster looks like to somebody who moves partitions. Plain values: read from ZooKeeper or
+over Kafka's APIs, judged elsewhere."""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from controller.core import znodes
+from controller.core.reassignment_znodes import (
+    REASSIGN_PARTITIONS_EXTRA,
+    REASSIGNMENT_REQUESTS,
+    REASSIGNMENTS,
+    Entries,
+    Entry,
+    Reassignment,
+    ReplicaDeletion,
+    Request,
+)
+from controller.core.values import NO_LEADER, Assignment, Broker
+from controller.operator.reassignment.documents import Partition
+
+
+class Role(Enum):
+    """Who has the controller's role."""
+
+    REFOLD = "refold"
+    STOCK = "stock"
+    NONE = "none"
+
+
+class Controller(Struct, frozen=True):
+    """Who is controller; `broker` is -1 for nobody."""
+
+    role: Role
+    broker: int = -1
+
+
+NO_CONTROLLER: Final = Controller(Role.NONE)
+
+
+class Leadership(Struct, frozen=True):
+    """A partition's leader and ISR."""
+
+    leader: int = NO_LEADER
+    isr: tuple[int, ...] = ()
+
+
+class Record(Struct, frozen=True):
+    """A child of /admin/reassignments: `czxid` names this reassignment, another `mzxid` says that
+    its target was changed."""
+
+    reassignment: Reassignment
+    czxid: int
+    mzxid: int
+
+
+class UnusableRecord(Struct, frozen=True):
+    """A child of /admin/reassignments that cannot be read, or does not fit the topic's znode: what
+    is wrong with it. It identifies its reassignment all the same."""
+
+    why: str
+    czxid: int
+
+
+class Submitted(Struct, frozen=True):
+    """/admin/reassign_partitions, or the extra one; `version` is None where it does not exist."""
+
+    entries: Entries = {}
+    version: int | None = None
+
+
+class Cancellation(Struct, frozen=True):
+    """/admin/reassign_cancel. `is_forced`: the rollback does not wait for min.insync.replicas."""
+
+    version: int
+    is_forced: bool = False
+
+
+class KipZnodes(Struct, frozen=True):
+    """The znodes of the znode routes (KB 14.1, 14.4). `requests`: those not taken up yet, by path;
+    `unreadable` says of other znodes why they cannot be read, by path, `unusable` of records.
+    `kip_236_active`: the parent of requests stands, which refold makes when it takes the role."""
+
+    pending: Submitted = Submitted()
+    extra: Submitted = Submitted()
+    cancellation: Cancellation | None = None
+    records: dict[Partition, Record] = {}
+    requests: dict[str, Request] = {}
+    unreadable: dict[str, str] = {}
+    unusable: dict[Partition, UnusableRecord] = {}
+    kip_236_active: bool = True
+
+    @property
+    def cancel_exists(self) -> bool:
+        """Whether /admin/reassign_cancel exists."""
+        return self.cancellation is not None
+
+    @property
+    def cancellable(self) -> Entries:
+        """What --cancel rolls back: the entries of /admin/reassign_partitions, and what was begun
+        by them, with its originals; a stock controller may have taken the entry away."""
+        begun = {
+            name: Entry(one.reassignment.replicas, one.reassignment.original_replicas)
+            for name, one in self.records.items()
+            if one.reassignment.legacy and name not in self.pending.entries
+        }
+        return self.pending.entries | begun
+
+
+class Deletions(Struct, frozen=True):
+    """Children of /admin/replica_deletions by path, and why some of them cannot be read."""
+
+    by_path: dict[str, ReplicaDeletion] = {}
+    unreadable: dict[str, str] = {}
+
+
+class ClusterState(Struct, frozen=True):
+    """One look at a cluster.
+
+    `brokers` are those that live and hold replicas. `assignments` are those of the topics that were
+    asked for and of every partition that is on its way. `versions` has the version of each topic
+    znode, `unreadable_topics` says of topics why nobody can read theirs, `deleted` the topics that
+    are about to go, `least_in_sync` min.insync.replicas of the topics that were asked for and of
+    those that are being rolled back.
+    Without ZooKeeper `kip` is None.
+    """
+
+    controller: Controller
+    brokers: dict[int, Broker]
+    assignments: dict[Partition, Assignment]
+    leaderships: dict[Partition, Leadership] = {}
+    versions: dict[str, int] = {}
+    deleted: frozenset[str] = frozenset()
+    kip: KipZnodes | None = None
+    least_in_sync: dict[str, int] = {}
+    unreadable_topics: dict[str, str] = {}
+
+    @property
+    def is_interruptible(self) -> bool:
+        """Whether a refold has the role that acts on the znodes of KIP-236."""
+        return self.controller.role is Role.REFOLD and self.znodes.kip_236_active
+
+    @property
+    def znodes(self) -> KipZnodes:
+        """Those of KIP-236; nothing where only Kafka's APIs were asked."""
+        return self.kip or KipZnodes()
+
+    def origin(self, partition: Partition) -> tuple[int, ...]:
+        """What a partition had before it began to move, or has: where it goes back to."""
+        record = self.znodes.records.get(partition)
+        if record is not None:
+            return record.reassignment.original_replicas
+        entry = self.znodes.pending.entries.get(partition)
+        if entry is not None and entry.original_replicas is not None:
+            return entry.original_replicas
+        assignment = self.assignments.get(partition)
+        return assignment.origin if assignment is not None else ()
+
+    def origins(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, ...]]:
+        """The same of several that exist."""
+        return {one: self.origin(one) for one in partitions if one in self.assignments}
+
+    def route(self, partition: Partition) -> str:
+        """The znode or API by which a partition is being reassigned; empty if it is not.
+
+        The record names the route. A legacy record belongs to /admin/reassign_partitions
+        (docs/kip-236-design.md#both-designs-together). A stock controller writes no records:
+        what moves there without an entry was begun by Kafka's API. Without ZooKeeper the route is
+        unknown.
+        """
+        kip = self.znodes
+        record = kip.records.get(partition)
+        if partition in kip.pending.entries or (record and record.reassignment.legacy):
+            return znodes.REASSIGN_PARTITIONS
+        if record is not None:
+            return KAFKA_API if record.reassignment.api else REASSIGNMENTS
+        if partition in kip.extra.entries:
+            return REASSIGN_PARTITIONS_EXTRA
+        if any(partition in one.assignments for one in kip.requests.values()):
+            return REASSIGNMENT_REQUESTS
+        assignment = self.assignments.get(partition)
+        if assignment is None or not assignment.is_being_reassigned:
+            return ""
+        if partition in kip.unusable:
+            # The content of the record says nothing: it may also be that of a move by Kafka's API.
+            return REASSIGNMENTS
+        if self.kip is None:
+            return UNKNOWN_ROUTE
+        return NO_RECORD if self.is_interruptible else KAFKA_API
+
+    def is_cancelled(self, partition: Partition) -> bool:
+        """Whether it is being rolled back. What was submitted since waits instead."""
+        kip = self.znodes
+        if not kip.cancel_exists or partition not in kip.cancellable:
+            return False
+        assignment = self.assignments.get(partition)
+        is_moving = assignment is not None and assignment.is_being_reassigned
+        return is_moving or partition in kip.records
+
+    def target(self, partition: Partition) -> tuple[int, ...]:
+        """What a partition that is being reassigned shall have, as far as was asked for; while
+        it is cancelled, what it goes back to."""
+        if self.is_cancelled(partition):
+            return self.origin(partition)
+        kip = self.znodes
+        for submitted in (kip.extra, kip.pending):
+            if partition in submitted.entries:
+                return submitted.entries[partition].replicas
+        for request in kip.requests.values():
+            if partition in request.assignments:
+                return request.assignments[partition]
+        record = kip.records.get(partition)
+        return record.reassignment.replicas if record else self.assignments[partition].target
+
+    def waits_for_originals(self, partition: Partition) -> int:
+        """How many originals must be alive and in sync before a rollback removes the other replicas
+        from the ISR; 0 if it does not wait.
+
+        A forced rollback waits for one original only, since it elects no unclean leader either.
+        """
+        cancellation = self.znodes.cancellation
+        if cancellation is None or not self.is_cancelled(partition):
+            return 0
+        isr = self.leaderships.get(partition, Leadership()).isr
+        least = 1 if cancellation.is_forced else self.originals_needed(partition)
+        others = [one for one in isr if one not in self.origin(partition)]
+        return least if others and len(self.originals_in_sync(partition)) < least else 0
+
+    def originals_needed(self, partition: Partition) -> int:
+        """min(min.insync.replicas, number of originals), at least 1."""
+        least = self.least_in_sync.get(partition[0], 1)
+        return max(1, min(least, len(self.origin(partition))))
+
+    def originals_in_sync(self, partition: Partition) -> tuple[int, ...]:
+        """The originals of a partition that are alive and in the ISR."""
+        isr = self.leaderships.get(partition, Leadership()).isr
+        return tuple(one for one in self.origin(partition) if one in isr and one in self.brokers)
+
+    @property
+    def without_record(self) -> list[Partition]:
+        """What moves without a record although refold is the controller: a stock controller began
+        it, or somebody deleted the record."""
+        kip = self.znodes
+        if self.kip is None or not self.is_interruptible:
+            return []
+        moving = (name for name, one in self.assignments.items() if one.is_being_reassigned)
+        return sorted(one for one in moving if one not in kip.records and one not in kip.unusable)
+
+    @property
+    def moving(self) -> list[Partition]:
+        """Every partition that is on its way by any route, sorted."""
+        kip = self.znodes
+        named = {*kip.pending.entries, *kip.extra.entries, *kip.records}
+        named.update(one for request in kip.requests.values() for one in request.assignments)
+        named.update(name for name, one in self.assignments.items() if one.is_being_reassigned)
+        return sorted(named)
+
+
+KAFKA_API: Final = "the AlterPartitionReassignments API"
+NO_RECORD: Final = "a route that no record names"
+UNKNOWN_ROUTE: Final = "a route that --zookeeper shows"
