@@ -1,4 +1,5 @@
-"""The channel to one broker: a queue, in order, one request in flight (KB 12.1)."""
+"""The channel to one broker: a queue of requests, sent in order, with one request in flight (KB
+12.1)."""
 
 import logging
 from collections import deque
@@ -23,14 +24,15 @@ log = logging.getLogger(__name__)
 
 ChannelEvent = BrokerAnswered | ChannelFault | VersionsOffered
 EventSink = Callable[[ChannelEvent, str], None]
-"""Takes an event and the name of the channel that it came on; must not block."""
+"""Takes an event and the name of its channel. Must not block."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """What all channels have in common. `client_id` is the controller's broker id as text.
+    """What all channels share. `client_id` is the controller's broker id as text.
 
-    `one_encoding` is held while a request is encoded, until the event loop has had a turn.
+    `one_encoding` is held while a request is encoded and until the event loop has run other tasks
+    once.
     """
 
     client_id: str
@@ -41,13 +43,13 @@ class ChannelSettings:
     one_encoding: anyio.Lock
 
     def encoder(self) -> BatchEncoder:
-        """A new encoder, which shares nothing yet."""
+        """A new encoder that shares no encoded data yet."""
         return BatchEncoder(self.body_bytes_max)
 
 
 @dataclass(slots=True)
 class QueuedRequest:
-    """A request in the queue, with the answers to the parts of it that were answered already."""
+    """A queued request. It holds the responses to those parts that were already answered."""
 
     command: CommandId
     request: BrokerRequest
@@ -56,7 +58,7 @@ class QueuedRequest:
 
 
 class Channel:
-    """Sends what is queued until it is closed: a request is tried again until it is answered."""
+    """Sends queued requests until it is closed. A request is retried until it is answered."""
 
     def __init__(self, opened: OpenChannel, settings: ChannelSettings) -> None:
         self.broker = opened.broker
@@ -83,7 +85,7 @@ class Channel:
         self._queued.set()
 
     def close(self) -> None:
-        """Stop at once: what is queued is dropped, what is in flight is given up (KB 12.1.4)."""
+        """Stop at once: drop queued requests and abandon the one in flight (KB 12.1.4)."""
         self._scope.cancel()
         self._disconnect()
         while self._queue:
@@ -102,7 +104,7 @@ class Channel:
                 self._disconnect()
 
     async def _deliver(self, queued: QueuedRequest) -> None:
-        """Try until the request is answered, then tell of the answer and take it off the queue."""
+        """Retry until the request is answered, then dequeue it and report the response."""
         answered = False
         while not answered:
             began_s = anyio.current_time()
@@ -124,7 +126,8 @@ class Channel:
         self._emit(self._answered(queued))
 
     async def _attempt(self, queued: QueuedRequest) -> None:
-        """Send what is not answered yet of a request. Raises `ChannelError`, `WireError`."""
+        """Send the parts of a request that are not answered yet. Raises `ChannelError`,
+        `WireError`."""
         connection = await self._connected()
         request = queued.request
         version = connection.version_for(api_of(request), request.version)
@@ -132,21 +135,22 @@ class Channel:
             self._report_lower_version(version, request)
         async with self._settings.one_encoding:
             parts = queued.encoder.encode(request, version)
-            # What is shared goes with the last that takes it, answered or not.
+            # Drop this reference to the shared encodings, so that they are freed after their last
+            # use.
             queued.encoder = self._settings.encoder()
             await checkpoint()
-        # The parts are the same at each try: a broker changes its versions only with its epoch.
+        # Each attempt has the same parts: a broker changes its versions only with its epoch.
         for part in parts[len(queued.answers) :]:
             queued.answers.append(await connection.exchange(part))
 
     def _report_lower_version(self, version: int, request: BrokerRequest) -> None:
-        """A broker gets what it understands, and the operator is told, once a channel."""
+        """The broker receives the version that it supports. Report this once per channel."""
         if self._lower_version_reported:
             return
         self._lower_version_reported = True
         text = (
-            f"broker {self.broker} offers {api_of(request).name} up to version {version}, not "
-            f"{request.version}: {WRONG_PROTOCOL_VERSION}"
+            f"broker {self.broker} supports {api_of(request).name} up to version "
+            f"{version}, not {request.version}: {WRONG_PROTOCOL_VERSION}"
         )
         self._emit(ChannelFault(self.broker, self.broker_epoch, "version", text))
 
@@ -161,7 +165,7 @@ class Channel:
         return self._connection
 
     def _report_versions(self, connection: BrokerConnection) -> None:
-        """Once: a broker changes them only with its epoch."""
+        """Report once: a broker changes its versions only with its epoch."""
         if not (self._versions_reported or self._scope.cancel_called):
             self._versions_reported = True
             highest = connection.highest_versions
@@ -175,17 +179,17 @@ class Channel:
     def _failed(self, error: ChannelError, began_s: float) -> None:
         if not self._failures.failed(error, began_s, anyio.current_time()):
             return
-        # Who may wait for long shares nothing: else its queue would hold what others encoded.
+        # A failing channel may wait for long, so its queue must not keep shared encodings alive.
         for queued in self._queue:
             queued.encoder = self._settings.encoder()
         text = f"broker {self.broker}: {error}"
         self._emit(ChannelFault(self.broker, self.broker_epoch, error.kind, text))
 
     def _drop(self, queued: QueuedRequest, error: WireError) -> None:
-        """What cannot be encoded would stop the queue for ever."""
+        """Drop a request that cannot be encoded; otherwise it would block the queue permanently."""
         self._dequeue(queued)
         log.error(
-            "request to broker %d dropped, it cannot be encoded: %s",
+            "dropped a request to broker %d that cannot be encoded: %s",
             self.broker,
             error,
             extra={"broker": self.broker, "broker_epoch": self.broker_epoch},

@@ -1,4 +1,4 @@
-"""The channels to all brokers: opened, closed and fed by commands, heard of by events."""
+"""The channels to all brokers. Commands open, close and feed them; they report events."""
 
 import logging
 from weakref import WeakValueDictionary
@@ -18,15 +18,15 @@ SOCKET_TIMEOUT_MS = 30_000
 """Kafka's default of controller.socket.timeout.ms."""
 
 QUEUED_BYTES_MAX = 512 * 1024 * 1024
-"""When this much waits for brokers, the operator is told."""
+"""If more bytes are queued, a warning is logged."""
 
 
 class BrokerChannels:
-    """One channel a broker; they work while `run` does. All other methods return at once.
+    """One channel per broker. Channels work while `run` runs; all other methods return at once.
 
-    Events leave by `on_event(event, channel)` in the event loop, with
-    the channel as "broker:<id>:<epoch>": `BrokerAnswered` for each request that was sent,
-    `ChannelFault`, and once `VersionsOffered`. Nothing is told of a request that was dropped.
+    `on_event(event, channel)` is called in the event loop, with "broker:<id>:<epoch>" as the
+    channel. The events are `BrokerAnswered` for each request that was sent, `ChannelFault`, and one
+    `VersionsOffered`. A dropped request has no event.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class BrokerChannels:
             anyio.Lock(),
         )
         self._channels: dict[int, Channel] = {}
-        # By the event that caused them: requests of one cause share their encoding. An encoder
-        # lives in the queues only, and goes with the last request that has it.
+        # By the causing event: requests of one cause share their encoding. Only queued requests
+        # hold an encoder, so it is freed with the last of them.
         self._encoders: WeakValueDictionary[int, BatchEncoder] = WeakValueDictionary()
 
     async def run(self) -> None:
@@ -63,7 +63,7 @@ class BrokerChannels:
             await anyio.sleep_forever()
 
     def open(self, command: OpenChannel) -> None:
-        """Start a channel; one to an earlier epoch of the same broker ends."""
+        """Open a channel; close one to an earlier epoch of the same broker."""
         current = self._channels.get(command.broker)
         if current is not None:
             if current.broker_epoch == command.broker_epoch:
@@ -73,7 +73,7 @@ class BrokerChannels:
         self._start(channel)
 
     def close(self, command: CloseChannel) -> None:
-        """End a channel at once; one to another epoch of the broker stays."""
+        """Close a channel at once, unless it belongs to another epoch of the broker."""
         channel = self._channels.get(command.broker)
         if channel is None or channel.broker_epoch != command.broker_epoch:
             return
@@ -81,17 +81,17 @@ class BrokerChannels:
         channel.close()
 
     def close_all(self) -> None:
-        """End all channels at once."""
+        """Close all channels at once."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
 
     def send(self, command_id: CommandId, request: BrokerRequest) -> None:
-        """Queue a request; without a channel to its broker it is dropped (KB 12.1.2)."""
+        """Queue a request. Without a channel to its broker it is dropped (KB 12.1.2)."""
         channel = self._channels.get(request.broker)
         if channel is None:
             log.warning(
-                "%s to broker %d dropped: there is no channel to it",
+                "dropped %s to broker %d: it has no channel",
                 api_of(request).name,
                 request.broker,
                 extra={"broker": request.broker, "command": tuple(command_id)},
@@ -111,7 +111,8 @@ class BrokerChannels:
         exceeded = self._queue_size.bytes > self._queued_bytes_max
         if exceeded and not self._queue_size_reported:
             log.warning(
-                "%d bytes wait to be sent to brokers, more than %d: a broker does not take them",
+                "%d bytes are queued for brokers, more than %d: a broker does not "
+                "accept its requests",
                 self._queue_size.bytes,
                 self._queued_bytes_max,
                 extra={"backlog_bytes": self._queue_size.bytes},

@@ -1,22 +1,25 @@
-"""When a channel's trouble is told, and how long to wait before the next try. Pure."""
+"""Decides when to report a channel's failures and how long to wait before a retry. Pure."""
 
 from controller.brokers.errors import ChannelError, RequestRefused, Unreachable
 
 RETRY_S = 0.1
-"""Between two tries of a broker that is down (KB 12.1.3)."""
+"""Retry interval for a broker that is down (KB 12.1.3)."""
 
 REPEATED_FAULT_S = 1.0
-"""Between two tries where trying again seldom helps; also the least time between two tellings."""
+"""Retry interval for failures that a retry seldom fixes; also the minimum time between two
+reports."""
 
 UNREACHABLE_REPORTED_AFTER_S = 1.0
-"""A broker registers shortly before its port accepts: less than this is no trouble."""
+"""A broker registers shortly before its port accepts connections: shorter outages are not
+reported."""
 
 CLOSED_REPORTED_AFTER_TIMES = 2
-"""A broker that dies closes its connections too; one that closes again means the request."""
+"""A broker that stops closes its connections too. If it closes another one, the request is the
+cause."""
 
 
 class FailureTracker:
-    """The failures in a row of one channel."""
+    """The consecutive failures of one channel."""
 
     def __init__(self) -> None:
         self._kind = ""
@@ -26,7 +29,7 @@ class FailureTracker:
         self._reported_at_s = 0.0
 
     def failed(self, error: ChannelError, began_s: float, now_s: float) -> bool:
-        """A try that began at `began_s` failed now; says whether to tell of it."""
+        """An attempt that began at `began_s` failed. Return whether to report it."""
         if error.kind != self._kind:
             self._kind, self._times, self._since_s = error.kind, 0, began_s
         self._times += 1
@@ -39,21 +42,22 @@ class FailureTracker:
         return True
 
     def pause_s(self) -> float:
-        """How long to wait before the next try."""
+        """The wait before the next attempt."""
         first_close = (
             self._kind == RequestRefused.kind and self._times < CLOSED_REPORTED_AFTER_TIMES
         )
         return RETRY_S if self._kind == Unreachable.kind or first_close else REPEATED_FAULT_S
 
     def succeeded(self) -> bool:
-        """A request was answered; says whether trouble had been told of, which is over now."""
+        """A request was answered. Return whether failures were reported before, which are over
+        now."""
         was_reported = self._reported is not None
         self._kind, self._reported = "", None
         return was_reported
 
     @property
     def is_reported(self) -> bool:
-        """Whether the channel is in trouble that was told of."""
+        """Whether the channel is failing and that was reported."""
         return self._reported is not None
 
     def _is_certain(self, error: ChannelError, now_s: float) -> bool:

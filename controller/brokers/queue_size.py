@@ -1,4 +1,4 @@
-"""How much waits to be sent, estimated: nothing is encoded before its turn."""
+"""Estimates the size of queued requests, which are not encoded until they are sent."""
 
 from controller.core.commands import (
     BrokerRequest,
@@ -11,7 +11,7 @@ _REPLICA_BYTES = 8
 
 
 class QueueSize:
-    """What waits in the queues of all channels; partitions that brokers share count once."""
+    """The size of the requests queued on all channels. Partitions that brokers share count once."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -25,7 +25,7 @@ class QueueSize:
             self.bytes += _estimate(request)
 
     def remove(self, request: BrokerRequest) -> None:
-        """A request that was added has been answered or dropped."""
+        """A request was answered or dropped."""
         holders = self._holders.pop(id(request.partitions))
         if holders > 1:
             self._holders[id(request.partitions)] = holders - 1
@@ -34,7 +34,7 @@ class QueueSize:
 
 
 def _estimate(request: BrokerRequest) -> int:
-    """The partitions' encoded bytes, as if all had as many replicas as the first one."""
+    """The encoded size of the partitions, as if all had as many replicas as the first one."""
     replicas = 0
     match request.partitions:
         case (LeaderAndIsrPartition(assignment=assignment), *_):

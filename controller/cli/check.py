@@ -1,4 +1,4 @@
-"""`refold check`: say before a take-over whether it would go well."""
+"""`refold check`: checks whether a take-over would succeed."""
 
 import asyncio
 from typing import Annotated, Final
@@ -28,10 +28,10 @@ def check(
     loaded: Loaded,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say whether `refold run` with the same settings would go well; changes nothing.
+    """Check whether `refold run` with the same settings would succeed. Changes nothing.
 
-    Exit status: 0 no errors (there may be warnings), 1 errors, 2 it could not be checked: the
-    settings cannot be used, or there is no ZooKeeper.
+    Exit status: 0 no errors (warnings are possible), 1 errors, 2 the check was not possible because
+    the settings cannot be used or ZooKeeper is not reachable.
     """
     settings, warnings = loaded
     structured_log.configure(settings.messages)
@@ -46,7 +46,7 @@ def check(
 
 
 def _print(results: list[CheckResult]) -> None:
-    table = Table("check", "result", "what was found", "what to do")
+    table = Table("check", "result", "finding", "what to do")
     for one in results:
         level = Text(one.level, _COLOURS[one.level])
         table.add_row(one.check, level, Text(one.text), Text(one.advice))

@@ -1,7 +1,7 @@
-"""The daemon: events into the log, through the fold, and its commands out. Decides nothing.
+"""The daemon: appends events to the log, folds them, and carries out the resulting commands.
 
-One loop: take the whole inbox, append it in one transaction, fold it, carry the commands out
-(docs/design.md#the-path-of-an-event).
+One loop: take all events from the inbox, append them in one transaction, fold them, carry out the
+commands (docs/design.md#the-path-of-an-event). The daemon itself decides nothing.
 """
 
 import asyncio
@@ -62,13 +62,13 @@ T = TypeVar("T")
 
 _LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _HELD_UP: Final = 2
-"""A wait that ends after so many times its length: nothing of the process went on meanwhile."""
+"""A wait that takes this many times its timeout means that the whole process was suspended."""
 _QUIET_SECONDS: Final = 0.2
-"""Commands that no further event takes along are written down after this time."""
+"""Commands without a following event are appended to the log after this time."""
 
 
 class ZooKeeper(Protocol):
-    """What the daemon needs of a ZooKeeper connection."""
+    """The interface of the ZooKeeper connection."""
 
     def submit(self, command_id: CommandId, command: ZooKeeperCommand, /) -> None: ...
     async def run(self) -> None: ...
@@ -76,7 +76,7 @@ class ZooKeeper(Protocol):
 
 
 class Channels(Protocol):
-    """What the daemon needs of the channels to brokers."""
+    """The interface of the broker channels."""
 
     def open(self, command: OpenChannel, /) -> None: ...
     def close(self, command: CloseChannel, /) -> None: ...
@@ -91,7 +91,7 @@ class Channels(Protocol):
 
 
 class Endpoint(Protocol):
-    """What the daemon needs of its Kafka-protocol endpoint."""
+    """The interface of the Kafka protocol endpoint."""
 
     def answer(self, answer: ApiAnswer, /) -> None: ...
     def answer_later(self, request: int, /) -> None: ...
@@ -101,19 +101,23 @@ class Endpoint(Protocol):
 
 
 class Inbox:
-    """Events on their way to the log, with the times at which they came. Bounded by what was
-    asked for: one outcome a command, and what ZooKeeper and the operator do meanwhile."""
+    """Events that wait to be appended to the log, with their arrival times.
+
+    The inbox is bounded: each command has one outcome, and ZooKeeper and the operator add few
+    events.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, str, Event]] = []
         self._arrived = anyio.Event()
         self.secret_digests = SecretDigests()
-        """For the secrets of what comes: the log gets them sealed."""
+        """Replaces the secrets of incoming events, so that none reaches the log."""
         self.expired = 0
-        """Ends of a session that the fold has not seen yet: the gate is shut while there is one."""
+        """How many session expirations the fold has not seen yet. While there is one, no command
+        is sent."""
 
     def put(self, event: Event, channel: str) -> None:
-        """An event has come."""
+        """Add an event that has arrived."""
         if isinstance(event, SessionExpired):
             self.expired += 1
         without_secrets = self.secret_digests.replace_secrets(event)
@@ -121,12 +125,12 @@ class Inbox:
         self._arrived.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until there is an event, at most so long."""
+        """Wait for an event, for at most `seconds`."""
         with anyio.move_on_after(seconds):
             await self._arrived.wait()
 
     def take(self, seq: int, term: int) -> list[Recorded]:
-        """All that came, numbered after `seq`."""
+        """Remove and return all events, numbered from `seq` + 1."""
         waiting, self._waiting = self._waiting, []
         self._arrived = anyio.Event()
         return [
@@ -136,7 +140,7 @@ class Inbox:
 
 
 class Daemon:
-    """One run of the controller: from its first session to its end."""
+    """One run of the controller, from its first session to its exit."""
 
     def __init__(
         self,
@@ -162,13 +166,14 @@ class Daemon:
         self._stop: Stop | None = None
 
     def shut_down(self, reason: str) -> None:
-        """Ask for the orderly end: the role is handed back first."""
+        """Ask for an orderly shutdown, which resigns the controller role first."""
         self._inbox.put(ShutdownRequested(reason), "operator")
 
     async def run(self) -> str:
-        """Run until the fold says stop; the reason that it gave up for, empty if it was asked to.
+        """Run until the fold returns Stop. Return the reason why the controller gave up, empty
+        after an orderly shutdown.
 
-        Raises DaemonError when it could not go on, alone or in a group.
+        Raises DaemonError, alone or in a group, if the daemon cannot continue.
         """
         writer = WriterThread()
         try:
@@ -179,7 +184,7 @@ class Daemon:
                 try:
                     await self._fold_until_stopped(writer, tasks)
                 finally:
-                    # Whatever happened: nothing is sent any more, and the role is free at once.
+                    # In any case: stop sending requests and release the role at once.
                     self._channels.close_all()
                     with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                         await self._zookeeper.close()
@@ -207,7 +212,7 @@ class Daemon:
         await self._append(writer, [])
 
     async def _append(self, writer: Executor, events: Sequence[Recorded]) -> None:
-        """Everything into the log, or the end: nothing is acted on that is not stored."""
+        """Append everything or fail: nothing is carried out that is not stored."""
         commands, self._unwritten = self._unwritten, []
 
         def append() -> None:
@@ -218,26 +223,29 @@ class Daemon:
         await self._on_disk(writer, append)
 
     async def _on_disk(self, writer: Executor, write: Callable[[], T]) -> T:
-        """What `write` gives, in good time. Raises DaemonError."""
+        """Return the result of `write`. Raises DaemonError if it takes too long."""
         written = asyncio.get_running_loop().run_in_executor(writer, write)
         try:
             while not await self._is_in_time(written):
                 pass
             return written.result()
         except LogError as error:
-            raise DaemonError(f"cannot append to the log, gave the role up: {error}") from error
+            raise DaemonError(
+                f"cannot append to the log, the controller role was given up: {error}"
+            ) from error
         finally:
             written.cancel()
 
     async def _is_in_time(self, written: asyncio.Future[T]) -> bool:
-        """Whether it is done; not if the process was held up meanwhile, which says nothing of
-        the disk. Raises DaemonError."""
+        """Whether the write has finished. A timeout is ignored if the whole process was
+        suspended meanwhile, which says nothing about the disk. Raises DaemonError."""
         seconds_max, begun = self._append_seconds_max, time.monotonic()
         done, _ = await asyncio.wait({written}, timeout=seconds_max)
         if not done and time.monotonic() - begun < _HELD_UP * seconds_max:
             raise DaemonError(
-                f"the log in {self._log.folder} took more than {seconds_max:.1f} s for one append:"
-                " gave the role up; look at the disk"
+                f"one append to the log in {self._log.folder} took more than "
+                f"{seconds_max:.1f} s, so the controller role was given up; check the "
+                "disk"
             )
         return bool(done)
 
@@ -269,7 +277,7 @@ class Daemon:
             case AnswerLater(request=request):
                 self._endpoint.answer_later(request)
             case _ if self._inbox.expired:
-                pass  # The gate is shut: a term that is over sends nothing.
+                pass  # The session has expired: a term that has ended sends nothing.
             case OpenChannel() as opened:
                 self._channels.open(opened)
             case (
@@ -316,9 +324,9 @@ class Daemon:
 def _tell_of_session(event: Event) -> None:
     match event:
         case SessionConnected(server=server, renewed=renewed):
-            what = "the session goes on" if renewed else "a new session"
+            what = "session resumed" if renewed else "new session"
             logger.info("ZooKeeper %s: %s", server, what)
         case SessionDisconnected(cause=cause):
-            logger.warning("the connection to ZooKeeper is lost: %s", cause)
+            logger.warning("lost the connection to ZooKeeper: %s", cause)
         case SessionExpired():
-            logger.warning("the ZooKeeper session is over")
+            logger.warning("the ZooKeeper session expired")

@@ -1,4 +1,4 @@
-"""Random draws that the fold asks for: topic ids and numbers."""
+"""Random values that the fold requests: topic ids and numbers."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence

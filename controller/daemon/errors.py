@@ -1,5 +1,5 @@
-"""The exceptions of the daemon."""
+"""Exceptions of the daemon."""
 
 
 class DaemonError(Exception):
-    """The daemon cannot start or go on; the text says why and what to do."""
+    """The daemon cannot start or continue. The text says why and what to do."""

@@ -1,4 +1,5 @@
-"""`refold run`: checks, then a daemon with its log, its ZooKeeper session and its channels."""
+"""`refold run`: checks the cluster, then runs the daemon with its log, ZooKeeper session and
+channels."""
 
 import asyncio
 import gc
@@ -38,23 +39,23 @@ logger = logging.getLogger(__name__)
 
 _OWN_SESSION_POLL_SECONDS = 0.5
 _COLLECT_AFTER_OBJECTS = 50_000
-"""Python's 700 costs a fold of 100,000 partitions a tenth of its time (measured); its values are
-immutable and make next to no cycles."""
+"""Python's default of 700 costs a fold of 100,000 partitions a tenth of its time (measured). The
+core's values are immutable and form hardly any cycles."""
 
 
 async def run(settings: Settings) -> None:
-    """Be the controller, or wait to become it, until SIGTERM, SIGINT or a fault ends that. A second
-    signal ends the process at once.
+    """Run the controller, or wait for the role, until SIGTERM, SIGINT or an error. A second signal
+    ends the process at once.
 
-    Raises StartRefused before anything was done, DaemonError when it had to give up, LogError when
-    the log could not be closed.
+    Raises StartRefused before anything was changed, DaemonError if the controller gave up, LogError
+    if the log could not be closed.
     """
     cluster_id = ""
     with anyio.CancelScope() as starting:
         _on_signal(lambda _: starting.cancel())
         cluster_id = await _may_start(settings)
     if starting.cancel_called:
-        logger.info("ended by a signal before the start; nothing was changed")
+        logger.info("stopped by a signal before the start; nothing was changed")
         return
     folder = run_folder(settings.log_dir, time.time_ns())
     try:
@@ -66,7 +67,7 @@ async def run(settings: Settings) -> None:
             folder, _header(settings, cluster_id), segment_bytes=settings.segment_bytes
         )
     except LogError as error:
-        raise StartRefused([f"no event log can be made: {error}"]) from None
+        raise StartRefused([f"cannot create an event log: {error}"]) from None
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 100)
     async with mirrored(_mirror(settings)):
@@ -76,7 +77,7 @@ async def run(settings: Settings) -> None:
             reason = await _run_daemon(settings, log, listeners)
     if reason:
         raise DaemonError(reason)
-    logger.info("ended in order", extra={"fields": {"log": str(folder)}})
+    logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
 
 
 def _mirror(settings: Settings) -> MirrorTask | None:
@@ -92,7 +93,7 @@ def _mirror(settings: Settings) -> MirrorTask | None:
 
 
 async def _may_start(settings: Settings) -> str:
-    """The id of the cluster. Raises StartRefused."""
+    """Check that the daemon may start; return the cluster id. Raises StartRefused."""
     status = await probe_zookeeper(settings)
     if may_be_last_run(settings, status):
         status = await _after_last_run(settings, status)
@@ -110,11 +111,11 @@ async def _may_start(settings: Settings) -> str:
 
 
 async def _after_last_run(settings: Settings, status: ZooKeeperStatus) -> ZooKeeperStatus:
-    """Killed a moment ago and started again: wait until the last run's session is over."""
+    """After a kill and restart: wait until the session of the previous run has expired."""
     wait_s = settings.session_timeout_ms / 1000
     logger.info(
-        "/controller has the daemon's own id %d: waiting up to %g s for the session of an earlier "
-        "run to end",
+        "/controller holds this daemon's id %d: waiting up to %g s for the session of "
+        "its previous run to expire",
         settings.broker_id,
         wait_s,
     )
@@ -126,7 +127,7 @@ async def _after_last_run(settings: Settings, status: ZooKeeperStatus) -> ZooKee
 
 
 def _cluster_id(status: ZooKeeperStatus) -> str:
-    # The checks have refused a cluster without one.
+    # The checks refuse a cluster without an id.
     assert status.cluster is not None
     assert status.cluster.cluster_id is not None
     return status.cluster.cluster_id
@@ -146,7 +147,7 @@ def _header(settings: Settings, cluster_id: str) -> Header:
 async def _run_daemon(
     settings: Settings, log: LogWriter, listeners: tuple[BoundListener, ...]
 ) -> str:
-    """The reason that the daemon gave up for, empty for none. Raises DaemonError."""
+    """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     inbox = Inbox()
     endpoint = ApiEndpoint(
         inbox.put,
@@ -200,8 +201,8 @@ def _session_settings(settings: Settings) -> SessionSettings:
 
 
 def _on_signal(act: Callable[[str], None]) -> None:
-    """The first SIGTERM or SIGINT calls `act` with its name, in the place of what was to be called
-    before; a second one ends the process at once."""
+    """On the first SIGTERM or SIGINT call `act` with the signal's name, instead of any earlier
+    handler. A second signal ends the process at once."""
     loop = asyncio.get_running_loop()
     ending = (signal.SIGTERM, signal.SIGINT)
 

@@ -1,4 +1,4 @@
-"""What follows a roll-over: a snapshot for the new segment, then old segments go."""
+"""Housekeeping after a roll-over: make a snapshot for the new segment, then remove old segments."""
 
 import logging
 import sys
@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 
 
 class Retention(Struct, frozen=True):
-    """How much of the logs in a log directory is kept; None is no limit. What is not on the topic
-    `mirror` yet is kept in any case, if there is one."""
+    """Retention limits for the logs in a log directory; None means no limit. Segments that are
+    not yet published to the topic `mirror` are kept in any case, if a mirror is configured."""
 
     bytes_max: int | None = None
     age_ms_max: int | None = None
@@ -26,7 +26,7 @@ class Retention(Struct, frozen=True):
 
 
 class Housekeeping:
-    """Keeps the log directory small. Errors are told and change nothing for the controller."""
+    """Keeps the log directory small. Errors are logged and do not affect the controller."""
 
     def __init__(self, log: Path, retention: Retention) -> None:
         self._log = log
@@ -34,31 +34,34 @@ class Housekeeping:
         self._one_helper = anyio.Lock()
 
     async def after_roll(self) -> None:
-        """Make the snapshot in a helper process, then apply retention; one at a time."""
+        """Make the snapshot in a helper process, then apply retention. Only one call works at a
+        time."""
         async with self._one_helper:
             fault = await self._make_snapshots()
             if fault:
-                logger.warning("no snapshot of the new segment, old ones are kept: %s", fault)
+                logger.warning(
+                    "no snapshot was made of the new segment, so old segments are kept: %s", fault
+                )
             await self.apply_retention()
 
     async def _make_snapshots(self) -> str:
-        """Run the helper; what went wrong, empty for nothing."""
+        """Run the helper process; return its error message, empty if it succeeded."""
         command = [sys.executable, "-m", "replay.logs.snapshots", str(self._log)]
         try:
             helper = await anyio.run_process(command, check=False)
         except OSError as error:
-            return f"the helper process cannot be started: {error}"
+            return f"cannot start the helper process: {error}"
         return helper.stderr.decode(errors="replace").strip()[-500:] if helper.returncode else ""
 
     async def apply_retention(self) -> None:
-        """Remove the segments that are over a limit."""
+        """Remove the segments that exceed a limit."""
         try:
             removed = await run_sync(self._retain)
         except LogError as error:
             logger.warning("cannot remove old segments: %s", error)
             return
         if removed:
-            logger.info("removed %d old segments, the oldest %s", len(removed), removed[0])
+            logger.info("removed %d old segments, the oldest is %s", len(removed), removed[0])
 
     def _retain(self) -> list[Path]:
         limits = self._retention

@@ -1,7 +1,6 @@
-"""The daemon's mirror, a process of its own: `MirrorTask` as one line of JSON on standard input, what
-happens (`publishing.MirrorEvent`) as lines of JSON on standard output. The end of its input asks it to
-publish what is written by then and to end.
-"""
+"""The daemon's mirror process. It reads a `MirrorTask` as one line of JSON from standard input
+and reports `publishing.MirrorEvent`s as lines of JSON on standard output. When its input ends,
+it publishes what is written so far and exits."""
 
 import logging
 import os
@@ -22,13 +21,14 @@ from eventstore.mirror.publishing import MirrorEvent, Publisher
 from eventstore.mirror.topic import Topic
 
 _SHUTDOWN_S: Final = 10.0
-"""So long it goes on after it was asked to end."""
+"""How long the process may continue after its input has ended."""
 MIRROR_CONFIG: Final = "refold.mirror.client.config"
 _NICENESS: Final = 10
 
 
 class MirrorTask(Struct, frozen=True):
-    """The logs below `parent` go to `topic` at `servers`; `config`: settings of a Kafka client."""
+    """Publish the logs below `parent` to `topic` at `servers`. `config` is a file with Kafka
+    client settings."""
 
     parent: str
     topic: str
@@ -37,10 +37,10 @@ class MirrorTask(Struct, frozen=True):
 
 
 def main() -> int:
-    """1 where it cannot go on."""
-    # The daemon goes before.
+    """Run the mirror; return the exit status, 1 if it cannot continue."""
+    # The daemon has priority over the mirror.
     os.nice(_NICENESS)
-    # What it would say at each try is told once, as what failed.
+    # aiokafka logs each failed attempt; the failure is reported once, as a "failed" event.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=MirrorTask)
     try:
@@ -75,7 +75,7 @@ async def _run(task: MirrorTask) -> int:
 
 
 def _report(event: MirrorEvent) -> None:
-    # A daemon that was killed listens no more; what it logged is published all the same.
+    # If the daemon was killed, nobody reads the pipe; publishing continues.
     with suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), msgspec.json.encode(event) + b"\n")
 

@@ -1,7 +1,8 @@
-"""The mirror of the daemon's logs: a process of its own, so that it takes none of the fold's time.
+"""Supervises the process that mirrors the daemon's logs to a Kafka topic.
 
-What it publishes and where to is `eventstore.mirror`'s; here it is started, started again where it
-ends, and its words become messages. Nothing that happens to it changes anything for the controller.
+A separate process is used so that mirroring takes no time from the fold. `eventstore.mirror`
+publishes; this module starts and restarts the process and logs its events. Failures of the mirror
+do not affect the controller.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from eventstore.mirror.publishing import MirrorEvent
 logger = logging.getLogger(__name__)
 
 _SHUTDOWN_S: Final = 15.0
-"""At the end it has a little longer than it takes itself."""
+"""A little longer than the mirror process takes to shut down."""
 _RESTART_S: Final = 5.0
 
 _decode: Final = msgspec.json.Decoder(MirrorEvent).decode
@@ -28,10 +29,11 @@ _decode: Final = msgspec.json.Decoder(MirrorEvent).decode
 
 @asynccontextmanager
 async def mirrored(task: MirrorTask | None) -> AsyncIterator[None]:
-    """While the block runs, logs are mirrored, if they are to be.
+    """Mirror logs while the block runs, if a task is given.
 
-    At its end what is written by then is published, as far as that goes in a few seconds. What is
-    left then, the next run publishes."""
+    At the end of the block, records that are already written are published for up to a few seconds.
+    The next run publishes the rest.
+    """
     if task is None:
         yield
         return
@@ -55,21 +57,21 @@ class _Supervisor:
         self._last_warning = ""
 
     def end(self) -> None:
-        """Ask for the end."""
+        """Ask the process to exit."""
         self._ending.set()
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
     async def run(self) -> None:
-        """Until the end was asked for and the process has ended; ended itself, it ends the process
-        at once."""
+        """Restart the process until `end` is called and the process has exited. If this task is
+        cancelled, the process is killed at once."""
         while not self._ending.is_set():
             try:
                 await self._one_process()
             except OSError as error:
-                self._warn(f"the mirror's process cannot be started: {error}")
+                self._warn(f"cannot start the mirror process: {error}")
             if not self._ending.is_set():
-                self._warn(f"the mirror's process has ended: started again in {_RESTART_S:g} s")
+                self._warn(f"the mirror process exited and is restarted in {_RESTART_S:g} s")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _RESTART_S)
 
@@ -78,8 +80,8 @@ class _Supervisor:
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
         self._process = process
         try:
-            assert process.stdin is not None, "it has pipes"
-            assert process.stdout is not None, "it has pipes"
+            assert process.stdin is not None, "started with pipes"
+            assert process.stdout is not None, "started with pipes"
             process.stdin.write(self._line)
             if self._ending.is_set():
                 process.stdin.close()
@@ -99,19 +101,19 @@ class _Supervisor:
         fields = {"log": event.log}
         match event.kind:
             case "failed":
-                self._warn(f"the mirror is behind, and tries again: {event.text}")
+                self._warn(f"the mirror failed and retries: {event.text}")
             case "published":
                 if self._last_warning:
                     logger.info("the mirror publishes again", extra={"fields": fields})
                 self._last_warning = ""
             case "whole":
                 fields["records"] = str(event.records)
-                logger.info("a log is mirrored whole", extra={"fields": fields})
+                logger.info("the log is mirrored completely", extra={"fields": fields})
             case _:
                 logger.info("mirror: %s", event.text)
 
     def _warn(self, text: str) -> None:
-        """Once, however often it happens."""
+        """Log a warning, unless it repeats the previous one."""
         if text != self._last_warning:
             logger.warning("%s", text)
         self._last_warning = text

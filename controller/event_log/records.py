@@ -1,4 +1,4 @@
-"""Turning what the core gives into the records of the log."""
+"""Converts the core's events and commands to log records."""
 
 from controller.core.canonical import (
     EVENT_SCHEMAS,
@@ -15,7 +15,7 @@ from eventstore.records import BODY_BYTES_MAX, CommandRecord, EventRecord
 
 
 def event_record(recorded: Recorded) -> EventRecord:
-    """An event as it is stored."""
+    """The log record of an event."""
     event = recorded.event
     kind, cause = kind_of(event), cause_of(event)
     return EventRecord(
@@ -33,7 +33,7 @@ def event_record(recorded: Recorded) -> EventRecord:
 
 
 def command_record(issued: Issued) -> CommandRecord:
-    """A command as it is stored: its digest, and its body where that is small."""
+    """The log record of a command: its digest, and its body if that is small."""
     body = encode_command(issued.command)
     return CommandRecord(
         issued.id.cause,

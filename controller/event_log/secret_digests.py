@@ -1,9 +1,9 @@
-"""Secrets on their way through the daemon: the log and the fold get seals in their place.
+"""Replaces secrets by keyed digests before they reach the log and the fold.
 
-The credentials of users (/config/users) come with requests of admin tools and with what is read
-from ZooKeeper, and go out in writes to it. A seal is a keyed digest: it says nothing of the secret,
-and the same secret has the same seal, so that the fold can compare what stands in ZooKeeper with
-what it wrote. The key is drawn anew in each run and is never stored.
+The credentials of users (/config/users) come with requests of admin tools and with data read from
+ZooKeeper, and are written back to ZooKeeper. A keyed digest reveals nothing of the secret, and
+equal secrets have equal digests, so the fold can compare what ZooKeeper holds with what it wrote.
+The key is random for each run and never stored.
 """
 
 import hmac
@@ -30,11 +30,12 @@ _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _BELOW: Final = f"{user_configs.ROOT}/"
 _UNREADABLE: Final = b"sealed as a whole"
-"""In the place of a content of which nobody knows where its secrets are."""
+"""Replaces the whole content of a znode that cannot be parsed, since its secrets cannot be
+located."""
 
 
 class SecretDigests:
-    """What the seals of one run stand for, for as long as there are requests about secrets."""
+    """The secrets behind the digests of one run, kept while requests about secrets are pending."""
 
     def __init__(self) -> None:
         self._key = token_bytes(_KEY_BYTES)
@@ -43,7 +44,7 @@ class SecretDigests:
         self._reads: dict[CommandId, tuple[str, ...]] = {}
 
     def replace_secrets(self, event: Event) -> Event:
-        """The same event without secrets."""
+        """Return the event with digests in place of secrets."""
         match event:
             case AlterUserScramCredentialsReceived(request=request, upsertions=upsertions):
                 self._requests[request] = None
@@ -65,7 +66,7 @@ class SecretDigests:
                 return event
 
     def restore_secrets(self, id: CommandId, command: ZooKeeperCommand) -> ZooKeeperCommand:
-        """The same command as it goes to ZooKeeper."""
+        """Return the command with the secrets that ZooKeeper is to store."""
         match command:
             case _ if not self._requests:
                 return command
@@ -80,7 +81,7 @@ class SecretDigests:
                 return command
 
     def forget(self, answer: ApiAnswer) -> None:
-        """A request has its answer: with the last one about secrets all of them are forgotten."""
+        """A request was answered. When no request about secrets is pending, forget all secrets."""
         if answer.request in self._requests:
             del self._requests[answer.request]
             if not self._requests:

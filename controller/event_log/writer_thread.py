@@ -11,19 +11,19 @@ T = TypeVar("T")
 
 
 class WriterThread(Executor):
-    """Runs one call at a time, in order.
+    """An executor that runs one call at a time, in order.
 
-    A call that never returns, in a file system that has died, does not keep the process: at its
-    end nobody waits for this thread, as somebody does for those of a ThreadPoolExecutor.
+    A call that never returns, for example on a dead file system, does not prevent the process from
+    exiting: Python does not join this thread at exit, as it joins those of a ThreadPoolExecutor.
     """
 
     def __init__(self) -> None:
-        # Bounded by its one user, who waits for each call before the next.
+        # Bounded by its one user, which waits for each call before the next.
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         Thread(target=self._work, name="log-writer", daemon=True).start()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As any executor does."""
+        """Queue a call, as `Executor.submit`."""
         future: Future[T] = Future()
 
         def call() -> None:
@@ -39,7 +39,7 @@ class WriterThread(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the thread after its last call; nobody waits for that."""
+        """End the thread after its last call, without waiting for it."""
         self._calls.put(None)
 
     def _work(self) -> None:

@@ -1,9 +1,9 @@
-"""Which connections may stand. Pure: told what happens, says which connection has to go.
+"""Decides which connection to close when there are too many. Pure.
 
-A new connection is always let in: where there is no room, another goes in its place. First those
-that never sent a whole request, then those of clients, last those that asked something of the
-controller; among equals the one whose last request is the longest ago. So clients, however many,
-keep no broker out.
+A new connection is always accepted; at the limit, another one is closed for it. The order is:
+connections without a complete request, then those of clients, then those that sent a request to the
+controller. Within a class the connection with the oldest last request is closed first. So any
+number of clients cannot keep a broker out.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ConnectionPriority(IntEnum):
-    """What a connection is to us, by the requests it sent; the lowest go first."""
+    """The priority of a connection, by the requests that it sent. The lowest is closed first."""
 
     NEW = 0
     CLIENT = 1
@@ -19,7 +19,7 @@ class ConnectionPriority(IntEnum):
 
 
 class Admission:
-    """The connections that stand, by number."""
+    """The open connections, by number."""
 
     def __init__(self, total_max: int, per_address_max: int) -> None:
         self._total_max = total_max
@@ -27,13 +27,14 @@ class Admission:
         self._addresses: dict[int, str] = {}
         self._priorities: dict[int, ConnectionPriority] = {}
         self._counts: dict[str, int] = {}
-        # In the order of their last requests, the longest ago first.
+        # Ordered by last request, the oldest first.
         self._by_priority: dict[ConnectionPriority, dict[int, None]] = {
             priority: {} for priority in ConnectionPriority
         }
 
     def admit(self, connection: int, address: str) -> int | None:
-        """Let a connection in; gives the one that has to go for it, which counts no more."""
+        """Accept a connection; return the one that must be closed for it, which no longer
+        counts."""
         evicted = self._connection_to_evict(address)
         if evicted is not None:
             self.connection_closed(evicted)
@@ -44,7 +45,7 @@ class Admission:
         return evicted
 
     def request_received(self, connection: int, priority: ConnectionPriority) -> None:
-        """A whole request came; what a connection is worth never falls."""
+        """A complete request arrived. The priority of a connection never decreases."""
         before = self._priorities.get(connection)
         if before is None:
             return
@@ -53,7 +54,7 @@ class Admission:
         self._by_priority[now][connection] = None
 
     def connection_closed(self, connection: int) -> None:
-        """The connection has ended; told again, nothing happens."""
+        """The connection was closed. Repeated calls have no effect."""
         address = self._addresses.pop(connection, None)
         if address is None:
             return

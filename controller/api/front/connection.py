@@ -1,4 +1,4 @@
-"""One client's connection: requests in order, one at a time, as a broker takes them."""
+"""One client connection: handles requests in order, one at a time, as a broker does."""
 
 import asyncio
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ from controller.wire.controller_requests import (
 _SIZE_BYTES: Final = 4
 _SMALL_PARTITIONS: Final = 2000
 _VERSIONS_WITHOUT_BROKER: Final = VersionTable(None)
-_INCOMPLETE: Final = "a request did not come as a whole"
+_INCOMPLETE: Final = "a request was not received completely"
 _Timed = (
     CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived | ElectLeadersReceived
 )
@@ -60,7 +60,7 @@ _Timed = (
 
 @dataclass(frozen=True, slots=True)
 class FrontContext:
-    """What all connections of a front have in common."""
+    """What all connections of a front share."""
 
     broker_id: int
     limits: Limits
@@ -73,17 +73,17 @@ class FrontContext:
 
 
 class PartialRequest(NamedTuple):
-    """A request of which at least the head has come."""
+    """A request of which at least the header's first bytes were received."""
 
     head: RequestHead
     size: int
     received: bytes
     deadline: float
-    """For all of it, in the event loop's time."""
+    """For the whole request, in the event loop's time."""
 
 
 class ClientConnection:
-    """A connection that was let in. `number` names it in the event log."""
+    """An accepted connection. `number` identifies it in the event log."""
 
     def __init__(
         self,
@@ -102,11 +102,11 @@ class ClientConnection:
         self._forwarder = Forwarder(listener, shared.brokers, shared.limits)
 
     async def serve(self) -> None:
-        """Work until the client goes, or is silent for too long.
+        """Handle requests until the client disconnects or is idle for too long.
 
-        Raises `RequestRejected` or MalformedRequest where the client is at fault, `NoUpstream` where a
-        broker is, `NoBrokersKnown` where nobody is, IncompleteReadError and OSError where either has
-        gone.
+        Raises `RequestRejected` or MalformedRequest if the client is at fault, `NoUpstream` if a
+        broker is, `NoBrokersKnown` if nobody is, IncompleteReadError and OSError if either
+        disconnected.
         """
         idle_ms = self._limits.connections_max_idle_ms
         silent_ms: int | None = self._limits.first_request_ms
@@ -116,13 +116,14 @@ class ClientConnection:
             while start := await self._start_of_frame(silent_ms):
                 await self._handle(start)
                 silent_ms = idle_ms
-                # The next request may be here already: it waits until the others have had a turn.
+                # The next request may have arrived already: let other connections run first.
                 await asyncio.sleep(0)
         finally:
             self._forwarder.close()
 
     async def _start_of_frame(self, silent_ms: int | None) -> bytes:
-        """The first bytes of the next request; none where the client has gone or is silent."""
+        """The first bytes of the next request; empty if the client disconnected or is idle for
+        too long."""
         try:
             async with asyncio.timeout(None if silent_ms is None else silent_ms / 1000):
                 return await self._reader.read(_SIZE_BYTES)
@@ -133,7 +134,7 @@ class ClientConnection:
         request = await self._receive_head(start)
         way = route(request.head.api_key)
         if way is Route.NOBODY:
-            raise RequestRejected(f"requests with api key {request.head.api_key} are not offered")
+            raise RequestRejected(f"requests with api key {request.head.api_key} are not supported")
         if way is Route.BROKER:
             await self._forward(request)
             return
@@ -158,8 +159,9 @@ class ClientConnection:
             size = int.from_bytes(data, "big", signed=True)
             if not HEAD_BYTES <= size <= bytes_max:
                 raise RequestRejected(
-                    f"a request of {size} bytes where {HEAD_BYTES} to {bytes_max} may be "
-                    "(socket.request.max.bytes); does it speak Kafka's protocol in plain text?"
+                    f"a request of {size} bytes, allowed are {HEAD_BYTES} to {bytes_max} "
+                    "(socket.request.max.bytes); does the client speak Kafka's protocol "
+                    "without TLS?"
                 )
             received = await self._reader.readexactly(HEAD_BYTES)
         return PartialRequest(read_head(received), size, received, deadline)
@@ -167,7 +169,8 @@ class ClientConnection:
     async def _receive_all(
         self, way: Route, request: PartialRequest, held: ExitStack
     ) -> tuple[RequestQuota, PartialRequest]:
-        """The lane that a request takes, and the whole of it."""
+        """Receive the whole request, within the quota of its sender. Return that quota and the
+        request."""
         quotas = self._context.quotas
         quota = quotas.initial_quota(way, request.head.api_key)
         quota.check_size(request.size)
@@ -186,12 +189,12 @@ class ClientConnection:
         return quota, request
 
     def _broker(self, request: PartialRequest) -> int | None:
-        """The live broker that one of the controller's own requests says it is of."""
+        """The live broker that a request to the controller names as its sender, or None."""
         sender, _ = read_sender(request.head, request.received)
         return sender.broker if self._context.brokers.has(sender) else None
 
     async def _read_on(self, request: PartialRequest, bytes_max: int) -> PartialRequest:
-        """The same request with more of it, so many bytes if it has them."""
+        """Receive more of the request, up to `bytes_max` bytes of it."""
         missing = min(request.size, bytes_max) - len(request.received)
         more = await self._reader.readexactly(missing)
         return request._replace(received=request.received + more)
@@ -208,7 +211,7 @@ class ClientConnection:
             await self._reply(await quota.run_in_thread(encode) if _is_large(answer) else encode())
 
     async def _handle_tool_request(self, request: PartialRequest, way: Route) -> None:
-        """An answer may have to wait for brokers: nothing of the request is held for so long."""
+        """The response may wait for brokers; meanwhile the request's memory is free."""
         quota, answer = await self._submit_tool_request(request, way)
         async with self._context.pending.delivering(answer) as given:
             settings = self._context.broker_settings
@@ -218,8 +221,8 @@ class ClientConnection:
     async def _submit_tool_request(
         self, request: PartialRequest, way: Route
     ) -> tuple[RequestQuota, asyncio.Future[ApiAnswer]]:
-        """Read a tool's request and give it to the controller; only its place is held from then
-        on. Where there is none in time it has timed out."""
+        """Read a tool's request and submit it to the controller, which holds only a slot from
+        then on. If no slot is free in time, the request times out."""
         pending = self._context.pending
         with ExitStack() as held, ExitStack() as slot:
             quota, request = await self._receive_all(way, request, held)
@@ -241,7 +244,7 @@ class ClientConnection:
         try:
             table = (await self._forwarder.broker()).table
         except (NoUpstream, NoBrokersKnown):
-            # The client id of a broker is its broker id: the controller's own are all it needs.
+            # A broker uses its id as client id. The controller's own APIs are all that it needs.
             if not asked.client_id.isdecimal():
                 raise
             table = _VERSIONS_WITHOUT_BROKER
@@ -265,7 +268,8 @@ class ClientConnection:
         return own_config_response(head, body, self._context.broker_id, self._context.own_configs)
 
     async def _decoded(self, request: PartialRequest, quota: RequestQuota) -> Any | None:
-        """The body of a request; None where it is of a later time, which a broker may know."""
+        """The body of a request; None if it has a tagged field of a later version, which a
+        broker may know."""
         try:
             return await quota.run_in_thread(
                 partial(decode_request, request.head, request.received)
@@ -274,12 +278,13 @@ class ClientConnection:
             return None
 
     async def _forward(self, request: PartialRequest) -> None:
-        """Pass a request on, whatever of it has come yet, and its answer back."""
+        """Forward a request, of which a part may have been received, and return the broker's
+        response."""
         head, is_small = request.head, request.size <= SMALL_BYTES
         missing = request.size - len(request.received)
         upstream: Upstream | None = None
         async with before_deadline(
-            request.deadline, "a request did not come, or no broker took it,"
+            request.deadline, "a request was not received, or no broker accepted it,"
         ):
             if is_small and may_be_repeated(head.api_key):
                 request = await self._read_on(request, request.size)
@@ -295,18 +300,18 @@ class ClientConnection:
         await upstream.forward_response(beginning, head.correlation_id, self._writer)
 
     async def _reply(self, frame: bytes) -> None:
-        async with within(self._transfer_seconds_max, "an answer was not taken"):
+        async with within(self._transfer_seconds_max, "the client did not receive a response"):
             self._writer.write(frame)
             await self._writer.drain()
 
 
 def _timeout_s(event: AdminRequest) -> float:
-    """For how long a request may wait to be done: as long as its client says, if it says so."""
+    """How long a request may wait to be carried out, if the client set a timeout."""
     return event.timeout_ms / 1000 if isinstance(event, _Timed) and event.timeout_ms > 0 else inf
 
 
 def _with_remaining_time(seconds: float, event: AdminRequest) -> AdminRequest:
-    """The same request with the time that it has left."""
+    """The same request with the rest of its timeout."""
     if not isinstance(event, _Timed) or event.timeout_ms <= 0:
         return event
     return structs.replace(event, timeout_ms=max(event.timeout_ms - int(seconds * 1000), 1))

@@ -1,4 +1,4 @@
-"""The way of one client's requests to a live broker."""
+"""Forwards one client's requests to a live broker."""
 
 import asyncio
 from typing import Final
@@ -12,14 +12,14 @@ from controller.wire.client_requests import RequestHead
 from controller.wire.produce import PRODUCE, wants_answer
 
 _PRODUCE_HEAD_BYTES: Final = 4096
-"""Client id and transactional id of a Produce request must fit in here."""
+"""The client id and transactional id of a Produce request must fit in this size."""
 _CHECK_AFTER_SECONDS: Final = 0.5
-"""After this time a broker that has not begun to answer is looked at."""
+"""After this time without a response, check whether the broker is responsive."""
 
 
 class Forwarder:
-    """Keeps a client's broker, and the connection to it, for as long as that broker lives and
-    gives signs of life."""
+    """Keeps a client's broker and the connection to it, while that broker is alive and
+    responsive."""
 
     def __init__(self, listener: Endpoint, brokers: LiveBrokers, limits: Limits) -> None:
         self._listener = listener
@@ -29,25 +29,26 @@ class Forwarder:
         self._upstream: Upstream | None = None
 
     async def broker(self) -> LiveBroker:
-        """The client's broker, whose version table it is told. Raises `NoUpstream`, `NoBrokersKnown`."""
+        """The client's broker, whose API versions it sees. Raises `NoUpstream`,
+        `NoBrokersKnown`."""
         if self._broker is None:
             self._broker = await self._brokers.pick(self._listener)
         if self._broker is None:
             if self._brokers.any_known:
-                raise NoUpstream("there is no live broker to pass a request on to")
-            raise NoBrokersKnown("no brokers are known before the first take-over")
+                raise NoUpstream("there is no live broker to forward a request to")
+            raise NoBrokersKnown("no brokers are known before this daemon becomes controller")
         if not self._brokers.is_live(self._broker):
-            raise NoUpstream(f"broker {self._broker.broker.id} is gone")
+            raise NoUpstream(f"broker {self._broker.broker.id} is no longer alive")
         return self._broker
 
     async def send(
         self, head: RequestHead, beginning: bytes, rest: asyncio.StreamReader, count: int
     ) -> Upstream | None:
-        """Pass a request on of which `count` bytes still come; gives what its answer comes from,
-        None where it is not answered.
+        """Forward a request of which `count` bytes are still to be received. Return the connection
+        that the response comes from, None if there is no response.
 
-        Raises `NoUpstream`, `NoBrokersKnown`, `RequestRejected`, MalformedRequest, IncompleteReadError,
-        ConnectionError.
+        Raises `NoUpstream`, `NoBrokersKnown`, `RequestRejected`, MalformedRequest,
+        IncompleteReadError, ConnectionError.
         """
         upstream = await self._upstream_for(head)
         is_answered = True
@@ -59,10 +60,10 @@ class Forwarder:
         return upstream if is_answered else None
 
     async def ask(self, head: RequestHead, request: bytes) -> tuple[Upstream, bytes]:
-        """Pass a whole request on that may be repeated; gives what its answer comes from and how
-        that begins.
+        """Forward a complete request that is safe to repeat. Return the connection that the
+        response comes from and the response's first bytes.
 
-        If the client's broker gives no sign of life, another one is asked. Raises as `send`.
+        If the client's broker is unresponsive, another broker is tried. Raises as `send`.
         """
         try:
             async with asyncio.timeout(self._limits.request_timeout_ms / 1000):
@@ -77,7 +78,7 @@ class Forwarder:
     async def _send_to_current_broker(
         self, head: RequestHead, request: bytes
     ) -> tuple[Upstream, bytes] | None:
-        """Ask the client's broker; None where another one is to be asked."""
+        """Send to the client's broker; None if another broker should be tried."""
         asking = asyncio.create_task(self._exchange(head, request))
         try:
             while not (await asyncio.wait({asking}, timeout=_CHECK_AFTER_SECONDS))[0]:
@@ -94,7 +95,7 @@ class Forwarder:
         return upstream, await upstream.response_start()
 
     async def _should_switch_broker(self, head: RequestHead) -> bool:
-        """Whether the broker, which takes long, is silent and another one is not."""
+        """Whether the broker is unresponsive and another one is responsive."""
         if self._broker is None:
             return False
         self._brokers.check_responsiveness(self._broker)
@@ -104,7 +105,7 @@ class Forwarder:
         )
 
     async def _responsive_broker_for(self, head: RequestHead) -> LiveBroker | None:
-        """A broker that is not silent and offers what is asked for."""
+        """A responsive broker that supports the request, or None."""
         other = await self._brokers.pick(self._listener)
         if other is None or self._brokers.is_unresponsive(other) or not other.table.offers(head):
             return None
@@ -116,8 +117,8 @@ class Forwarder:
             self._upstream.close()
 
     async def _upstream_for(self, head: RequestHead) -> Upstream:
-        """The connection to the client's broker, or to another one where that is silent. Raises
-        `NoUpstream`, `NoBrokersKnown`, `RequestRejected`."""
+        """The connection to the client's broker, or to another one if that is unresponsive.
+        Raises `NoUpstream`, `NoBrokersKnown`, `RequestRejected`."""
         broker = await self.broker()
         if self._brokers.is_unresponsive(broker):
             other = await self._responsive_broker_for(head)
@@ -125,10 +126,10 @@ class Forwarder:
                 self.close()
                 broker = self._broker = other
         if not broker.table.offers(head):
-            raise RequestRejected(f"api key {head.api_key} version {head.version} is not offered")
+            raise RequestRejected(f"api key {head.api_key} version {head.version} is not supported")
         if self._upstream is None or not self._upstream.is_open:
             self.close()
             way = forwarding_endpoint(broker.broker, self._listener)
-            assert way is not None, "it was picked for that listener"
+            assert way is not None, "picked for that listener"
             self._upstream = await Upstream.open(way, self._limits)
         return self._upstream

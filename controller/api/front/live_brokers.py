@@ -1,4 +1,4 @@
-"""The brokers that requests may be passed on to, and what each of them offers."""
+"""The brokers that requests may be forwarded to, and the API versions that each supports."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,11 +26,11 @@ _RETRY_SECONDS: Final = 1.0
 _FIRST_TABLE_SECONDS_MAX: Final = 1.0
 _RESPONSIVENESS_SECONDS_MAX: Final = 1.0
 _ANONYMOUS: Final = frozenset({"PLAINTEXT"})
-"""Listeners where neither the client nor we have an identity: the broker sees both alike."""
+"""Listeners where neither clients nor refold have an identity: the broker treats both alike."""
 
 
 class LiveBroker:
-    """A live broker that has told what it offers."""
+    """A live broker whose API versions are known."""
 
     def __init__(self, broker: Broker, answer: Any) -> None:
         self.broker = broker
@@ -38,10 +38,10 @@ class LiveBroker:
 
 
 class LiveBrokers:
-    """All live brokers. Each is asked once in its epoch what it offers, again until it answers;
-    only one that did is passed anything. One that is doubted is asked again: for as long as it does
-    not answer in time the others are passed what there is. `tell` takes what the operator ought to
-    know."""
+    """All live brokers. Each is sent ApiVersions once per epoch, repeatedly until it answers.
+    Only brokers that answered receive requests. A suspect broker is sent ApiVersions again;
+    while it does not answer in time, the other brokers receive the requests. `tell` reports
+    warnings for the operator."""
 
     def __init__(self, listeners: Sequence[Endpoint], tell: Callable[[str], None]) -> None:
         self._listeners = listeners
@@ -55,7 +55,7 @@ class LiveBrokers:
         self._first = asyncio.Event()
 
     def set(self, brokers: Sequence[Broker]) -> None:
-        """These are the live brokers from now on, the daemon itself not among them."""
+        """Set the live brokers, without the daemon itself."""
         for broker in [one for one in self._asking if one not in brokers]:
             self._asking.pop(broker).cancel()
             gone = self._answered.pop(broker, None)
@@ -70,31 +70,31 @@ class LiveBrokers:
 
     @property
     def any_known(self) -> bool:
-        """Whether there are any. The daemon knows none before it was controller."""
+        """Whether any broker is known. The daemon knows none until it becomes controller."""
         return bool(self._asking)
 
     def has(self, sender: Sender) -> bool:
-        """Whether that is one of them, in its present epoch."""
+        """Whether the sender is a live broker with that epoch."""
         return sender in self._senders
 
     def is_live(self, one: LiveBroker) -> bool:
-        """Whether it is still the same run of the broker, at the same place."""
+        """Whether the broker still runs with the same epoch and endpoints."""
         return self._answered.get(one.broker) is one
 
     def is_unresponsive(self, one: LiveBroker) -> bool:
-        """Whether it gave no sign of life when it was asked for one."""
+        """Whether the last responsiveness check of the broker failed."""
         return one in self._unresponsive
 
     def check_responsiveness(self, one: LiveBroker) -> None:
-        """It takes long to answer something: see whether it answers anything."""
+        """Check whether a slow broker answers anything, unless a check is running."""
         if one not in self._being_checked and self.is_live(one):
             self._being_checked[one] = asyncio.create_task(self._check_until_responsive(one))
 
     async def pick(self, listener: Endpoint) -> LiveBroker | None:
-        """A broker for requests of that listener, each in its turn, a silent one only where all
-        are; None where there is none.
+        """The next broker for requests of a listener, round robin; unresponsive ones only if all
+        are. None if there is no broker.
 
-        Waits a moment for the first table after the start.
+        Waits a moment for the first ApiVersions response after the start.
         """
         is_asking = any(not one.done() for one in self._asking.values())
         if is_asking and not self._answered:
@@ -115,7 +115,7 @@ class LiveBrokers:
                 async with asyncio.timeout(_ANSWER_SECONDS_MAX):
                     answer = await _versions_of(ways[0])
             except MalformedResponse as fault:
-                self._tell(f"broker {broker.id}: {fault}; no client's request is passed on to it")
+                self._tell(f"broker {broker.id}: {fault}; no client requests are forwarded to it")
                 return
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -125,7 +125,7 @@ class LiveBrokers:
                 return
 
     async def _check_until_responsive(self, one: LiveBroker) -> None:
-        """Ask until it answers in time."""
+        """Repeat the check until the broker answers in time."""
         ways = [way for at in self._listeners if (way := forwarding_endpoint(one.broker, at))]
         try:
             while not await _is_responsive(ways[0]):
@@ -137,14 +137,15 @@ class LiveBrokers:
 
 
 def forwarding_endpoint(broker: Broker, listener: Endpoint) -> Endpoint | None:
-    """Where a request that came in there goes out to: the listener of the same name, so that the
-    addresses in the answer are those that the client can reach."""
+    """The endpoint of a broker for requests of a listener: the one with the same listener name,
+    so that responses contain addresses that the client can reach."""
     endpoint = broker.endpoint(listener.listener)
     return endpoint if endpoint and may_forward(listener, endpoint) else None
 
 
 def may_forward(listener: Endpoint, broker_endpoint: Endpoint) -> bool:
-    """Whether a request that came in on one of our listeners may go out to that broker's."""
+    """Whether a request from a client may be sent to a broker's endpoint. It reaches the broker
+    as if refold itself had sent it, so this must only hold where neither side has an identity."""
     return {listener.security_protocol, broker_endpoint.security_protocol} <= _ANONYMOUS
 
 
@@ -158,7 +159,7 @@ async def _is_responsive(endpoint: Endpoint) -> bool:
 
 
 async def _versions_of(endpoint: Endpoint) -> Any:
-    """A broker's ApiVersions answer. Raises OSError, IncompleteReadError, MalformedResponse."""
+    """Request a broker's API versions. Raises OSError, IncompleteReadError, MalformedResponse."""
     reader, writer = await asyncio.open_connection(
         endpoint.host, endpoint.port, limit=READ_AHEAD_BYTES
     )
@@ -166,10 +167,10 @@ async def _versions_of(endpoint: Endpoint) -> Any:
         writer.write(_QUESTION)
         size = int.from_bytes(await reader.readexactly(4), "big")
         if size > _ANSWER_BYTES_MAX:
-            raise MalformedResponse(f"an ApiVersions answer of {size} bytes")
+            raise MalformedResponse(f"an ApiVersions response of {size} bytes")
         answer = decode_response(_ASKED, await reader.readexactly(size))
     finally:
         writer.transport.abort()
     if answer.error_code:
-        raise MalformedResponse(f"ApiVersions is answered with error {answer.error_code}")
+        raise MalformedResponse(f"ApiVersions failed with error {answer.error_code}")
     return answer

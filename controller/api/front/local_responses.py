@@ -1,7 +1,7 @@
-"""What the daemon says of itself where it is asked as if it were a broker. Pure.
+"""Responses about the daemon itself, where a client addresses it as a broker. Pure.
 
-It holds no data: it has no groups, no transactions, no partitions and no dynamic configuration. Its
-settings are those of a broker that were given when it was started.
+The daemon holds no data: no groups, no transactions, no partitions and no dynamic configuration.
+Its configuration consists of the settings that it was started with.
 """
 
 import sys
@@ -30,7 +30,7 @@ Schema = Callable[..., Any]
 
 
 def local_response(head: RequestHead) -> bytes:
-    """The frame that answers ListGroups, ListTransactions or DescribeLogDirs."""
+    """The response to ListGroups, ListTransactions or DescribeLogDirs."""
     schema = response_schema(head)
     fields: dict[str, Any] = {"error_code": ErrorCode.none, "throttle_time": timedelta(0)}
     if head.api_key == LIST_GROUPS:
@@ -39,7 +39,7 @@ def local_response(head: RequestHead) -> bytes:
         fields["transaction_states"] = ()
     else:
         assert head.api_key == DESCRIBE_LOG_DIRS
-        # Without any directory it would read as a failed authorisation.
+        # A response without any directory would mean a failed authorization.
         directory = sys.modules[schema.__module__].DescribeLogDirsResult
         fields["results"] = (directory(error_code=ErrorCode.none, log_dir=_LOG_DIR, topics=()),)
     return encode_response(head, _made(schema, fields))
@@ -48,10 +48,11 @@ def local_response(head: RequestHead) -> bytes:
 def own_config_response(
     head: RequestHead, request: Any, broker_id: int, own_configs: Sequence[ConfigEntry]
 ) -> bytes | None:
-    """The frame that answers a request about configurations, if it names the daemon's own id.
+    """The response to a request about configurations, if the request names the daemon's id; else
+    None.
 
-    Altering does nothing, with success: a tool that clears the throttles of all live brokers must
-    come through. Describing gives `own_configs`, none of which can be altered.
+    Alterations succeed and do nothing, so that a tool can clear the throttles of all live brokers.
+    Describe requests return `own_configs`, which are all read-only.
     """
     resources = request.resources or ()
     if not any(_is_own(one, broker_id) for one in resources):
@@ -71,7 +72,7 @@ def own_config_response(
 
 
 def _made(schema: Any, fields: dict[str, Any]) -> Any:
-    """The entity; a field that its version does not have yet is left out."""
+    """An entity without the fields that its version does not have."""
     known = schema.__dataclass_fields__
     return schema(**{name: value for name, value in fields.items() if name in known})
 
@@ -82,7 +83,7 @@ def _is_own(resource: Any, broker_id: int) -> bool:
 
 
 def _result_of(api_key: int, schema: Any) -> tuple[Schema, str]:
-    """What the answer has one of for each resource, and under which name."""
+    """The class of one result, and the name of the field that holds the results."""
     if api_key == DESCRIBE_CONFIGS:
         return schema.DescribeConfigsResult, "results"
     assert api_key in (ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS)
@@ -91,7 +92,7 @@ def _result_of(api_key: int, schema: Any) -> tuple[Schema, str]:
 
 def _judged(resource: Any, broker_id: int) -> dict[str, Any]:
     own = _is_own(resource, broker_id)
-    problem = f"broker {broker_id} is a refold controller: ask a broker for this in another request"
+    problem = f"broker {broker_id} is a refold controller: send this request separately to a broker"
     return {
         "error_code": ErrorCode.none if own else ErrorCode.invalid_request,
         "error_message": None if own else problem,
@@ -101,7 +102,7 @@ def _judged(resource: Any, broker_id: int) -> dict[str, Any]:
 
 
 def _wanted(configs: Sequence[ConfigEntry], resource: Any) -> Sequence[ConfigEntry]:
-    """Those that are asked for: without names all (ConfigHelper.describeConfigs)."""
+    """The requested entries; all of them if no names are given (ConfigHelper.describeConfigs)."""
     names = resource.configuration_keys
     return [one for one in configs if not names or one.name in names]
 
@@ -129,7 +130,7 @@ def _described(
 
 
 def _synonyms(module: Any, config: ConfigEntry) -> tuple[Any, ...]:
-    """Where the value comes from, which is one place; none where there is no value."""
+    """The one source of the value; none if there is no value."""
     if config.value is None:
         return ()
     fields = {"name": config.name, "value": config.value, "source": config.source}

@@ -1,9 +1,9 @@
-"""The ways in for requests that the front reads as a whole: one for brokers, one for admin tools,
-one for the others.
+"""Separate quotas for requests that the front reads as a whole: for brokers, admin tools and
+others.
 
-They share nothing that runs out: whoever fills one holds nobody up in another. Of what brokers ask
-of the controller the sender that a request names decides whether it takes theirs. That only sorts:
-the controller judges it.
+Quotas share no resource, so a sender that exhausts one does not delay requests of another. The
+sender that a request to the controller names decides which quota applies. That is only a
+classification: the controller validates the sender.
 """
 
 import asyncio
@@ -25,18 +25,19 @@ from controller.wire.admin_requests import MAY_WAIT
 T = TypeVar("T")
 
 SMALL_BYTES: Final = 64 * 1024
-"""A request up to this size needs no room, and is decoded at once."""
+"""A request up to this size needs no reserved memory and is decoded at once."""
 
 _RECORD_BYTES: Final = 256
-"""What the smallest request costs the event log."""
-_TOO_MANY: Final = "a request had to wait for too many others"
+"""The size of the smallest request in the event log."""
+_TOO_MANY: Final = "a request waited too long because of other requests"
 
 
 class MemoryPool:
-    """Bytes that may be held at a time; None: as many as come. First come, first served.
+    """A number of bytes that requests may hold at a time; None means no limit. First come, first
+    served.
 
-    Room is taken for the whole of a request before it is read on: none that holds some waits for
-    more.
+    Memory for a whole request is reserved before the request is read, so that no request holds
+    memory while it waits for more.
     """
 
     def __init__(self, bytes_max: int | None) -> None:
@@ -45,7 +46,8 @@ class MemoryPool:
         self._freed = asyncio.Event()
 
     async def take(self, count: int) -> Callable[[], None]:
-        """Wait until so many bytes are free; gives what gives them back, to be called once."""
+        """Wait until `count` bytes are free. Return a function that releases them, to be called
+        once."""
         async with self._turn:
             while self._free < count:
                 self._freed.clear()
@@ -59,7 +61,7 @@ class MemoryPool:
 
 
 class RateLimiter:
-    """Bytes that may go on in a second, up to `burst` of them ahead of it. First come, first
+    """Limits bytes per second, with up to `burst` bytes ahead of the rate. First come, first
     served."""
 
     def __init__(self, bytes_per_second: int, burst: int) -> None:
@@ -69,7 +71,7 @@ class RateLimiter:
         self._paid_until = 0.0
 
     async def acquire(self, count: int) -> None:
-        """Wait until so many bytes may go on."""
+        """Wait until `count` bytes are allowed."""
         now = asyncio.get_running_loop().time
         async with self._turn:
             await asyncio.sleep(max(self._paid_until - self._ahead_seconds_max - now(), 0))
@@ -82,51 +84,54 @@ def _one_thread() -> Executor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestQuota:
-    """What the requests of one kind of sender may take. What one has taken is given back when its
-    `held` is closed."""
+    """The resources that requests of one kind of sender may use. They are released when a
+    request's `held` is closed."""
 
     priority: ConnectionPriority
-    """Of a connection that sends them."""
+    """The priority of a connection that sends such requests."""
     bytes_max: int
-    """For one request."""
+    """Size limit of one request."""
     memory: MemoryPool
-    """For large ones together, from when they are read on until they are answered."""
+    """For large requests together, from when they are read until they are answered."""
     turns: dict[tuple[int, int], asyncio.Lock] = field(default_factory=dict)
-    """For each broker and API: a broker has one such request under way. Who has its id and epoch,
-    too, holds up that one broker, not all."""
+    """By broker and API: a broker may have one such request in progress. A client that forges a
+    broker's id and epoch delays only that broker."""
     read_seconds_max: float
-    """For a large one to come when it has its room."""
+    """Time to receive a large request once its memory is reserved."""
     slots: asyncio.Semaphore
-    """For those that the controller has not carried out."""
+    """For requests that the controller has not carried out."""
     rate_limiter: RateLimiter | None = None
-    """At which they go to the controller."""
+    """Limits the rate at which requests are passed to the controller."""
     executor: Executor = field(default_factory=_one_thread)
-    """For bodies that the event loop had to wait for: large ones, those of tools, and those that
-    kio reads."""
+    """Decodes bodies that would block the event loop: large ones, those of tools, and those that
+    kio decodes."""
 
     def check_size(self, size: int) -> None:
-        """Raises `RequestRejected` for a request that is too large."""
+        """Raises `RequestRejected` if a request is too large."""
         if size > self.bytes_max:
-            raise RequestRejected(f"a request of {size} bytes where {self.bytes_max} are the most")
+            raise RequestRejected(
+                f"a request of {size} bytes, at most {self.bytes_max} are allowed"
+            )
 
     async def wait_for_turn(
         self, broker: int, api_key: int, held: ExitStack, deadline: float
     ) -> None:
-        """Wait until no other such request of that broker is under way. Raises `RequestRejected`."""
+        """Wait until no other such request of the broker is in progress. Raises
+        `RequestRejected`."""
         turn = self.turns.setdefault((broker, api_key), asyncio.Lock())
         async with before_deadline(
-            deadline, f"broker {broker} had another such request under way: not done"
+            deadline, f"not done because another such request of broker {broker} was in progress"
         ):
             await turn.acquire()
         held.callback(turn.release)
 
     async def reserve_memory(self, size: int, held: ExitStack, deadline: float) -> None:
-        """Wait until a large request may come. Raises `RequestRejected`."""
-        async with before_deadline(deadline, "a large request found no room"):
+        """Wait until memory for a large request is free. Raises `RequestRejected`."""
+        async with before_deadline(deadline, "there was no memory for a large request"):
             held.callback(await self.memory.take(size))
 
     async def reserve_slot(self, size: int, held: ExitStack, deadline: float) -> None:
-        """Wait until a request may go to the controller. Raises `RequestRejected`."""
+        """Wait until a request may be passed to the controller. Raises `RequestRejected`."""
         if self.rate_limiter is None:
             await self.slots.acquire()
         else:
@@ -136,16 +141,16 @@ class RequestQuota:
         held.callback(self.slots.release)
 
     async def throttle(self, size: int, deadline: float) -> None:
-        """Wait until the pace lets a request go on. Raises `RequestRejected`."""
+        """Wait until the rate limit allows a request. Raises `RequestRejected`."""
         if self.rate_limiter is not None:
             async with before_deadline(deadline, _TOO_MANY):
                 await self.rate_limiter.acquire(_RECORD_BYTES + size)
 
     async def try_reserve_slot(self, held: ExitStack, deadline: float) -> bool:
-        """Wait for a place at the controller; whether there was one in time."""
+        """Wait for a slot at the controller. Return whether there was one in time."""
         try:
             async with asyncio.timeout_at(deadline):
-                await asyncio.sleep(0)  # Where the time is over already it ends here.
+                await asyncio.sleep(0)  # Ends here if the deadline has passed already.
                 await self.slots.acquire()
         except TimeoutError:
             return False
@@ -153,13 +158,13 @@ class RequestQuota:
         return True
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
-        """What `work` gives that is done beside the event loop."""
+        """Run `work` in the quota's thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self.executor, work)
 
 
 class RequestQuotas:
-    """The lanes of a front. Requests of admin tools whose answer may wait for brokers have places
-    of their own: however many wait, the others are answered."""
+    """The quotas of a front. Admin requests whose response may wait for brokers have separate
+    slots, so that any number of them does not delay the others."""
 
     def __init__(self, limits: Limits) -> None:
         self.of_brokers = RequestQuota(
@@ -176,7 +181,7 @@ class RequestQuotas:
         )
 
     def initial_quota(self, way: Route, api_key: int) -> RequestQuota:
-        """The lane of a request of which only the head is known."""
+        """The quota of a request of which only the header is known."""
         if way is Route.CONTROLLER:
             return self.of_brokers
         if way is not Route.CONTROLLER_BY_TOOL:

@@ -1,4 +1,4 @@
-"""The front: takes connections, lets clients in, and ends with the link to the daemon."""
+"""The front: accepts connections, and exits when the link to the daemon ends."""
 
 import asyncio
 import logging
@@ -41,9 +41,10 @@ _LAST_ANSWERS_SECONDS_MAX: Final = 1.0
 
 
 class RateLimitedWarning:
-    """Tells of the first that comes, and then of one in ten seconds, with how many there were.
+    """Reports the first warning at once, and then at most one every ten seconds, with the number of
+    suppressed ones.
 
-    `tell` takes the text; `clock` gives seconds.
+    `tell` reports a text; `clock` returns seconds.
     """
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
@@ -53,7 +54,7 @@ class RateLimitedWarning:
         self._suppressed = 0
 
     def add(self, address: str, problem: str) -> None:
-        """The connection of a client is closed because of that problem."""
+        """A client's connection was closed because of a problem."""
         now = self._clock()
         if self._warned_at is not None and now - self._warned_at < WARNING_INTERVAL_S:
             self._suppressed += 1
@@ -90,7 +91,7 @@ class Front:
         )
 
     async def run(self) -> None:
-        """Serve until the daemon is gone."""
+        """Serve until the daemon exits or shuts the front down."""
         async with anyio.create_task_group() as connections:
             servers = [await self._listen(one, connections) for one in self._setup.listeners]
             message = await self._link.receive()
@@ -136,7 +137,10 @@ class Front:
         address = _address(writer)
         evicted = self._admission.admit(number, address)
         if evicted is not None:
-            self._warnings.add(_address(self._writers[evicted]), f"it made room for {address}")
+            self._warnings.add(
+                _address(self._writers[evicted]),
+                f"too many connections, and {address} needs one",
+            )
             self._writers[evicted].transport.abort()
         self._writers[number] = writer
         write_through(writer)
@@ -145,9 +149,9 @@ class Front:
         except (RequestRejected, NoUpstream, MalformedRequest) as fault:
             self._warnings.add(address, str(fault))
         except (asyncio.IncompleteReadError, OSError, NoBrokersKnown):
-            pass  # It went, or its broker did, or it has to go elsewhere.
+            pass  # The client or its broker disconnected, or the client must use another address.
         except Exception:
-            logger.exception("the connection of %s is closed by a fault in refold", address)
+            logger.exception("the connection of %s is closed because of a bug in refold", address)
         finally:
             self._admission.connection_closed(number)
             del self._writers[number]
@@ -156,4 +160,4 @@ class Front:
 
 def _address(writer: asyncio.StreamWriter) -> str:
     peer = writer.get_extra_info("peername")
-    return str(peer[0]) if peer else "a client that has gone"
+    return str(peer[0]) if peer else "a disconnected client"

@@ -67,7 +67,7 @@ async def test_without_a_snapshot_nothing_is_removed(
     before = segments_in(log)
     with caplog.at_level(logging.WARNING):
         await Housekeeping(log, NO_LIMIT).after_roll()
-    assert "no snapshot of the new segment, old ones are kept" in caplog.text
+    assert "no snapshot was made of the new segment, so old segments are kept" in caplog.text
     assert "recorded by core another core" in caplog.text
     assert segments_in(log) == before
 
