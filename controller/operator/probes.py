@@ -1,5 +1,5 @@
-"""Looks at servers, brokers, the clock and the disk for the checks. Each probe leaves nothing
-behind, and gives what stood in its way as a fact."""
+"""Probes ZooKeeper, brokers, listeners, the clock and the disk for the checks. Probes leave
+nothing behind, and return failures as part of the status."""
 
 import os
 import re
@@ -55,11 +55,11 @@ class _Migration(Struct):
 
 
 async def probe_all(settings: Settings) -> SystemStatus:
-    """Look at everything once. Never raises for what is wrong with it."""
+    """Probe everything once. Failures are part of the status and raise nothing."""
     zookeeper = await probe_zookeeper(settings)
     servers = await probe_servers(settings.zookeeper.servers)
     cluster = zookeeper.cluster
-    # aiozk, which reads the clock, connects only to servers that tell their version.
+    # aiozk, which reads the clock, connects only to servers that answer srvr with their version.
     can_read_clock = (
         cluster is not None and cluster.chroot_exists and any(one.version for one in servers)
     )
@@ -74,7 +74,7 @@ async def probe_all(settings: Settings) -> SystemStatus:
 
 
 async def probe_zookeeper(settings: Settings) -> ZooKeeperStatus:
-    """What a session on the configured servers shows; never raises for what is wrong there."""
+    """The state of the cluster in ZooKeeper. Failures are part of the status and raise nothing."""
     try:
         async with ZooKeeperClient(settings.zookeeper, settings.connection_timeout_ms) as reader:
             return ZooKeeperStatus(cluster=await _cluster(reader))
@@ -126,16 +126,16 @@ def _controller(found: Znodes) -> ControllerStatus | None:
 
 
 def _migrating(data: bytes | None) -> str:
-    """What /migration says of a migration; its controller -1 stands for none (MigrationZNode)."""
+    """The state of a migration in /migration; controller -1 means none (MigrationZNode)."""
     try:
         controller = msgspec.json.decode(data or b"", type=_Migration).kraft_controller_id
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return f"it cannot be read, a migration may be under way: {error}"
+        return f"cannot be read, a migration may be in progress: {error}"
     return f"KRaft controller {controller} migrates this cluster" if controller >= 0 else ""
 
 
 async def probe_servers(servers: Sequence[Server]) -> tuple[ServerStatus, ...]:
-    """Every ZooKeeper server: does it accept connections, and which version is it."""
+    """Probe whether each ZooKeeper server accepts connections, and its version."""
     found: dict[Server, ServerStatus] = {}
 
     async def probe(server: Server) -> None:
@@ -158,18 +158,18 @@ async def _probe_server(server: Server) -> ServerStatus:
     except TimeoutError:
         return ServerStatus(server=str(server), fault=f"no answer in {SERVER_SECONDS_MAX:g} s")
     except (OSError, UnicodeError) as error:
-        # UnicodeError: no such host name can be.
+        # UnicodeError: an impossible host name.
         return ServerStatus(server=str(server), fault=str(error))
     except anyio.BrokenResourceError:
-        # It hung up on a command that it does not allow.
+        # The server closes the connection if it does not allow the command.
         return ServerStatus(server=str(server))
     version = _VERSION.search(answer.decode(errors="replace"))
     return ServerStatus(server=str(server), version=version[1] if version else None)
 
 
 async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerStatus, ...]:
-    """Every broker: does it answer on the controller's listener, which requests does it know,
-    which policies does it have."""
+    """Probe whether each broker answers on the controller's listener, and which requests it
+    supports and which policies it has."""
     found: dict[int, BrokerStatus] = {}
     limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
 
@@ -215,7 +215,7 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:
 
 
 async def _policies(connection: BrokerConnection, broker: int) -> tuple[dict[str, str], str]:
-    """The policies that a broker has, and why they are not known."""
+    """The policies of a broker, and why they are unknown."""
     try:
         return await connection.settings_of(broker, POLICIES), ""
     except ChannelError as error:
@@ -223,7 +223,7 @@ async def _policies(connection: BrokerConnection, broker: int) -> tuple[dict[str
 
 
 def probe_listeners(listeners: Sequence[Endpoint]) -> str:
-    """Why the daemon could not listen there now, empty if it could."""
+    """Why the daemon cannot listen there now, empty if it can."""
     try:
         bound = listen(listeners)
     except CannotListen as fault:
@@ -234,11 +234,11 @@ def probe_listeners(listeners: Sequence[Endpoint]) -> str:
 
 
 async def probe_clock(connect: ConnectString) -> int | None:
-    """By how many milliseconds our clock is ahead of ZooKeeper's; None if that cannot be found out.
+    """How many milliseconds this machine's clock is ahead of ZooKeeper's; None if unknown.
 
-    ZooKeeper tells its time only in what it writes: an ephemeral znode is made and removed.
+    ZooKeeper reveals its time only in znodes: an ephemeral znode is created and deleted.
     """
-    # aiozk would make a missing chroot, so it is not told of it.
+    # aiozk would create a missing chroot, so it does not receive one.
     client = ZKClient(",".join(map(str, connect.servers)), session_timeout=SERVER_SECONDS_MAX)
     path = f"{connect.chroot}/refold-clock-{token_hex(8)}"
     with anyio.move_on_after(SERVER_SECONDS_MAX):
@@ -259,7 +259,7 @@ async def probe_clock(connect: ConnectString) -> int | None:
 
 
 def probe_disk(folder: Path) -> DiskStatus:
-    """The log directory, or the nearest folder above it that exists; blocks for some fsyncs."""
+    """Probe the log directory, or its nearest existing parent. Blocks for a few fsyncs."""
     existing = folder
     try:
         existing = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))

@@ -1,4 +1,4 @@
-"""The checks that must hold before a start. Pure: settings and facts in, findings out."""
+"""The checks that must pass before the daemon starts. Pure: settings and status in, results out."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal
@@ -13,7 +13,7 @@ Level = Literal["ok", "warning", "error"]
 
 
 class CheckResult(Struct, frozen=True):
-    """One thing that a check found; `advice` says what to do where not all is well."""
+    """The result of one check; `advice` says what to do about a problem."""
 
     check: str
     level: Level
@@ -22,24 +22,28 @@ class CheckResult(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """The finding in one line."""
+        """The result in one line."""
         return f"{self.text}: {self.advice}" if self.advice else self.text
 
 
 _WITHOUT_POLICY: Final = (
-    "leave the role with a stock controller; or, if the cluster may do without, take it out of the "
-    "brokers' files and restart them"
+    "leave the role with a stock controller; or, if the cluster can do without the "
+    "policy, remove it from the brokers' files and restart them"
 )
 
 ClusterCheck = Callable[[Settings, ClusterStatus], Iterator[CheckResult]]
 
 
 def check_start(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult]:
-    """All of them; without ZooKeeper or without the chroot nothing else can be said."""
+    """Run all checks. Without ZooKeeper or the chroot, the others are skipped."""
     if status.cluster is None:
-        advice = "look at zookeeper.connect, at the servers and at the network"
-        return [CheckResult("ZooKeeper", "error", f"no ZooKeeper: {status.fault}", advice)]
-    found = [CheckResult("ZooKeeper", "ok", "a session stands")]
+        advice = "check zookeeper.connect, the servers and the network"
+        return [
+            CheckResult(
+                "ZooKeeper", "error", f"cannot connect to ZooKeeper: {status.fault}", advice
+            )
+        ]
+    found = [CheckResult("ZooKeeper", "ok", "a session was established")]
     for check in CLUSTER_CHECKS:
         found += check(settings, status.cluster)
         if any(one.check == "chroot" and one.level == "error" for one in found):
@@ -48,16 +52,16 @@ def check_start(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult
 
 
 def may_be_last_run(settings: Settings, status: ZooKeeperStatus) -> bool:
-    """Whether /controller may be what a killed run of this daemon left; its session goes away."""
+    """Whether /controller may belong to a killed run of this daemon, whose session will expire."""
     if status.cluster is None or _is_registered(settings, status.cluster):
         return False
     return _is_held_by_own_id(settings, status.cluster)
 
 
 def check_chroot(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
-    """The chroot exists and a Kafka cluster is below it."""
+    """The chroot exists and contains a Kafka cluster."""
     chroot = settings.zookeeper.chroot or "/"
-    advice = "is the chroot in zookeeper.connect the one that the brokers have?"
+    advice = "does zookeeper.connect have the chroot of the brokers?"
     if not cluster.chroot_exists:
         yield CheckResult("chroot", "error", f"{chroot} does not exist in ZooKeeper", advice)
     elif not cluster.is_kafka or cluster.cluster_id is None:
@@ -69,25 +73,25 @@ def check_chroot(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckRe
 
 
 def check_broker_id(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
-    """Nobody else has the daemon's id."""
+    """No broker or other daemon has the daemon's id."""
     own = settings.broker_id
-    advice = "give the daemon an id of its own with --broker-id"
+    advice = "give the daemon a unique id with --broker-id"
     if _is_registered(settings, cluster):
-        text = f"the id {own} is a broker's: it is registered in /brokers/ids/{own}"
+        text = f"the id {own} belongs to a broker: it is registered in /brokers/ids/{own}"
         yield CheckResult("broker id", "error", text, advice)
     elif _is_held_by_own_id(settings, cluster):
         text = f"the id {own} is in use: another daemon holds /controller with it"
-        end = "end that one (the session of one that was killed ends by itself)"
+        end = "stop that daemon (if it was killed, its session expires)"
         yield CheckResult("broker id", "error", text, f"{end}, or {advice}")
     else:
-        yield CheckResult("broker id", "ok", f"nobody has the id {own}")
+        yield CheckResult("broker id", "ok", f"the id {own} is unused")
 
 
 def check_controller(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
-    """/controller is free, or held by somebody who may be followed."""
+    """/controller is free, or its holder may be succeeded."""
     holder = cluster.controller
     if holder is None:
-        yield CheckResult("controller", "ok", "nobody is controller")
+        yield CheckResult("controller", "ok", "there is no controller")
     elif holder.kraft_epoch > 0:
         text = (
             f"a KRaft controller holds /controller (kraftControllerEpoch {holder.kraft_epoch}): "
@@ -96,30 +100,30 @@ def check_controller(settings: Settings, cluster: ClusterStatus) -> Iterator[Che
         yield CheckResult("controller", "error", text, "refold must not run in this cluster")
     elif not holder.is_ephemeral:
         text = "/controller is persistent: no session holds it"
-        advice = "a KRaft migration makes it so; if there is none, remove the znode by hand"
+        advice = "a KRaft migration does this; if there is none, delete the znode manually"
         yield CheckResult("controller", "error", text, advice)
     else:
         who = "somebody unreadable" if holder.broker_id is None else f"broker {holder.broker_id}"
-        then = "is replaced" if settings.take_over else "goes on, the daemon waits"
+        then = "is replaced" if settings.take_over else "continues, the daemon waits"
         yield CheckResult("controller", "ok", f"{who} is controller and {then}")
 
 
 def check_migration(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
-    """No migration to KRaft is under way."""
+    """No migration to KRaft is in progress."""
     if not cluster.migrating:
         yield CheckResult("migration", "ok", "no migration to KRaft")
         return
     text = f"/migration: {cluster.migrating}"
-    advice = "refold must not run in it; if the migration was reverted, delete /migration"
+    advice = "refold must not run during a migration; if it was reverted, delete /migration"
     yield CheckResult("migration", "error", text, advice)
 
 
 def check_protocol_version(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
-    """The registrations do not contradict inter.broker.protocol.version.
+    """The registrations agree with inter.broker.protocol.version.
 
-    A controller of the wrong version leaves lasting marks: on old brokers topic ids in every topic
-    and an enabled /feature, on new ones topics without ids. Where only some contradict, the
-    version is being changed broker by broker, which Kafka's controllers live with too.
+    A controller of the wrong version leaves permanent traces: on old brokers topic ids in every
+    topic and an enabled /feature, on new ones topics without ids. If only some registrations
+    disagree, the version is being changed broker by broker, which is normal in Kafka.
     """
     protocol = settings.configuration().protocol
     sides = {
@@ -134,27 +138,29 @@ def check_protocol_version(settings: Settings, cluster: ClusterStatus) -> Iterat
             f"the daemon has {protocol.name}"
         )
         if len(sides) == len(cluster.registration_versions):
-            advice = "give --inter-broker-protocol-version the one that the brokers have"
+            advice = "set --inter-broker-protocol-version to the version of the brokers"
             yield CheckResult("protocol", "error", text, advice)
         else:
-            advice = "the brokers differ: change all of them over, and the daemon with them"
+            advice = "the brokers differ: finish changing them, and change the daemon too"
             yield CheckResult("protocol", "warning", text, advice)
     elif cluster.registration_versions:
         text = f"no registration contradicts {protocol.name}"
-        advice = "it tells only whether a broker has 2.7 or later: compare the rest by hand"
+        advice = (
+            "registrations only show whether a broker has 2.7 or later: compare the rest manually"
+        )
         yield CheckResult("protocol", "ok", text, advice)
 
 
 def check_policies(brokers: Sequence[BrokerStatus]) -> Iterator[CheckResult]:
-    """No broker has a policy: what refold does as controller, no policy would be asked about."""
+    """No broker has a policy, since refold as controller cannot apply policies."""
     for one in brokers:
         for key, value in one.policies.items():
-            text = f"broker {one.broker} has {key}={value}, a plugin that refold cannot ask"
+            text = f"broker {one.broker} has {key}={value}, a plugin that refold cannot apply"
             yield CheckResult("policies", "error", text, _WITHOUT_POLICY)
         fault = one.fault or one.policies_fault
         if fault:
-            text = f"broker {one.broker} did not tell its policies: {fault}"
-            advice = f"see that it has neither {' nor '.join(POLICIES)}"
+            text = f"the policies of broker {one.broker} are unknown: {fault}"
+            advice = f"check that it has neither {' nor '.join(POLICIES)}"
             yield CheckResult("policies", "warning", text, advice)
     if brokers and not any(one.policies or one.fault or one.policies_fault for one in brokers):
         yield CheckResult("policies", "ok", "no broker has a policy")

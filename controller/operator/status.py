@@ -1,4 +1,4 @@
-"""What the checks are made on. Plain values: `gathering` collects them, `checks` judges them."""
+"""The status that checks evaluate. Plain values: `probes` collects them."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from controller.core.values import Broker
 
 
 class ServerStatus(Struct, frozen=True, kw_only=True):
-    """One ZooKeeper server. `fault`: why it cannot be reached, or empty. `version` is None where
-    it does not answer `srvr`."""
+    """One ZooKeeper server. `fault`: why it is not reachable, or empty. `version` is None if it
+    does not answer `srvr`."""
 
     server: str
     fault: str = ""
@@ -17,7 +17,7 @@ class ServerStatus(Struct, frozen=True, kw_only=True):
 
 
 class ControllerStatus(Struct, frozen=True, kw_only=True):
-    """The content of /controller; `broker_id` is None where it cannot be read."""
+    """The content of /controller; `broker_id` is None if it cannot be read."""
 
     broker_id: int | None
     kraft_epoch: int = -1
@@ -25,10 +25,10 @@ class ControllerStatus(Struct, frozen=True, kw_only=True):
 
 
 class ClusterStatus(Struct, frozen=True, kw_only=True):
-    """What stands below the chroot. `registered`: the ids in /brokers/ids; `unreadable`:
-    registrations that cannot be read, and why; `registration_versions`: of those that can, the
-    version of their JSON by broker id. `migrating`: what /migration says of a migration,
-    empty for none."""
+    """The cluster below the chroot. `registered`: the ids in /brokers/ids. `unreadable`:
+    registrations that cannot be read, and why. `registration_versions`: JSON version of the
+    readable ones, by broker id. `migrating`: the state of a migration in /migration, empty for
+    none."""
 
     chroot_exists: bool
     is_kafka: bool = False
@@ -42,10 +42,10 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
-    """One broker as its controller listener answers. `versions`: of each request that refold
-    sends, the one wanted and the one that would be sent. `fault`: what stood in the way.
-    `policies`: the plugins that it is configured with, by key; `policies_fault`: why it did not
-    tell them, where the rest is well."""
+    """One broker as seen on its controller listener. `versions`: for each request that refold
+    sends, its name, the wanted version and the version that would be sent. `fault`: why it is
+    not reachable. `policies`: its configured plugins by key. `policies_fault`: why they are
+    unknown although the broker answers."""
 
     broker: int
     fault: str = ""
@@ -55,7 +55,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 
 
 class DiskStatus(Struct, frozen=True, kw_only=True):
-    """The log directory. `fault`: why it cannot be written; `sync_ms`: the slowest of some fsyncs
+    """The log directory. `fault`: why it is not writable. `sync_ms`: the slowest of a few fsyncs
     of one record each."""
 
     folder: Path
@@ -65,15 +65,15 @@ class DiskStatus(Struct, frozen=True, kw_only=True):
 
 
 class ZooKeeperStatus(Struct, frozen=True, kw_only=True):
-    """What a session shows. Without one `cluster` is None and `fault` says why."""
+    """The cluster in ZooKeeper. Without a session `cluster` is None and `fault` says why."""
 
     fault: str = ""
     cluster: ClusterStatus | None = None
 
 
 class SystemStatus(Struct, frozen=True, kw_only=True):
-    """Everything that `refold check` looks at. `listening_fault`: why the daemon could not listen,
-    or empty. `clock_ahead_ms`: our clock against ZooKeeper's, None where it could not be read."""
+    """Everything that `refold check` evaluates. `listening_fault`: why the daemon cannot listen,
+    or empty. `clock_ahead_ms`: this machine's clock minus ZooKeeper's, None if unknown."""
 
     zookeeper: ZooKeeperStatus
     servers: tuple[ServerStatus, ...]

@@ -1,4 +1,4 @@
-"""Reading znodes for an operator, over a ZooKeeper session of its own."""
+"""Reading and writing znodes for operator commands, over a separate ZooKeeper session."""
 
 import asyncio
 from types import TracebackType
@@ -43,7 +43,7 @@ _Result = Znodes | Children | Writes
 
 
 class Znode(Struct, frozen=True):
-    """A znode that exists."""
+    """An existing znode."""
 
     data: bytes
     version: int
@@ -52,13 +52,14 @@ class Znode(Struct, frozen=True):
 
 
 class ZooKeeperClient:
-    """Reads while its block lasts. Entering it and reading raise ZooKeeperUnavailable."""
+    """A session while its block runs. All methods raise ZooKeeperUnavailable; a write may have
+    happened even if it raises."""
 
     def __init__(self, connect: ConnectString, timeout_ms: int) -> None:
-        """Every step may take `timeout_ms`."""
+        """Each step may take `timeout_ms`."""
         self._timeout_s = timeout_ms / 1000
         settings = SessionSettings(
-            # The session is over when the block is; a server may raise this to its least.
+            # The session expires soon after the block ends; a server may raise this to its minimum.
             timeout_ms=timeout_ms,
             connect_timeout_ms=max(timeout_ms // len(connect.servers), 1),
             chroot=connect.chroot,
@@ -90,28 +91,28 @@ class ZooKeeperClient:
         await self._end()
 
     async def znodes(self, paths: tuple[str, ...]) -> Znodes:
-        """Data and stat of these znodes, in their order."""
+        """Data and stat of these znodes, in order."""
         result = Znodes(len(paths))
         await self._ask(ReadZnodes(paths), result)
         self._demand(result.errors)
         return result
 
     async def exists(self, path: str) -> bool:
-        """Whether there is such a znode."""
+        """Whether the znode exists."""
         result = Znodes(1)
         await self._ask(ReadStats((path,)), result)
         self._demand(result.errors)
         return result.errors[0] == 0
 
     async def children(self, path: str) -> list[str]:
-        """The names of a znode's children, sorted; none where it does not exist."""
+        """The names of a znode's children, sorted; empty if it does not exist."""
         result = Children()
         await self._ask(ReadChildren(path), result)
         self._demand([result.error])
         return result.children
 
     async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
-        """These znodes in their order; None for one that does not exist."""
+        """These znodes in order; None for one that does not exist."""
         found = await self.znodes(paths)
         read: list[Znode | None] = []
         for place, error in enumerate(found.errors):
@@ -127,7 +128,8 @@ class ZooKeeperClient:
         return read
 
     async def write(self, operations: tuple[WriteOperation, ...]) -> int:
-        """Do all of these or none; ZooKeeper's code of the one that failed, or OK."""
+        """Carry out all operations or none. Return ZooKeeper's code of the failed operation, or
+        OK."""
         result = Writes(len(operations))
         await self._ask(WriteAtomically(operations), result)
         self._demand(result.errors)
@@ -159,7 +161,7 @@ class ZooKeeperClient:
                 | ZnodesWritten(command=command)
             ):
                 result, done = self._waiting[command]
-                # The result was made for this command: its kind is the event's.
+                # The result was created for this command, so it accepts the event.
                 if result.add(event):  # type: ignore[arg-type]
                     done.set()
             case _:

@@ -42,16 +42,17 @@ from controller.operator.reassignment.submission import check_is_refold
 from controller.operator.reassignment.throttling import clear_throttles, clearing
 
 _CANCEL_REMAINS = (
-    f"{REASSIGN_CANCEL} stands until it is removed with --remove-cancel; no reassignment starts "
-    "until then, nor does one of another route end"
+    f"{REASSIGN_CANCEL} exists until it is removed with --remove-cancel; until then no "
+    "reassignment starts, and those of other routes do not end"
 )
 
 
 async def cancel_all(
     cluster: Cluster, report: Report, *, force: bool = False, dry_run: bool
 ) -> None:
-    """Roll back everything in /admin/reassign_partitions, as KB 14.2 says. With nothing pending
-    nothing is created. `force`: do not wait until enough originals are in sync. Raises Refused."""
+    """Roll back everything in /admin/reassign_partitions, see KB 14.2. Without pending
+    reassignments nothing is created. `force`: do not wait until enough originals are in sync.
+    Raises Refused."""
     state = await _describe_cancellable(cluster)
     check_is_refold(state, REASSIGN_CANCEL)
     if unreadable := unreadable_entries(state):
@@ -59,7 +60,7 @@ async def cancel_all(
     warn_unreadable_topics(report, state)
     warn_unusable_records(report, state)
     entries = state.znodes.cancellable
-    # What was submitted since the znode was created is not rolled back by it.
+    # The znode does not roll back what was submitted after its creation.
     going_back = {
         name: one
         for name, one in entries.items()
@@ -71,7 +72,8 @@ async def cancel_all(
         others = [one for one in state.moving if state.route(one)]
         if others:
             report.warn(
-                f"by other routes, which --cancel does not end: {format_partitions(others)}"
+                "reassignments of other routes, which --cancel does not end: "
+                f"{format_partitions(others)}"
             )
         return
     signal = _signal(state, force=force)
@@ -93,25 +95,28 @@ async def cancel_all(
     report.say("Successfully submitted cancellation of reassignments.")
     report.awaited = {one: state.origin(one) for one in going_back}
     if state.controller.role is Role.NONE:
-        report.warn("nobody has the controller's role: refold rolls back when it takes it")
+        report.warn("there is no controller: refold rolls back when it takes the role")
     report.warn(_CANCEL_REMAINS)
     others = [one for one in state.moving if one not in entries and state.route(one)]
     if others:
-        report.warn(f"by other routes, which go no further until then: {format_partitions(others)}")
+        report.warn(
+            "reassignments of other routes, which make no progress until then: "
+            f"{format_partitions(others)}"
+        )
     _report_later_submissions(report, entries.keys() - going_back.keys())
 
 
 async def _describe_cancellable(cluster: Cluster) -> ClusterState:
-    """At what can be cancelled, and min.insync.replicas of its topics."""
+    """The state of everything that can be cancelled, with min.insync.replicas of its topics."""
     state = await cluster.admin.describe(())
     topics = {topic for topic, _ in state.znodes.cancellable}
     return await cluster.admin.describe(topics) if topics else state
 
 
 def _signal(state: ClusterState, *, force: bool) -> WriteOperation | None:
-    """What makes the controller roll back; None if /admin/reassign_cancel says so already.
+    """The write that makes the controller roll back; None if /admin/reassign_cancel exists already.
 
-    The creation of the znode is what cancels. Its content can only force a rollback that waits.
+    The creation of the znode cancels. Its content can only force a rollback that waits.
     """
     cancellation = state.znodes.cancellation
     if cancellation is None:
@@ -123,7 +128,7 @@ def _signal(state: ClusterState, *, force: bool) -> WriteOperation | None:
 
 
 async def _write(cluster: Cluster, state: ClusterState, *, force: bool) -> int:
-    """ZooKeeper's code; NODE_EXISTS also if somebody else has written the same meanwhile."""
+    """Return ZooKeeper's code; NODE_EXISTS also if another writer has written the same."""
     for _ in range(TRIES_MAX):
         signal = _signal(state, force=force)
         if signal is None:
@@ -132,34 +137,37 @@ async def _write(cluster: Cluster, state: ClusterState, *, force: bool) -> int:
         if error not in (BAD_VERSION, NO_NODE, NODE_EXISTS):
             return error
         state = await _describe_cancellable(cluster)
-    raise Refused(f"{REASSIGN_CANCEL} is changed by somebody else again and again: try later")
+    raise Refused(f"{REASSIGN_CANCEL} keeps being changed by another writer: try later")
 
 
 def _warn_force(report: Report, state: ClusterState, entries: Entries) -> None:
     report.warn(
-        "--force: replicas outside of the originals leave the ISR although fewer than "
-        f"min({MIN_INSYNC_REPLICAS}, number of originals) originals are in sync. Until more "
-        "originals have caught up, producers with acks=all are refused "
-        "(NOT_ENOUGH_REPLICAS), and the partition is offline or loses records if the originals in "
-        "sync fail"
+        "--force: replicas that are not originals leave the ISR although fewer than "
+        f"min({MIN_INSYNC_REPLICAS}, number of originals) originals are in sync. Until "
+        "more originals have caught up, producers with acks=all are rejected "
+        "(NOT_ENOUGH_REPLICAS). If the originals in sync fail, the partition goes "
+        "offline or loses records"
     )
     for name in sorted(entries):
         in_sync, needed = state.originals_in_sync(name), state.originals_needed(name)
         if name in state.leaderships and len(in_sync) < needed:
             report.warn(
-                f"{format_partition(name)}: originals in sync: {format_brokers(in_sync) or 'none'}, of "
-                f"{format_brokers(state.origin(name))}; {needed} are needed without --force"
+                f"{format_partition(name)}: originals in sync: "
+                f"{format_brokers(in_sync) or 'none'}, of "
+                f"{format_brokers(state.origin(name))}; without --force {needed} are "
+                "required"
             )
 
 
 def _report_existing_cancel(report: Report, state: ClusterState, entries: Entries) -> None:
-    """Its creation is what cancels: what is written while it stands waits instead."""
+    """The creation of the znode cancels: entries submitted while it exists wait instead."""
     report.status = NOT_DONE_YET
     report.awaited = {one: state.origin(one) for one in entries}
     waiting = [one for one in entries if state.waits_for_originals(one)]
     report.warn(
-        f"{REASSIGN_CANCEL} stands already. {format_partitions(entries)}: not rolled back yet, or "
-        "submitted since; to cancel these, too, use --remove-cancel and then --cancel"
+        f"{REASSIGN_CANCEL} exists already. {format_partitions(entries)}: not rolled "
+        "back yet, or submitted later; to cancel these too, use --remove-cancel and "
+        "then --cancel"
     )
     cancellation = state.znodes.cancellation
     if waiting and cancellation is not None and not cancellation.is_forced:
@@ -170,17 +178,18 @@ def _report_existing_cancel(report: Report, state: ClusterState, entries: Entrie
 
 
 def _report_later_submissions(report: Report, since: AbstractSet[Partition]) -> None:
-    """--force speeds up a rollback; it cancels nothing that was submitted after the znode."""
+    """--force speeds up a rollback; it does not cancel what was submitted after the znode's
+    creation."""
     if since:
         report.status = NOT_DONE_YET
         report.warn(
-            f"{format_partitions(since)}: submitted since, and not cancelled; to cancel these, too, use "
-            "--remove-cancel and then --cancel"
+            f"{format_partitions(since)}: submitted later, and not cancelled; to cancel "
+            "these too, use --remove-cancel and then --cancel"
         )
 
 
 async def remove_cancel(cluster: Cluster, report: Report, *, dry_run: bool) -> None:
-    """Let reassignments start again. Raises Refused."""
+    """Allow reassignments again. Raises Refused."""
     state = await cluster.admin.describe(())
     step = Write((Delete(REASSIGN_CANCEL, ANY_VERSION),))
     if not state.znodes.cancel_exists:
@@ -189,8 +198,8 @@ async def remove_cancel(cluster: Cluster, report: Report, *, dry_run: bool) -> N
     entries = state.znodes.pending.entries
     if entries:
         report.warn(
-            f"not rolled back yet, or submitted meanwhile: {format_partitions(entries)}; without "
-            f"{REASSIGN_CANCEL} their reassignment goes on"
+            f"not rolled back yet, or submitted later: {format_partitions(entries)}; "
+            f"without {REASSIGN_CANCEL} their reassignment continues"
         )
     if dry_run:
         report.say_steps([step])
@@ -209,7 +218,7 @@ async def cancel_listed(
     preserve_throttles: bool,
     dry_run: bool,
 ) -> None:
-    """Kafka's own cancellation of these partitions, by its API. Raises Refused."""
+    """Cancel the reassignments of these partitions through Kafka's API. Raises Refused."""
     state = await cluster.kafka.describe({topic for topic, _ in targets})
     known = [one for one in targets if one in state.assignments]
     active = [one for one in known if state.assignments[one].is_being_reassigned]

@@ -1,4 +1,4 @@
-"""The two ways to a cluster: through ZooKeeper, and over Kafka's APIs."""
+"""Access to a cluster, through ZooKeeper or through Kafka's APIs."""
 
 import shlex
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -42,10 +42,10 @@ from controller.zookeeper.errors import BadConnectString
 from controller.zookeeper.servers import parse_connect_string
 
 TRIES_MAX: Final = 20
-"""Of a conditional write: somebody else changes the znode again and again."""
+"""Attempts at a conditional write while another writer keeps changing the znode."""
 
 ZOOKEEPER_MS: Final = 15_000
-"""How long a session, and each answer, may take."""
+"""Time limit for a session, and for each answer."""
 
 _CONFIG_CHANGE: Final = f"{znodes.CONFIG_CHANGES}/config_change_"
 _OVERTAKEN: Final = (BAD_VERSION, NODE_EXISTS, NO_NODE)
@@ -53,51 +53,52 @@ _BROKERS: Final = "brokers"
 
 
 class ClusterAdmin(Protocol):
-    """What either way can do."""
+    """What both ways of access support."""
 
     async def describe(self, topics: Iterable[str] | None) -> ClusterState:
-        """At these topics (None: all that are of interest) and at what is on its way."""
+        """The state of these topics (None: all relevant ones) and of all reassignments."""
 
     async def describe_all(self) -> ClusterState:
-        """At every topic."""
+        """The state of all topics."""
 
     async def configure(self, step: Configure) -> None:
         """Change configurations."""
 
 
 class ZooKeeperClusterAdmin:
-    """Everything raises ZooKeeperUnavailable, and Refused where znodes are not a cluster's."""
+    """Access through ZooKeeper. All methods raise ZooKeeperUnavailable, and Refused if znodes
+    cannot be used."""
 
     def __init__(self, store: ZooKeeperClient) -> None:
         self.client = store
 
     async def describe(self, topics: Iterable[str] | None) -> ClusterState:
-        """None: at all topics."""
+        """None means all topics."""
         return await describe(self.client, topics)
 
     async def describe_all(self) -> ClusterState:
-        """At every topic."""
+        """The state of all topics."""
         return await describe(self.client, None)
 
     async def configuration(self, entity: str) -> dict[str, str]:
-        """What the znode of an entity such as "topics/t" says. Raises Refused if nobody can read
-        it."""
+        """The configuration of an entity such as "topics/t". Raises Refused if its znode cannot
+        be read."""
         path = f"/config/{entity}"
         (znode,) = await self.client.read((path,))
         try:
             return znodes.read_config(path, znode.data if znode else None)
         except ZnodeError as error:
-            raise Refused(f"{error}: mend the znode") from error
+            raise Refused(f"{error}: fix the znode") from error
 
     async def configure(self, step: Configure) -> None:
-        """Write the entity's znode and tell the brokers, as Kafka's AdminZkClient."""
+        """Write the entity's znode and notify the brokers, as Kafka's AdminZkClient."""
         path = f"/config/{step.entity}"
         for _ in range(TRIES_MAX):
             (znode,) = await self.client.read((path,))
             try:
                 current = znodes.read_config(path, znode.data if znode else None)
             except ZnodeError as error:
-                raise Refused(f"{error}: mend the znode") from error
+                raise Refused(f"{error}: fix the znode") from error
             wanted = {key: one for key, one in current.items() if key not in step.removed}
             wanted |= step.given
             if wanted == current:
@@ -112,23 +113,23 @@ class ZooKeeperClusterAdmin:
                 return
             if error_code not in _OVERTAKEN:
                 raise Refused(f"{path} cannot be written (ZooKeeper code {error_code})")
-        raise Refused(f"{path} is changed by somebody else again and again: try later")
+        raise Refused(f"{path} keeps being changed by another writer: try later")
 
 
 class KafkaClusterAdmin:
-    """Everything raises KafkaUnavailable and Refused."""
+    """Access through Kafka's APIs. All methods raise KafkaUnavailable and Refused."""
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self.api = admin
 
     async def describe(self, topics: Iterable[str] | None) -> ClusterState:
-        """None: at what is on its way only."""
+        """None means only what is being reassigned."""
         moving = await self.api.reassignments()
         names = sorted({*(topics or ()), *(topic for topic, _ in moving)})
         return await self._view(moving, await self.api.metadata(names))
 
     async def describe_all(self) -> ClusterState:
-        """At every topic that the client may see."""
+        """The state of all topics that the client may see."""
         return await self._view(await self.api.reassignments(), await self.api.metadata(None))
 
     async def _view(self, moving: dict[Partition, Assignment], metadata: Metadata) -> ClusterState:
@@ -153,7 +154,7 @@ class KafkaClusterAdmin:
         )
 
     async def configure(self, step: Configure) -> None:
-        """A broker is asked itself, a topic's configuration of any broker."""
+        """A broker's configuration is set on that broker, a topic's on any broker."""
         kind, _, name = step.entity.partition("/")
         if kind == _BROKERS:
             await self.api.configure_broker(int(name), step.given, step.removed)
@@ -162,8 +163,8 @@ class KafkaClusterAdmin:
 
 
 class Cluster:
-    """What was given to reach a cluster: ZooKeeper, a broker, or both. `options` are those of the
-    command line that name it."""
+    """A cluster that is reached through ZooKeeper, brokers, or both. `options` are the command
+    line options that name it."""
 
     def __init__(
         self,
@@ -176,35 +177,35 @@ class Cluster:
         self._options = options
 
     def command(self, *arguments: str) -> str:
-        """A command line for the same cluster, to paste into a shell."""
+        """A command line for the same cluster, quoted for a shell."""
         return shlex.join(("refold", "reassign", *self._options, *arguments))
 
     @property
     def admin(self) -> ClusterAdmin:
-        """ZooKeeper goes before."""
+        """Access through ZooKeeper, if available."""
         return self._zookeeper or self.kafka
 
     @property
     def has_zookeeper(self) -> bool:
-        """Whether the routes of KIP-236 are open."""
+        """Whether the operations of KIP-236 are available."""
         return self._zookeeper is not None
 
     @property
     def zookeeper(self) -> ZooKeeperClusterAdmin:
-        """To be asked only where the options demand it."""
+        """Only call this if the options require ZooKeeper."""
         assert self._zookeeper is not None
         return self._zookeeper
 
     @property
     def kafka(self) -> KafkaClusterAdmin:
-        """To be asked only where the options demand it."""
+        """Only call this if the options require brokers."""
         assert self._kafka is not None
         return self._kafka
 
     async def sizes(self, state: ClusterState, partitions: Sequence[Partition]) -> Sizes:
-        """Where these lag, how many bytes their leaders and the lagging replicas have.
+        """For partitions with lagging replicas: the log sizes of the leaders and of those replicas.
 
-        A broker that does not answer is left out; without a broker to ask, all.
+        Brokers that do not answer are omitted. Without brokers to ask, the result is empty.
         """
         if self._kafka is None:
             return {}
@@ -231,7 +232,7 @@ class Cluster:
 async def connected(
     zookeeper: str | None, bootstrap: str | None, command_config: Path | None
 ) -> AsyncIterator[Cluster]:
-    """Connect to what is given. Raises BadInput, ZooKeeperUnavailable, KafkaUnavailable."""
+    """Connect to a cluster. Raises BadInput, ZooKeeperUnavailable, KafkaUnavailable."""
     async with AsyncExitStack() as stack:
         zookeeper_client: ZooKeeperClient | None = None
         if zookeeper is not None:
@@ -244,7 +245,7 @@ async def connected(
                     ZooKeeperClient(connect, ZOOKEEPER_MS)
                 )
             except ZooKeeperUnavailable as error:
-                text = f"no ZooKeeper answers at {zookeeper}: {error}: look at --zookeeper"
+                text = f"cannot connect to ZooKeeper at {zookeeper}: {error}: check --zookeeper"
                 raise ZooKeeperUnavailable(text) from error
         kafka_client: KafkaClient | None = None
         if bootstrap is not None:

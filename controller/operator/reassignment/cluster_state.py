@@ -1,5 +1,5 @@
-"""What a cluster looks like to somebody who moves partitions. Plain values: read from ZooKeeper or
-over Kafka's APIs, judged elsewhere."""
+"""The state of a cluster, as far as reassignments need it. Plain values, read from ZooKeeper or
+through Kafka's APIs."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -23,7 +23,7 @@ from controller.operator.reassignment.documents import Partition
 
 
 class Role(Enum):
-    """Who has the controller's role."""
+    """What kind of controller the cluster has."""
 
     REFOLD = "refold"
     STOCK = "stock"
@@ -31,7 +31,7 @@ class Role(Enum):
 
 
 class Controller(Struct, frozen=True):
-    """Who is controller; `broker` is -1 for nobody."""
+    """The controller; `broker` is -1 for none."""
 
     role: Role
     broker: int = -1
@@ -48,8 +48,8 @@ class Leadership(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """A child of /admin/reassignments: `czxid` names this reassignment, another `mzxid` says that
-    its target was changed."""
+    """A child of /admin/reassignments. `czxid` identifies the reassignment; a different `mzxid`
+    means that its target was changed."""
 
     reassignment: Reassignment
     czxid: int
@@ -57,15 +57,16 @@ class Record(Struct, frozen=True):
 
 
 class UnusableRecord(Struct, frozen=True):
-    """A child of /admin/reassignments that cannot be read, or does not fit the topic's znode: what
-    is wrong with it. It identifies its reassignment all the same."""
+    """A child of /admin/reassignments that cannot be read or does not match the topic's znode,
+    and why. Its czxid still identifies the reassignment."""
 
     why: str
     czxid: int
 
 
 class Submitted(Struct, frozen=True):
-    """/admin/reassign_partitions, or the extra one; `version` is None where it does not exist."""
+    """/admin/reassign_partitions or /admin/reassign_partitions_extra; `version` is None if it
+    does not exist."""
 
     entries: Entries = {}
     version: int | None = None
@@ -79,9 +80,9 @@ class Cancellation(Struct, frozen=True):
 
 
 class KipZnodes(Struct, frozen=True):
-    """The znodes of the znode routes (KB 14.1, 14.4). `requests`: those not taken up yet, by path;
-    `unreadable` says of other znodes why they cannot be read, by path, `unusable` of records.
-    `kip_236_active`: the parent of requests stands, which refold makes when it takes the role."""
+    """The znodes of KIP-236 (KB 14.1, 14.4). `requests`: pending requests, by path. `unusable`:
+    records that cannot be used. `unreadable`: why other znodes cannot be read, by path.
+    `kip_236_active`: the parent of requests exists; refold creates it when it takes the role."""
 
     pending: Submitted = Submitted()
     extra: Submitted = Submitted()
@@ -99,8 +100,9 @@ class KipZnodes(Struct, frozen=True):
 
     @property
     def cancellable(self) -> Entries:
-        """What --cancel rolls back: the entries of /admin/reassign_partitions, and what was begun
-        by them, with its originals; a stock controller may have taken the entry away."""
+        """What --cancel rolls back: the entries of /admin/reassign_partitions and the
+        reassignments that they started, with their originals. A stock controller may have
+        removed the entry."""
         begun = {
             name: Entry(one.reassignment.replicas, one.reassignment.original_replicas)
             for name, one in self.records.items()
@@ -117,14 +119,15 @@ class Deletions(Struct, frozen=True):
 
 
 class ClusterState(Struct, frozen=True):
-    """One look at a cluster.
+    """The state of a cluster at one time.
 
-    `brokers` are those that live and hold replicas. `assignments` are those of the topics that were
-    asked for and of every partition that is on its way. `versions` has the version of each topic
-    znode, `unreadable_topics` says of topics why nobody can read theirs, `deleted` the topics that
-    are about to go, `least_in_sync` min.insync.replicas of the topics that were asked for and of
-    those that are being rolled back.
-    Without ZooKeeper `kip` is None.
+    - `brokers`: live brokers that hold replicas.
+    - `assignments`: of the requested topics and of all partitions being reassigned.
+    - `versions`: the version of each topic znode.
+    - `unreadable_topics`: why topic znodes cannot be read.
+    - `deleted`: topics that are being deleted.
+    - `least_in_sync`: min.insync.replicas of the requested topics and of those being rolled back.
+    - `kip`: None without ZooKeeper.
     """
 
     controller: Controller
@@ -139,16 +142,16 @@ class ClusterState(Struct, frozen=True):
 
     @property
     def is_interruptible(self) -> bool:
-        """Whether a refold has the role that acts on the znodes of KIP-236."""
+        """Whether a refold controller acts on the znodes of KIP-236."""
         return self.controller.role is Role.REFOLD and self.znodes.kip_236_active
 
     @property
     def znodes(self) -> KipZnodes:
-        """Those of KIP-236; nothing where only Kafka's APIs were asked."""
+        """The znodes of KIP-236; empty if the state was read through Kafka's APIs."""
         return self.kip or KipZnodes()
 
     def origin(self, partition: Partition) -> tuple[int, ...]:
-        """What a partition had before it began to move, or has: where it goes back to."""
+        """The replicas before the reassignment, or the current ones: what a rollback restores."""
         record = self.znodes.records.get(partition)
         if record is not None:
             return record.reassignment.original_replicas
@@ -159,16 +162,16 @@ class ClusterState(Struct, frozen=True):
         return assignment.origin if assignment is not None else ()
 
     def origins(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, ...]]:
-        """The same of several that exist."""
+        """`origin` of those partitions that exist."""
         return {one: self.origin(one) for one in partitions if one in self.assignments}
 
     def route(self, partition: Partition) -> str:
-        """The znode or API by which a partition is being reassigned; empty if it is not.
+        """The znode or API that started a partition's reassignment; empty if there is none.
 
         The record names the route. A legacy record belongs to /admin/reassign_partitions
-        (docs/kip-236-design.md#both-designs-together). A stock controller writes no records:
-        what moves there without an entry was begun by Kafka's API. Without ZooKeeper the route is
-        unknown.
+        (docs/kip-236-design.md#both-designs-together). A stock controller writes no records: under
+        it, a reassignment without an entry was started by Kafka's API. Without ZooKeeper the route
+        is unknown.
         """
         kip = self.znodes
         record = kip.records.get(partition)
@@ -184,14 +187,15 @@ class ClusterState(Struct, frozen=True):
         if assignment is None or not assignment.is_being_reassigned:
             return ""
         if partition in kip.unusable:
-            # The content of the record says nothing: it may also be that of a move by Kafka's API.
+            # The record cannot be read: Kafka's API may also have started this reassignment.
             return REASSIGNMENTS
         if self.kip is None:
             return UNKNOWN_ROUTE
         return NO_RECORD if self.is_interruptible else KAFKA_API
 
     def is_cancelled(self, partition: Partition) -> bool:
-        """Whether it is being rolled back. What was submitted since waits instead."""
+        """Whether the partition is being rolled back. Entries submitted after the cancellation
+        wait."""
         kip = self.znodes
         if not kip.cancel_exists or partition not in kip.cancellable:
             return False
@@ -200,8 +204,7 @@ class ClusterState(Struct, frozen=True):
         return is_moving or partition in kip.records
 
     def target(self, partition: Partition) -> tuple[int, ...]:
-        """What a partition that is being reassigned shall have, as far as was asked for; while
-        it is cancelled, what it goes back to."""
+        """The requested replicas of a reassignment; the original ones while it is cancelled."""
         if self.is_cancelled(partition):
             return self.origin(partition)
         kip = self.znodes
@@ -218,7 +221,8 @@ class ClusterState(Struct, frozen=True):
         """How many originals must be alive and in sync before a rollback removes the other replicas
         from the ISR; 0 if it does not wait.
 
-        A forced rollback waits for one original only, since it elects no unclean leader either.
+        A forced rollback waits for one original only, since it does not elect an unclean leader
+        either.
         """
         cancellation = self.znodes.cancellation
         if cancellation is None or not self.is_cancelled(partition):
@@ -240,8 +244,8 @@ class ClusterState(Struct, frozen=True):
 
     @property
     def without_record(self) -> list[Partition]:
-        """What moves without a record although refold is the controller: a stock controller began
-        it, or somebody deleted the record."""
+        """Reassignments without a record under a refold controller: a stock controller started
+        them, or their record was deleted."""
         kip = self.znodes
         if self.kip is None or not self.is_interruptible:
             return []
@@ -250,7 +254,7 @@ class ClusterState(Struct, frozen=True):
 
     @property
     def moving(self) -> list[Partition]:
-        """Every partition that is on its way by any route, sorted."""
+        """All partitions that are being reassigned, sorted."""
         kip = self.znodes
         named = {*kip.pending.entries, *kip.extra.entries, *kip.records}
         named.update(one for request in kip.requests.values() for one in request.assignments)
@@ -259,5 +263,5 @@ class ClusterState(Struct, frozen=True):
 
 
 KAFKA_API: Final = "the AlterPartitionReassignments API"
-NO_RECORD: Final = "a route that no record names"
-UNKNOWN_ROUTE: Final = "a route that --zookeeper shows"
+NO_RECORD: Final = "an unknown route (no record)"
+UNKNOWN_ROUTE: Final = "an unknown route (shown with --zookeeper)"

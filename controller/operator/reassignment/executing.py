@@ -47,7 +47,7 @@ from controller.operator.reassignment.throttling import limit, moves, throttle_s
 
 _PATH: Final = znodes.REASSIGN_PARTITIONS
 _CHECK_BYTES: Final = 64
-"""Of a check in a multi, beside its path; at most, and with room for a chroot."""
+"""The size of a check in a multi, without its path; an upper bound with room for a chroot."""
 
 _EXISTING: Final = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -66,8 +66,8 @@ async def execute(
     additional: bool,
     dry_run: bool,
 ) -> None:
-    """Start reassignments by /admin/reassign_partitions, or by Kafka's API where there is no
-    ZooKeeper to write to. Raises Refused."""
+    """Start reassignments through /admin/reassign_partitions, or through Kafka's API without
+    ZooKeeper. Raises Refused."""
     state = await cluster.admin.describe(_topics(targets))
     warn_unusable_records(report, state)
     limits: list[Configure] = []
@@ -93,8 +93,8 @@ async def execute(
 async def execute_extra(
     cluster: Cluster, report: Report, targets: Targets, throttle: int | None, *, dry_run: bool
 ) -> None:
-    """Submit reassignments while others are under way (KB 14.3: /admin/reassign_partitions_extra).
-    Raises Refused."""
+    """Submit reassignments while others are in progress (KB 14.3:
+    /admin/reassign_partitions_extra). Raises Refused."""
     limits: list[Configure] = []
     for tried in range(TRIES_MAX):
         state = await cluster.admin.describe(_topics(targets))
@@ -131,7 +131,8 @@ async def execute_extra(
 
 
 def _runs_already(state: ClusterState, targets: Targets) -> bool:
-    """Whether exactly that is in /admin/reassign_partitions: only its throttle can be changed."""
+    """Whether /admin/reassign_partitions contains exactly these targets: then only their
+    throttle can be changed. Raises Refused if it contains others."""
     pending = state.znodes.pending
     entries = pending.entries
     if pending.version is None:
@@ -142,15 +143,15 @@ def _runs_already(state: ClusterState, targets: Targets) -> bool:
         return True
     if state.znodes.cancel_exists:
         raise Refused(
-            f"{CANCEL_EXISTS}. {_PATH} has {len(entries)} partitions, which are being rolled back "
-            "or wait for that, too"
+            f"{CANCEL_EXISTS}. {_PATH} has {len(entries)} partitions, which are being "
+            "rolled back or wait for the removal, too"
         )
     how = "add more with --execute-extra or --request, or end it with --cancel"
     if not state.is_interruptible and state.controller.role is not Role.NONE:
         how = "or use --bootstrap-server without --zookeeper, which can add more and end it"
     raise Refused(
-        f"There is an existing assignment running: {_PATH} has {len(entries)} partitions. Wait for "
-        f"it, {how}"
+        f"There is an existing assignment running: {_PATH} has {len(entries)} "
+        f"partitions. Wait for it, {how}"
     )
 
 
@@ -181,22 +182,23 @@ async def _execute_by_znode(
             return
         if error not in (BAD_VERSION, NODE_EXISTS, NO_NODE):
             raise Refused(f"{_PATH} could not be written (ZooKeeper code {error})")
-        # A topic was changed since it was read, or somebody else was faster.
+        # A topic changed since it was read, or another submission came first.
         state = await cluster.admin.describe(_topics(targets))
         check_submission(state, targets, ())
         if state.znodes.pending.version is not None:
             raise Refused(f"There is an existing assignment running: {_PATH} was written just now")
         step = _submission(state, targets, with_originals=remembers)
-    raise Refused("the topics' znodes are changed again and again: try later")
+    raise Refused("the topics' znodes keep changing: try later")
 
 
 def _warn_below_min_insync(report: Report, state: ClusterState, targets: Targets) -> None:
     for one in below_min_insync(state, targets):
-        report.warn(f"{one}: producers with acks=all fail until it has more")
+        report.warn(f"{one}: producers with acks=all fail until it has more replicas")
 
 
 def _submission(state: ClusterState, targets: Targets, *, with_originals: bool) -> Write:
-    """The znode, on condition that the topics are as they were when the originals were read."""
+    """The write of the znode, on condition that the topics have not changed since they were
+    read."""
     entries = {
         name: Entry(replicas, state.origin(name) if with_originals else None)
         for name, replicas in targets.items()
@@ -213,8 +215,8 @@ def _submission(state: ClusterState, targets: Targets, *, with_originals: bool) 
 def _check_size(size: int, path: str) -> None:
     if size > DATA_BYTES_MAX:
         raise Refused(
-            f"{path} would have {size} bytes, and ZooKeeper takes {DATA_BYTES_MAX}: submit it in "
-            "parts, or with --request, which splits it"
+            f"{path} would have {size} bytes, but ZooKeeper accepts at most "
+            f"{DATA_BYTES_MAX}: submit it in parts, or use --request, which splits it"
         )
 
 
@@ -223,11 +225,12 @@ def _warn_without_originals(report: Report, state: ClusterState) -> None:
     who = {
         Role.STOCK: f"broker {broker}, a stock controller, has the role",
         Role.REFOLD: f"broker {broker}, a refold controller without KIP-236, has the role",
-        Role.NONE: "nobody has the controller's role",
+        Role.NONE: "there is no controller",
     }
     report.warn(
-        f"{who[state.controller.role]}: {_PATH} is written without original_replicas, which a stock "
-        "controller cannot read, and --cancel needs refold. Keep the assignment above to go back to"
+        f"{who[state.controller.role]}: {_PATH} is written without original_replicas, "
+        "which a stock controller cannot read, so --cancel requires refold. Keep the "
+        "assignment above for a rollback"
     )
 
 
@@ -258,7 +261,7 @@ async def _execute_by_api(
 
 
 def _say_current(report: Report, state: ClusterState, targets: Targets) -> None:
-    """What goes back (currentPartitionReplicaAssignmentToString)."""
+    """Print the assignment to go back to (currentPartitionReplicaAssignmentToString)."""
     current = state.origins(targets)
     report.data["rollback"] = as_document(current)
     report.say(

@@ -1,4 +1,5 @@
-"""--generate and --generate-extra."""
+"""--generate and --generate-extra. Proposals follow calculateAssignment of Kafka's
+ReassignPartitionsCommand."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import Report
 
 Dice = Callable[[int], int]
-"""A random number from 0 to below its bound."""
+"""A random number from 0 up to but not including its bound."""
 
 
 async def generate(
@@ -31,9 +32,10 @@ async def generate(
     *,
     rack_aware: bool,
 ) -> None:
-    """Say where the partitions of topics are, and where they could go. Changes nothing.
+    """Print the current assignment of topics and a proposed one. Changes nothing.
 
-    Of a partition that is on its way it says where that goes back to. Raises Refused.
+    For a partition that is being reassigned, the current assignment is its original one. Raises
+    Refused.
     """
     state = await cluster.admin.describe(topics)
     found = {topic for topic, _ in state.assignments} | state.unreadable_topics.keys()
@@ -54,16 +56,16 @@ async def generate(
     report.say(f"Current partition replica assignment\n{write_targets(current)}\n")
     report.say(f"Proposed partition reassignment configuration\n{write_targets(proposed)}")
     if on_their_way:
-        text = "being reassigned now; their current assignment is where they came from"
+        text = "being reassigned; their current assignment is the original one"
         report.warn(f"{format_partitions(on_their_way)}: {text}")
 
 
 def propose(
     current: Targets, brokers: Sequence[Broker], dice: Dice, *, rack_aware: bool
 ) -> dict[Partition, tuple[int, ...]]:
-    """New replicas for every partition of these topics, as many as the first has now.
+    """Propose new replicas for every partition of these topics, as many as the first one has. Pure.
 
-    Raises Refused where the brokers cannot hold them.
+    Raises Refused if the brokers cannot hold them.
     """
     if rack_aware and lacks_racks(brokers):
         raise Refused(

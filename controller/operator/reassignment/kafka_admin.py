@@ -1,6 +1,6 @@
-"""What a reassignment asks of a cluster through Kafka's own APIs.
+"""Requests of reassignment commands through Kafka's APIs.
 
-Each request goes in a version that every broker from Kafka 2.4 to 3.9 offers.
+Each request has a version that all brokers from Kafka 2.4 to 3.9 support.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,11 +28,11 @@ _SET: Final = 0
 _DELETE: Final = 1
 
 REFOLD_LOG_DIR: Final = "none: this is a refold controller"
-"""How refold's endpoint answers DescribeLogDirs for itself."""
+"""The log directory in the response of a refold controller to DescribeLogDirs."""
 
 
 class PartitionMetadata(Struct, frozen=True):
-    """What metadata says of one partition; `leader` is -1 for none."""
+    """The metadata of one partition; `leader` is -1 for none."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -40,7 +40,7 @@ class PartitionMetadata(Struct, frozen=True):
 
 
 class Metadata(Struct, frozen=True):
-    """The nodes by id, the daemon among them, who is controller, and the topics asked for."""
+    """The nodes by id, including the daemon, the controller, and the requested topics."""
 
     nodes: dict[int, Broker]
     controller: int
@@ -48,7 +48,7 @@ class Metadata(Struct, frozen=True):
 
 
 class ReplicaOnDisk(Struct, frozen=True):
-    """A replica in a log directory of a broker, and how many bytes it has."""
+    """A replica in a log directory of a broker, and its size in bytes."""
 
     partition: Partition
     log_dir: str
@@ -56,22 +56,22 @@ class ReplicaOnDisk(Struct, frozen=True):
 
 
 class LogDirs(Struct, frozen=True):
-    """What a broker says of its log directories; `unreadable` says of directories what is wrong
-    with them. What is in those is unknown."""
+    """The log directories of a broker. `unreadable`: directories that have an error; their
+    replicas are unknown."""
 
     replicas: tuple[ReplicaOnDisk, ...]
     unreadable: dict[str, str] = {}
 
 
 class KafkaAdmin:
-    """Asks one cluster. Everything here raises KafkaUnavailable, and Refused for what a broker
-    does not do."""
+    """Sends requests to one cluster. All methods raise KafkaUnavailable, and Refused if a broker
+    rejects a request."""
 
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
 
     async def metadata(self, topics: Iterable[str] | None) -> Metadata:
-        """The cluster and these topics (None: all); one that does not exist is left out."""
+        """The cluster and these topics (None: all). Topics that do not exist are omitted."""
         schema = _METADATA.schema
         named = None
         if topics is not None:
@@ -94,7 +94,7 @@ class KafkaAdmin:
         return Metadata(nodes, answer.controller_id, found)
 
     async def reassignments(self) -> dict[Partition, Assignment]:
-        """All that are under way (ListPartitionReassignments)."""
+        """All reassignments in progress (ListPartitionReassignments)."""
         schema = _LIST_REASSIGNMENTS.schema
         request = schema.ListPartitionReassignmentsRequest(timeout=_TIMEOUT, topics=None)
         answer = await self._ask_controller(_LIST_REASSIGNMENTS, request)
@@ -109,7 +109,8 @@ class KafkaAdmin:
     async def alter(
         self, targets: Mapping[Partition, tuple[int, ...] | None]
     ) -> dict[Partition, str]:
-        """Ask for targets, or None to cancel (AlterPartitionReassignments); what was refused."""
+        """Request targets, or None to cancel (AlterPartitionReassignments). Return what was
+        rejected, and why."""
         schema = _ALTER_REASSIGNMENTS.schema
         topics: dict[str, list[Any]] = {}
         for (topic, number), replicas in sorted(targets.items()):
@@ -133,13 +134,13 @@ class KafkaAdmin:
     async def configure_topics(
         self, given: Mapping[str, Mapping[str, str]], removed: Sequence[str] = ()
     ) -> None:
-        """Set configurations of topics, or remove these keys of them all."""
+        """Set configurations of topics, and remove these keys from all of them."""
         await self._configure(None, _TOPIC, given, removed)
 
     async def configure_broker(
         self, broker: int, given: Mapping[str, str], removed: Sequence[str] = ()
     ) -> None:
-        """The same of one broker, which must be asked itself."""
+        """Set and remove configurations of one broker. The request must go to that broker."""
         await self._configure(broker, _BROKER, {str(broker): given}, removed)
 
     async def _configure(
@@ -175,8 +176,8 @@ class KafkaAdmin:
             raise Refused("\n".join(refused))
 
     async def log_sizes(self, broker: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """How many bytes a broker has of these partitions (DescribeLogDirs); those it lacks are
-        left out."""
+        """The log sizes of these partitions on a broker in bytes (DescribeLogDirs). Partitions
+        that it does not have are omitted."""
         topics: dict[str, list[int]] = {}
         for topic, number in partitions:
             topics.setdefault(topic, []).append(number)
@@ -190,13 +191,13 @@ class KafkaAdmin:
         }
 
     async def log_dirs(self, broker: int) -> LogDirs:
-        """Every replica that a broker has on disk. A future replica, which a move between two
-        directories makes, is left out."""
+        """Every replica on a broker's disks, without the future replicas of moves between
+        directories."""
         answer = await self._log_dirs(broker, None)
         if not answer.results:
             raise KafkaUnavailable(
-                f"node {broker} names no log directory: DescribeLogDirs needs DESCRIBE on the "
-                "cluster"
+                f"node {broker} returns no log directory: DescribeLogDirs requires "
+                "DESCRIBE on the cluster"
             )
         return LogDirs(
             tuple(
@@ -216,7 +217,8 @@ class KafkaAdmin:
         )
 
     async def is_refold(self, node: int) -> bool:
-        """Whether a node is a refold controller, which holds no data and says so."""
+        """Whether a node is a refold controller. It holds no data and returns a special log
+        directory."""
         try:
             answer = await self._log_dirs(node, {})
         except KafkaUnavailable:

@@ -1,4 +1,4 @@
-"""--list: what is under way, by every route."""
+"""--list: all reassignments in progress."""
 
 from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.cluster import Cluster
@@ -14,7 +14,8 @@ from controller.operator.reassignment.report import Report
 
 
 async def list_reassignments(cluster: Cluster, report: Report) -> None:
-    """In Kafka's words (curReassignmentsToString), with route, identity and progress."""
+    """List reassignments in Kafka's format (curReassignmentsToString), with route, id and
+    progress."""
     state = await cluster.admin.describe(None)
     moving = state.moving
     progress = progress_of(state, moving, await cluster.sizes(state, moving))
@@ -37,8 +38,8 @@ async def list_reassignments(cluster: Cluster, report: Report) -> None:
     warn_unusable_records(report, state)
     if state.znodes.cancel_exists:
         report.warn(
-            f"{REASSIGN_CANCEL} stands: until --remove-cancel no reassignment starts, and what is "
-            "not cancelled does not end"
+            f"{REASSIGN_CANCEL} exists: until --remove-cancel no reassignment starts, "
+            "and those that are not cancelled do not end"
         )
     warn_missing_records(report, state)
 
@@ -48,7 +49,7 @@ def _line(state: ClusterState, one: Progress) -> str:
     assignment = state.assignments.get(name)
     if assignment is None:
         what = "cannot be read" if one.topic in state.unreadable_topics else "does not exist"
-        return f"{format_partition(name)}: {what}, asked to be {format_brokers(one.target)}."
+        return f"{format_partition(name)}: {what}, requested: {format_brokers(one.target)}."
     text = f"{format_partition(name)}: replicas: {format_brokers(assignment.replicas)}."
     if assignment.adding:
         text += f" adding: {format_brokers(assignment.adding)}."

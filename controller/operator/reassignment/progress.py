@@ -1,4 +1,4 @@
-"""How far a partition is on its way. Pure."""
+"""The progress of reassignments. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,17 +8,21 @@ from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 
 Sizes = Mapping[int, Mapping[Partition, int]]
-"""How many bytes of a partition each broker has; a broker that did not tell is missing."""
+"""The size of partitions by broker in bytes. Brokers that did not answer are missing."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _LINES_MAX = 20
 
 
 class Progress(Struct, frozen=True):
-    """`caught_up` and `lagging` are the replicas of the target that are in the ISR and those that
-    are not; `bytes_left` is what those have less than the leader, None where nobody tells. Of a
-    partition that is `cancelled` the target is what it goes back to; `waits_for_originals` is how
-    many of that must be alive and in sync before the rollback goes on, 0 if it does not wait."""
+    """The progress of one partition.
+
+    - `caught_up` and `lagging`: replicas of the target that are in the ISR, and those that are not.
+    - `bytes_left`: how much less the lagging replicas have than the leader; None if unknown.
+    - `cancelled`: the target is the original assignment.
+    - `waits_for_originals`: how many originals must be alive and in sync before the rollback
+      continues, 0 if it does not wait.
+    """
 
     topic: str
     partition: int
@@ -33,7 +37,7 @@ class Progress(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """For people."""
+        """One line for people."""
         name = format_partition((self.topic, self.partition))
         text = f"{name}: {len(self.caught_up)} of {len(self.target)} replicas caught up"
         if self.lagging:
@@ -52,12 +56,12 @@ class Progress(Struct, frozen=True):
 def progress_of(
     state: ClusterState, partitions: Iterable[Partition], sizes: Sizes
 ) -> list[Progress]:
-    """Of those partitions that are on their way."""
+    """The progress of those partitions that are being reassigned."""
     return [_progress(state, one, sizes) for one in partitions if state.route(one)]
 
 
 def lines_of(progress: Sequence[Progress]) -> list[str]:
-    """For people who wait: a line for each, or one for all where these were too many."""
+    """Lines for people who wait: one per partition, or one for all if there are too many."""
     if len(progress) <= _LINES_MAX:
         return [one.line for one in progress]
     caught_up = sum(len(one.caught_up) for one in progress)
@@ -95,7 +99,7 @@ def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> Progre
 
 
 def format_bytes(count: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes in a readable unit."""
     amount, unit = float(count), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1

@@ -1,4 +1,5 @@
-"""What a command says, as lines for people or as one JSON object."""
+"""The output of a command, as lines for people or as one JSON object, and its exit status
+(docs/reassign.md#exit-status)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -9,24 +10,25 @@ from controller.operator.reassignment.documents import Partition, Targets, forma
 from controller.operator.reassignment.steps import Step, describe_step
 
 DONE: Final = 0
-"""As asked for; of --verify: everything is complete."""
+"""Success; --verify: everything is complete."""
 REFUSED: Final = 1
-"""The cluster does not allow it, or refused a part of it."""
+"""The cluster does not allow it, or rejected a part of it."""
 UNUSABLE: Final = 2
-"""Options or a file cannot be used, or the cluster cannot be reached."""
+"""The options or a file are invalid, or the cluster is not reachable."""
 NOT_DONE_YET: Final = 3
-"""--verify: something is still under way. --request: not taken up in time."""
+"""--verify: in progress. --request: not started in time."""
 OTHERWISE: Final = 4
-"""--verify: it ended with other replicas, or was changed. --request: not started."""
+"""--verify: ended with other replicas, or was changed. --request: not started."""
 
 Tell = Callable[[str], None]
 
 
 class Report:
-    """Lines are told at once: what goes back must be on the screen before anything is changed.
+    """Lines are printed at once: the assignment to go back to must be visible before anything is
+    changed.
 
-    `data` is the JSON object, `status` the exit status; `awaited` is what partitions have when the
-    command has brought about what it began.
+    `data` is the JSON object and `status` the exit status. `awaited` has the replicas of partitions
+    after the command's reassignments have ended.
     """
 
     def __init__(self, action: str, tell: Tell, warn: Tell) -> None:
@@ -37,16 +39,16 @@ class Report:
         self.awaited: Targets = {}
 
     def say(self, line: str) -> None:
-        """A line of the answer."""
+        """Print a line of the result."""
         self._tell(line)
 
     def warn(self, line: str) -> None:
-        """Something that the operator ought to know."""
+        """Print a warning for the operator."""
         self.data.setdefault("warnings", []).append(line)
         self._warn(f"Warning: {line}")
 
     def say_steps(self, steps: Iterable[Step]) -> None:
-        """What would be done."""
+        """Print the steps of a dry run."""
         lines = [line for step in steps for line in describe_step(step)]
         self.data["steps"] = lines
         self.say("Nothing is changed (--dry-run). The steps would be:")
@@ -55,7 +57,8 @@ class Report:
 
 
 def pending_map(state: ClusterState, entries: Mapping[Partition, Entry]) -> str:
-    """Entries and their originals: Map(t-0 -> Map(replicas -> Buffer(4, 5), ...)), see C-26."""
+    """Entries and their originals, as KIP-236 C-26 prints them: Map(t-0 -> Map(replicas ->
+    Buffer(4, 5), ...))."""
     texts = [
         f"{format_partition(name)} -> Map(replicas -> {_scala_buffer(entry.replicas)}, "
         f"original_replicas -> {_scala_buffer(state.origin(name))})"
@@ -65,7 +68,7 @@ def pending_map(state: ClusterState, entries: Mapping[Partition, Entry]) -> str:
 
 
 def pending_list(state: ClusterState, entries: Mapping[Partition, Entry]) -> list[dict[str, Any]]:
-    """The same for --json."""
+    """Entries and their originals for --json."""
     return [
         {
             "topic": name[0],

@@ -1,4 +1,4 @@
-"""--request: reassignments by /admin/reassignment_requests (KB 14.4, 14.5)."""
+"""--request: reassignments through /admin/reassignment_requests (KB 14.4, 14.5)."""
 
 import time
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _POLL_SECONDS: Final = 0.1
 
 
 class Outcome(Enum):
-    """What became of one partition of a request."""
+    """What happened to one partition of a request."""
 
     STARTED = "started"
     CHANGED = "changed"
@@ -55,8 +55,8 @@ async def request(
     timeout_ms: int,
     dry_run: bool,
 ) -> None:
-    """Submit and wait until the controller has taken it up; says each reassignment's czxid, and
-    what goes back. Raises Refused."""
+    """Submit a request and wait until the controller has handled it. Print the czxid of each
+    reassignment, and the assignment to go back to. Raises Refused."""
     state = await cluster.admin.describe({topic for topic, _ in targets})
     check_is_refold(state, REASSIGNMENT_REQUESTS)
     check_submission(state, targets, (REASSIGNMENTS, REASSIGNMENT_REQUESTS))
@@ -64,9 +64,9 @@ async def request(
     current = state.origins(targets)
     report.data |= {"route": REASSIGNMENT_REQUESTS, "rollback": as_document(current)}
     report.say(
-        f"Current partition replica assignment\n\n{write_targets(current)}\n\n"
-        "Save this to use as the --reassignment-json-file option of another --request, which goes "
-        "back"
+        f"Current partition replica assignment\n\n{write_targets(current)}\n\nSave this "
+        "to use as the --reassignment-json-file option of another --request for a "
+        "rollback"
     )
     parts = split(targets, DATA_BYTES_MAX)
     limits: list[Configure] = []
@@ -82,13 +82,13 @@ async def request(
     plural = "" if len(parts) == 1 else f" in {len(parts)} parts"
     report.say(f"Submitted the request{plural}.")
     if state.controller.role is Role.NONE:
-        report.warn("nobody has the controller's role: refold takes the request up when it has")
+        report.warn("there is no controller: refold handles the request when it takes the role")
     found = await _wait_for_outcomes(cluster, state, targets, timeout_ms)
     _report_outcomes(report, targets, *found)
 
 
 def split(targets: Targets, bytes_max: int) -> list[dict[Partition, tuple[int, ...]]]:
-    """In halves until each fits into a znode."""
+    """Split targets in halves until each part fits into a znode."""
     if len(write_request(targets)) <= bytes_max or len(targets) == 1:
         return [dict(targets)]
     items = sorted(targets.items())
@@ -97,7 +97,7 @@ def split(targets: Targets, bytes_max: int) -> list[dict[Partition, tuple[int, .
 
 
 async def _add(cluster: Cluster, step: Write) -> None:
-    """The first request of a cluster makes the parent, too."""
+    """Create a request. The first request of a cluster also creates the parent."""
     store = cluster.zookeeper.client
     operations: tuple[WriteOperation, ...] = step.operations
     if not await store.exists(REASSIGNMENT_REQUESTS):
@@ -112,7 +112,7 @@ async def _add(cluster: Cluster, step: Write) -> None:
 async def _wait_for_outcomes(
     cluster: Cluster, before: ClusterState, targets: Targets, timeout_ms: int
 ) -> tuple[dict[Partition, Outcome], Mapping[Partition, Record]]:
-    """Look until the controller has dealt with every partition, or the time is over."""
+    """Poll until the controller has handled every partition, or the time limit has passed."""
     deadline = time.monotonic() + timeout_ms / 1000
     while True:
         state = await cluster.admin.describe({topic for topic, _ in targets})
@@ -127,7 +127,7 @@ def _outcome(
 ) -> Outcome:
     known = max((request_number(_name(path)) or 0 for path in before.znodes.requests), default=-1)
     for path, one in state.znodes.requests.items():
-        # The path of our own was not told to us: its content tells.
+        # ZooKeeper did not return the path of this request: identify it by its content.
         number = request_number(_name(path))
         is_later = number is not None and number > known
         if is_later and one.assignments.get(partition) == target:
@@ -164,14 +164,14 @@ def _report_outcomes(
                 f"{name}: {what.value}, {reassignment_path(*partition)} has czxid {identity}"
             )
         elif what is Outcome.DONE:
-            report.say(f"{name}: done already")
+            report.say(f"{name}: already done")
         elif what is Outcome.WAITING:
-            report.say(f"{name}: the controller has not taken it up yet, the request stands")
+            report.say(f"{name}: the controller has not handled the request yet; it stays pending")
             report.status = NOT_DONE_YET
         else:
             report.warn(
-                f"{name}: the controller has not started it; its log says why, or somebody removed "
-                "the request"
+                f"{name}: the controller did not start it; see its log for the reason, "
+                "or the request was deleted"
             )
         entries.append(entry)
     report.data["requested"] = entries

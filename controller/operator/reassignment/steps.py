@@ -1,5 +1,5 @@
-"""What a command would change, one step after the other: --dry-run tells them, else they are done.
-Pure."""
+"""The changes that a command makes, step by step. --dry-run prints them, otherwise they are
+carried out. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -18,7 +18,7 @@ from controller.operator.reassignment.documents import Partition, format_brokers
 
 
 class Configure(Struct, frozen=True):
-    """Set configurations of an entity such as "topics/t" or "brokers/1", and remove some."""
+    """Set some configurations of an entity such as "topics/t" or "brokers/1", and remove others."""
 
     entity: str
     given: Mapping[str, str] = {}
@@ -26,7 +26,7 @@ class Configure(Struct, frozen=True):
 
 
 class Write(Struct, frozen=True):
-    """Write to ZooKeeper, all or nothing."""
+    """An atomic write to ZooKeeper."""
 
     operations: tuple[WriteOperation, ...]
 
@@ -40,11 +40,11 @@ class Alter(Struct, frozen=True):
 Step = Configure | Write | Alter
 
 _LINE_CHARACTERS_MAX: Final = 2000
-"""Of a znode's content in a line: a large request is not read by anybody."""
+"""Limits the printed content of a znode; nobody reads a large request."""
 
 
 def describe_step(step: Step) -> Iterator[str]:
-    """A step in lines for people."""
+    """A step as lines for people."""
     match step:
         case Configure(entity=entity, given=given, removed=removed):
             changes = [f"set {key}={value}" for key, value in given.items()]

@@ -1,4 +1,4 @@
-"""--delete-strays: asks the controller to delete replicas that no assignment names."""
+"""--delete-strays: asks the controller to delete replicas that no assignment contains."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -46,14 +46,14 @@ async def delete_strays(
     if not asked:
         return
     if found.state.controller.role is Role.NONE:
-        report.warn("nobody has the controller's role: refold deletes the replicas when it has")
+        report.warn("there is no controller: refold deletes the replicas when it takes the role")
     left = await _until_confirmed(cluster, asked, timeout_ms)
     await _report_result(cluster, report, asked, left)
 
 
 def _step(state: ClusterState, part: Sequence[Stray]) -> Write:
-    """The znode, on condition that the topics are as they were when they were read. For a topic
-    that does not exist there is no such condition: the controller checks it again."""
+    """The write of the znode, on condition that the topics have not changed since they were
+    read. A topic that does not exist allows no such condition; the controller checks it again."""
     topics = dict.fromkeys(one.topic for one in part)
     checks = (
         Check(znodes.topic_path(topic), state.versions[topic])
@@ -67,7 +67,8 @@ def _step(state: ClusterState, part: Sequence[Stray]) -> Write:
 async def _ask(
     cluster: Cluster, report: Report, state: ClusterState, part: Sequence[Stray]
 ) -> Sequence[Stray]:
-    """Ask the controller to delete a part; what was asked for, without what is assigned by now."""
+    """Ask the controller to delete a part. Return what was requested, without replicas that are
+    assigned by now."""
     store = cluster.zookeeper.client
     for _ in range(TRIES_MAX):
         if not part:
@@ -81,16 +82,16 @@ async def _ask(
             return part
         if error not in (BAD_VERSION, NO_NODE):
             raise Refused(f"{DELETION_PREFIX} could not be created (ZooKeeper code {error})")
-        # A topic was changed since it was read.
+        # A topic changed since it was read.
         state = await cluster.admin.describe({one.topic for one in part})
         part = still_strays(state, part)
-    raise Refused("the topics' znodes are changed again and again: try later")
+    raise Refused("the topics' znodes keep changing: try later")
 
 
 async def _until_confirmed(
     cluster: Cluster, asked: Sequence[Stray], timeout_ms: int
 ) -> dict[str, ReplicaDeletion]:
-    """The deletions that are still pending when all are confirmed, or the time is over."""
+    """The deletions that are still pending when all are confirmed or the time limit has passed."""
     deadline = time.monotonic() + timeout_ms / 1000
     left = await _pending(cluster, asked)
     while left and time.monotonic() < deadline:
@@ -115,7 +116,7 @@ async def _report_result(
     asked: Sequence[Stray],
     left: Mapping[str, ReplicaDeletion],
 ) -> None:
-    """What was deleted, and what is left: pending, or on disk although it is not pending."""
+    """Print what was deleted and what is left, pending or still on disk."""
     again = await scan(cluster)
     on_disk = {(one.broker, one.name) for one in again.strays}
     pending = {(one.broker, name) for one in left.values() for name in one.partitions}
@@ -141,14 +142,16 @@ async def _report_result(
     for path, deletion in left.items():
         report.status = NOT_DONE_YET
         report.warn(
-            f"broker {deletion.broker} has not confirmed yet: {format_partitions(deletion.partitions)}; "
-            f"{path} stays, and the controller deletes them when the broker answers"
+            f"broker {deletion.broker} has not confirmed yet: "
+            f"{format_partitions(deletion.partitions)}; {path} remains, and the "
+            "controller deletes them when the broker answers"
         )
     for one in refused:
         report.status = OTHERWISE
         report.warn(
-            f"{one.line}; {REPLICA_DELETIONS} does not name it any more, and nobody has seen it "
-            "leave the disk: the controller's log says why, look again with --list-strays"
+            f"{one.line}; {REPLICA_DELETIONS} no longer contains it, but it was not seen "
+            "to leave the disk: see the controller's log for the reason, and run "
+            "--list-strays again"
         )
 
 

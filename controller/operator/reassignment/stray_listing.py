@@ -1,4 +1,4 @@
-"""--list-strays: replicas on disk that no assignment names."""
+"""--list-strays: replicas on disk that no assignment contains."""
 
 from collections.abc import Iterable
 
@@ -19,8 +19,8 @@ _DELETE = "--delete-strays deletes those that no pending deletion covers"
 
 
 class StrayScan(Struct, frozen=True):
-    """A look at the disks of every live broker. `unresponsive` says of brokers why they did not answer;
-    `state` is the cluster afterwards."""
+    """A scan of the disks of all live brokers. `unresponsive`: why brokers did not answer.
+    `state`: the cluster after the scan."""
 
     strays: list[Stray]
     state: ClusterState
@@ -35,7 +35,7 @@ class StrayScan(Struct, frozen=True):
 
     @property
     def unreachable_deletions(self) -> dict[str, ReplicaDeletion]:
-        """The pending deletions for brokers whose disks nobody could look at, by path."""
+        """Pending deletions for brokers whose disks could not be scanned, by path."""
         pending = self.deletions.by_path.items()
         return {path: one for path, one in pending if one.broker not in self.disks}
 
@@ -47,10 +47,10 @@ class StrayScan(Struct, frozen=True):
 
 
 async def scan(cluster: Cluster) -> StrayScan:
-    """Look at the assignment, the pending deletions, the disks, and the assignment again.
+    """Read the assignment, the pending deletions, the disks, and the assignment again.
 
-    In that order a replica that a move leaves behind is assigned, covered by a pending deletion or
-    deleted already: none is reported wrongly.
+    With this order a replica that a reassignment leaves behind is assigned, covered by a pending
+    deletion, or already deleted. So none is reported wrongly.
     """
     before = await cluster.admin.describe_all()
     deletions = Deletions()
@@ -76,7 +76,7 @@ async def _disks(
 
 
 async def list_strays(cluster: Cluster, report: Report) -> None:
-    """List them, with the pending deletions for brokers that cannot be asked."""
+    """List strays, and pending deletions for brokers that do not answer."""
     found = await scan(cluster)
     report_strays(cluster, report, found)
     if found.uncovered:
@@ -87,7 +87,7 @@ async def list_strays(cluster: Cluster, report: Report) -> None:
 
 
 def report_strays(cluster: Cluster, report: Report, found: StrayScan) -> None:
-    """What was found, and what nobody could look at."""
+    """Print the results of a scan, and what could not be scanned."""
     report.data |= {
         "strays": found.strays,
         "pending_deletions": [
@@ -106,7 +106,7 @@ def report_strays(cluster: Cluster, report: Report, found: StrayScan) -> None:
         report.say("No stray replicas found.")
     else:
         plural = "" if count == 1 else "s"
-        report.say(f"{count} stray replica{plural}, which no assignment names:")
+        report.say(f"{count} stray replica{plural}, which no assignment contains:")
     for one in found.strays:
         report.say(f"  {one.line}")
     for path, pending in found.unreachable_deletions.items():
@@ -120,27 +120,28 @@ def report_strays(cluster: Cluster, report: Report, found: StrayScan) -> None:
 
 def _warn(cluster: Cluster, report: Report, found: StrayScan) -> None:
     for broker, why in found.unresponsive.items():
-        report.warn(f"broker {broker} could not be asked for its replicas: {why}")
+        report.warn(f"cannot list the replicas of broker {broker}: {why}")
     if found.unregistered:
         report.warn(
-            f"brokers {format_brokers(found.unregistered)} are not registered: what is on their disks is "
-            "unknown"
+            f"brokers {format_brokers(found.unregistered)} are not registered: their "
+            "disks cannot be scanned"
         )
     for broker, disk in found.disks.items():
         for log_dir, why in disk.unreadable.items():
             report.warn(f"{log_dir} of broker {broker} cannot be read: {why}")
     for text in found.deletions.unreadable.values():
-        report.warn(f"{text}: which replicas it names is unknown")
+        report.warn(f"{text}: its replicas are unknown")
     warn_unreadable_topics(report, found.state)
     if not cluster.has_zookeeper and found.strays:
         report.warn(
-            "without --zookeeper topics that are being deleted, or that the client may not see, "
-            f"look like topics that do not exist, and {REPLICA_DELETIONS} is not looked at"
+            "without --zookeeper, topics that are being deleted or that the client may "
+            f"not see look like topics that do not exist, and {REPLICA_DELETIONS} is not "
+            "read"
         )
 
 
 def _is_whole(found: StrayScan) -> bool:
-    """Whether every disk could be looked at."""
+    """Whether every disk was scanned."""
     unreadable = any(one.unreadable for one in found.disks.values())
     unknown = found.unresponsive or found.unregistered or found.state.unreadable_topics
     return not (unreadable or unknown)

@@ -1,4 +1,4 @@
-"""What a submission must fulfil before anything is written. Pure."""
+"""Conditions for a submission, checked before anything is written. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -27,46 +27,48 @@ _HOW_TO_END: Final = {
     KAFKA_API: _BY_API,
     NO_RECORD: _BY_API,
 }
-_CHANGE_IT: Final = "wait for it, or change it by the same route"
+_CHANGE_IT: Final = "wait for it, or change it through the same route"
 _CHANGED_ONLY: Final = (REASSIGNMENTS, REASSIGNMENT_REQUESTS)
-"""Routes by which what is under way gets another target, and is not begun."""
+"""Routes that only change the target of a reassignment in progress."""
 
 
 CANCEL_EXISTS: Final = (
-    f"{REASSIGN_CANCEL} stands: no reassignment can be submitted until it is removed with "
-    "--remove-cancel"
+    f"{REASSIGN_CANCEL} exists: no reassignment can be submitted until it is removed "
+    "with --remove-cancel"
 )
 
 
 def check_submission(state: ClusterState, targets: Targets, may_change: tuple[str, ...]) -> None:
-    """Whether targets may be asked for now; raises Refused with everything that stands against it.
+    """Check whether targets may be requested now; raises Refused with all problems.
 
-    A partition that is on its way may be named only where its route is one of `may_change`.
+    A partition that is being reassigned is only allowed if its route is in `may_change`.
     """
     problems = [*_cluster_problems(state), *_target_problems(state, targets)]
     problems += _route_problems(state, targets, may_change)
     if REASSIGNMENTS in may_change:
         problems += [
-            f"{one}: lower that first, or use --execute" for one in below_min_insync(state, targets)
+            f"{one}: decrease that first, or use --execute"
+            for one in below_min_insync(state, targets)
         ]
     if problems:
         raise Refused("\n".join(problems))
 
 
 def check_is_refold(state: ClusterState, what: str, *, by_brokers: bool = True) -> None:
-    """Nobody else acts on the znodes of KIP-236. Raises Refused where a stock broker controls, or
-    a refold that is told to leave them alone. `by_brokers`: Kafka's APIs can do the same."""
+    """Check that refold acts on the znodes of KIP-236. Raises Refused if a stock broker is
+    controller, or a refold without KIP-236. `by_brokers`: Kafka's APIs offer the same operation."""
     broker = state.controller.broker
     if state.controller.role is Role.STOCK:
         otherwise = ", or use --bootstrap-server without --zookeeper" if by_brokers else ""
         raise Refused(
-            f"broker {broker}, a stock controller, has the role: it does not know {what}. Let "
-            f"refold take the role{otherwise}"
+            f"broker {broker}, a stock controller, has the role: it does not support "
+            f"{what}. Let refold take the role{otherwise}"
         )
     if state.controller.role is Role.REFOLD and not state.znodes.kip_236_active:
         raise Refused(
-            f"broker {broker}, a refold controller, has the role and does not look at {what}: it "
-            "runs with kip-236.enable=false or under Kafka's rules, or has just taken the role"
+            f"broker {broker}, a refold controller, has the role but does not read "
+            f"{what}: it runs with kip-236.enable=false or under Kafka's rules, or has "
+            "just taken the role"
         )
 
 
@@ -90,7 +92,7 @@ def _target_problems(state: ClusterState, targets: Targets) -> Iterator[str]:
     going = sorted(topics.keys() & state.deleted)
     if going:
         yield f"topics that are being deleted: {','.join(going)}"
-    # A replica that stays may be on a broker that is down, as in Kafka (validateReplicas).
+    # A current replica may be on a broker that is down, as in Kafka (validateReplicas).
     asked = {
         one
         for partition, replicas in targets.items()
@@ -106,7 +108,7 @@ def _target_problems(state: ClusterState, targets: Targets) -> Iterator[str]:
 
 
 def below_min_insync(state: ClusterState, targets: Targets) -> Iterator[str]:
-    """Partitions with too few replicas to be moved by a request (KB 14.5.2)."""
+    """Partitions with too few replicas to be reassigned by a request (KB 14.5.2)."""
     if not state.is_interruptible:
         return
     for partition in sorted(targets):
@@ -131,4 +133,4 @@ def _route_problems(
     for route, partitions in held.items():
         names = ", ".join(map(format_partition, sorted(partitions)))
         advice = _BY_API if is_stock else _HOW_TO_END.get(route, _CHANGE_IT)
-        yield f"{names}: being reassigned already, by {route}: {advice}"
+        yield f"{names}: already being reassigned, by {route}: {advice}"

@@ -1,4 +1,6 @@
-"""Setting a throttle, and clearing it."""
+"""Replication throttles of reassignments: which replicas and brokers to limit (Kafka's
+calculateProposedMoveMap, calculateLeaderThrottles, calculateFollowerThrottles), and setting and
+clearing the limits."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +23,7 @@ from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.steps import Configure
 
 ROLLBACK_SECONDS: Final = 2.0
-"""How long --cancel waits for a rollback, to clear the throttles itself."""
+"""How long --cancel waits for a rollback before it clears the throttles."""
 
 _POLL_SECONDS: Final = 0.1
 
@@ -34,7 +36,7 @@ BROKER_KEYS: Final = (
     "follower.replication.throttled.rate",
 )
 BROKER_KEYS_CLEARED: Final = (*BROKER_KEYS, "replica.alter.log.dirs.io.max.bytes.per.second")
-"""--verify clears the third one, too, as Kafka's tool does."""
+"""--verify also clears the third key, as Kafka's tool does."""
 
 UNTIL_VERIFY: Final = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the "
@@ -43,14 +45,14 @@ UNTIL_VERIFY: Final = (
 
 
 class Move(NamedTuple):
-    """From which brokers a partition moves, and to which it did not have before."""
+    """The brokers that a partition moves from, and the new ones that it moves to."""
 
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
 
 
 def moves(targets: Targets, assignments: Mapping[Partition, Assignment]) -> dict[Partition, Move]:
-    """What moves: the targets, and every assignment that is being changed already."""
+    """The moves of the targets and of all reassignments in progress."""
     found = {
         partition: Move(one.origin, one.adding)
         for partition, one in assignments.items()
@@ -80,12 +82,12 @@ def topic_throttles(moving: Mapping[Partition, Move]) -> dict[str, dict[str, str
 
 
 def throttled_brokers(moving: Iterable[Move]) -> list[int]:
-    """Every broker that takes part."""
+    """All brokers that take part in moves."""
     return sorted({one for move in moving for one in (*move.sources, *move.destinations)})
 
 
 def rates(bytes_per_second: int) -> dict[str, str]:
-    """The limits of a broker."""
+    """The throttle configuration of a broker."""
     return dict.fromkeys(BROKER_KEYS, str(bytes_per_second))
 
 
@@ -109,7 +111,7 @@ def clearing_steps(brokers: Iterable[int], targets: Targets) -> list[Configure]:
 
 
 async def limit(cluster: Cluster, report: Report, limits: Sequence[Configure]) -> None:
-    """Set the throttle, if there is one to set."""
+    """Set the throttle, if there is one."""
     if not limits:
         return
     report.say(UNTIL_VERIFY)
@@ -126,8 +128,8 @@ async def limit(cluster: Cluster, report: Report, limits: Sequence[Configure]) -
 async def clear_throttles(
     admin: ClusterAdmin, report: Report, state: ClusterState, targets: Targets
 ) -> None:
-    """Of all brokers and of the topics named (clearAllThrottles): which brokers took part in what
-    came before, nobody knows any more."""
+    """Clear the throttles of all brokers and of these topics (clearAllThrottles). Which brokers
+    took part in earlier reassignments is not known."""
     brokers = throttled_before(state, targets)
     topics = sorted({topic for topic, _ in targets})
     text = f"Clearing broker-level throttles on broker{'' if len(brokers) == 1 else 's'}"
@@ -138,38 +140,39 @@ async def clear_throttles(
         try:
             await admin.configure(step)
         except KafkaUnavailable as fault:
-            report.warn(f"the throttle of {step.entity} stays: {fault}")
+            report.warn(f"the throttle of {step.entity} remains: {fault}")
     report.data["throttles_cleared"] = True
 
 
 def throttled_before(state: ClusterState, targets: Targets) -> list[int]:
-    """Every broker that may have a throttle."""
+    """All brokers that may have a throttle."""
     return sorted({*state.brokers, *(one for replicas in targets.values() for one in replicas)})
 
 
 def clearing(state: ClusterState, targets: Targets) -> list[Configure]:
-    """The steps; a topic that does not exist has no configuration."""
+    """The steps that clear throttles. A topic that does not exist has no configuration."""
     known = {topic for topic, _ in state.assignments}
     existing = {one: replicas for one, replicas in targets.items() if one[0] in known}
     return clearing_steps(throttled_before(state, targets), existing)
 
 
 async def is_anything_under_way(cluster: Cluster, report: Report, state: ClusterState) -> bool:
-    """A broker's limit is everybody's: it goes when nothing at all is under way, or may be."""
+    """Whether anything is being reassigned, or may be. A broker's limit applies to all
+    reassignments, so it is cleared only when there is none."""
     if state.moving:
         return True
     whole = await cluster.admin.describe(None)
     if whole.unreadable_topics and not whole.moving:
         names = ",".join(sorted(whole.unreadable_topics))
         report.warn(
-            f"the throttles are left: topics cannot be read, and may be on their way: {names}"
+            f"the throttles remain: these topics cannot be read and may be in reassignment: {names}"
         )
     return bool(whole.moving or whole.unreadable_topics)
 
 
 async def settle_throttles(cluster: Cluster, report: Report, origins: Targets) -> None:
-    """After a cancellation that goes back to `origins`: clear the throttles if the rollback is over
-    within moments, else say which remain and what clears them."""
+    """After a cancellation that restores `origins`: clear the throttles if the rollback ends
+    within moments; otherwise print the remaining throttles and the command that clears them."""
     if not origins:
         return
     deadline = time.monotonic() + ROLLBACK_SECONDS
@@ -186,18 +189,18 @@ async def settle_throttles(cluster: Cluster, report: Report, origins: Targets) -
     command = _clearing_command(cluster, origins)
     report.data |= {"throttles_left": left, "clear_throttles_with": command}
     report.warn(f"throttles remain{_reason(state, origins)}: {_format_throttles(left)}")
-    report.say(f"Clear them when nothing is being reassigned any more, with:\n{command}")
+    report.say(f"Clear them when no reassignment is in progress, with:\n{command}")
 
 
 def _rolls_back(state: ClusterState, origins: Targets) -> bool:
-    """Whether a controller is at work on any of these."""
+    """Whether a controller is rolling back any of these."""
     is_waiting = state.controller.role is Role.NONE
     return not is_waiting and any(state.is_cancelled(one) for one in origins)
 
 
 def _reason(state: ClusterState, origins: Targets) -> str:
     if any(state.is_cancelled(one) for one in origins):
-        return ", because the rollback is not over"
+        return ", because the rollback has not ended"
     if state.moving:
         return f", because partitions are being reassigned: {format_partitions(state.moving)}"
     return ""
@@ -206,7 +209,7 @@ def _reason(state: ClusterState, origins: Targets) -> str:
 async def _throttles_left(
     cluster: Cluster, report: Report, state: ClusterState, targets: Targets
 ) -> dict[str, list[str]]:
-    """The throttles that are set, of every entity that may have one."""
+    """The throttles that are set, by entity."""
     left: dict[str, list[str]] = {}
     for step in clearing(state, targets):
         try:
@@ -221,7 +224,7 @@ async def _throttles_left(
 
 
 def _format_throttles(left: Mapping[str, Sequence[str]]) -> str:
-    """Entities that have the same throttles in one text."""
+    """Throttles as text; entities with the same throttles are listed together."""
     by_keys: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for entity, keys in left.items():
         kind, _, name = entity.partition("/")
@@ -232,6 +235,6 @@ def _format_throttles(left: Mapping[str, Sequence[str]]) -> str:
 
 
 def _clearing_command(cluster: Cluster, origins: Targets) -> str:
-    """A --verify of the originals. It reads them from a pipe: nobody has a file of them."""
+    """A --verify of the originals, which are piped in because there is no file of them."""
     verify = cluster.command("--verify", "--wait", "--reassignment-json-file", "/dev/stdin")
     return f"echo '{write_targets(origins)}' | {verify}"

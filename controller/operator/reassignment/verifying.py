@@ -41,9 +41,9 @@ async def verify(
     dry_run: bool,
     in_any_order: bool = False,
 ) -> None:
-    """Say of each partition whether it is where it shall be; where nothing is under way any more,
-    clear the throttles. With `wait` look until nothing of `targets` is under way. `in_any_order`:
-    the order of the replicas in `targets` is not known."""
+    """Print for each partition whether it has its target replicas. If nothing is being
+    reassigned any more, clear the throttles. With `wait`, poll until no partition of `targets`
+    is being reassigned. `in_any_order`: the order of the replicas in `targets` is unknown."""
     state = await cluster.admin.describe({topic for topic, _ in targets})
     told: list[str] = []
     while wait and _under_way(state, targets):
@@ -64,7 +64,7 @@ async def verify(
     for one in progress:
         report.say(f"  {one.line}")
     if progress and state.znodes.cancel_exists:
-        report.warn(f"{REASSIGN_CANCEL} stands: what is under way is rolled back or waits")
+        report.warn(f"{REASSIGN_CANCEL} exists: reassignments in progress are rolled back or wait")
     report.data |= {
         "partitions": [
             {"topic": name[0], "partition": name[1], "state": state}
@@ -83,7 +83,7 @@ async def verify(
 
 
 async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) -> None:
-    """Say of reassignments by the czxid of their znode whether they go on, were changed or are
+    """Print for reassignments, by the czxid of their znode, whether they are ongoing, changed or
     done (KB 14.4, 14.5)."""
     state = await cluster.admin.describe(())
     answers: list[dict[str, Any]] = []
@@ -102,7 +102,7 @@ async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) ->
         for name in sorted(by_hand):
             answers.append({"id": f"{czxid:#x}", "state": "changed", "partition": name})
             named.append(name)
-            report.say(f"Reassignment {czxid:#x} of {format_partition(name)} is changed, by hand.")
+            report.say(f"Reassignment {czxid:#x} of {format_partition(name)} was changed by hand.")
         if not records and not by_hand:
             answers.append({"id": f"{czxid:#x}", "state": "done"})
             report.say(f"Reassignment {czxid:#x} is done.")
@@ -113,7 +113,7 @@ async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) ->
     warn_unusable_records(report, state)
     states = [one["state"] for one in answers]
     if "done" in states:
-        # One that is gone by hand looks the same.
+        # A record that was deleted by hand looks the same.
         warn_missing_records(report, await cluster.admin.describe(None))
     if "changed" in states:
         report.status = OTHERWISE
@@ -134,7 +134,7 @@ def _under_way(state: ClusterState, targets: Targets) -> list[Partition]:
 def _as_assigned(
     state: ClusterState, partition: Partition, target: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The same replicas in the order of the assignment, if these are assigned."""
+    """The target in the order of the assignment, if that has the same replicas."""
     assignment = state.assignments.get(partition)
     if assignment is not None and set(assignment.replicas) == set(target):
         return assignment.replicas
@@ -142,7 +142,7 @@ def _as_assigned(
 
 
 def _state(state: ClusterState, partition: Partition, target: tuple[int, ...]) -> tuple[str, str]:
-    """A line in Kafka's words (partitionReassignmentStatesToString), and one word for --json."""
+    """A line in Kafka's format (partitionReassignmentStatesToString), and a state for --json."""
     name = format_partition(partition)
     if state.route(partition):
         return f"Reassignment of partition {name} is still in progress.", "in progress"

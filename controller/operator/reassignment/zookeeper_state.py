@@ -1,4 +1,4 @@
-"""Looks at a cluster through ZooKeeper."""
+"""Reads the state of a cluster from ZooKeeper."""
 
 from collections.abc import Iterable
 
@@ -56,19 +56,19 @@ _SINGLE = (
 
 
 async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> ClusterState:
-    """At these topics (None: at all of them) and at everything that is on its way.
+    """The state of these topics (None: all) and of all reassignments.
 
-    Raises Refused where there is no Kafka cluster.
+    Raises Refused if there is no Kafka cluster.
     """
     names = await client.children(znodes.BROKER_IDS)
     if not names and not await client.exists(znodes.BROKER_IDS):
         raise Refused(
-            f"there is no Kafka cluster: {znodes.BROKER_IDS} does not exist; is the chroot in "
-            "--zookeeper the one that the brokers have?"
+            f"there is no Kafka cluster: {znodes.BROKER_IDS} does not exist; does "
+            "--zookeeper have the chroot of the brokers?"
         )
     brokers = await _brokers(client, [int(one) for one in names if znodes.is_broker_id(one)])
-    # In the order in which a reassignment goes through them: one that is taken up, or completed,
-    # meanwhile is still seen at its next place.
+    # In the order in which a reassignment passes through these znodes, so that one that is being
+    # started or completed is not missed.
     controller, extra, pending, cancel, parent = await client.read(_SINGLE)
     unreadable: dict[str, str] = {}
     requests = await _requests(client, unreadable)
@@ -106,7 +106,7 @@ async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> Clu
 
 
 async def pending_deletions(client: ZooKeeperClient) -> Deletions:
-    """The deletions of replicas that brokers have not confirmed yet."""
+    """Deletions of replicas that brokers have not confirmed yet."""
     paths = tuple(map(deletion_path, await client.children(REPLICA_DELETIONS)))
     found = Deletions()
     for path, znode in zip(paths, await client.read(paths), strict=True):
@@ -120,8 +120,8 @@ async def pending_deletions(client: ZooKeeperClient) -> Deletions:
 
 
 async def _least_in_sync(client: ZooKeeperClient, topics: list[str]) -> dict[str, int]:
-    """min.insync.replicas of these topics, as far as ZooKeeper has it; what cannot be read says
-    nothing."""
+    """min.insync.replicas of these topics as configured in ZooKeeper. Unreadable configurations
+    are ignored."""
     paths = (znodes.broker_config_path(None), *map(znodes.topic_config_path, topics))
     settings: list[str | None] = []
     for path, znode in zip(paths, await client.read(paths), strict=True):
@@ -140,7 +140,7 @@ async def _least_in_sync(client: ZooKeeperClient, topics: list[str]) -> dict[str
 async def _records(
     client: ZooKeeperClient,
 ) -> tuple[dict[Partition, Record], dict[Partition, UnusableRecord]]:
-    """Every child of /admin/reassignments, and those that cannot be read."""
+    """All children of /admin/reassignments, readable and unreadable."""
     partitions = [
         (topic, number)
         for topic in await client.children(REASSIGNMENTS)
@@ -153,7 +153,7 @@ async def _records(
 async def _with_late_records(
     client: ZooKeeperClient, kip: KipZnodes, assignments: dict[Partition, Assignment]
 ) -> KipZnodes:
-    """Partitions that began to move since the records were read have one now."""
+    """Add the records of reassignments that started after the records were read."""
     known = {*kip.records, *kip.unusable}
     late = [one for one, it in assignments.items() if it.is_being_reassigned and one not in known]
     records, unusable = await _records_of(client, late)
@@ -165,7 +165,7 @@ async def _with_late_records(
 async def _records_of(
     client: ZooKeeperClient, partitions: list[Partition]
 ) -> tuple[dict[Partition, Record], dict[Partition, UnusableRecord]]:
-    """Those of these partitions that there are, and those that cannot be read."""
+    """The existing records of these partitions, readable and unreadable."""
     paths = tuple(reassignment_path(*one) for one in partitions)
     found: dict[Partition, Record] = {}
     unusable: dict[Partition, UnusableRecord] = {}
@@ -182,8 +182,8 @@ async def _records_of(
 
 
 def _without_unfitting(kip: KipZnodes, assignments: dict[Partition, Assignment]) -> KipZnodes:
-    """Records are written together with the topic's znode: where the two differ, somebody changed
-    one of them by hand."""
+    """Move records that contradict the topic's znode to `unusable`: both are written together,
+    so one of them was changed by hand."""
     unfitting: dict[Partition, UnusableRecord] = {}
     for name, record in kip.records.items():
         one, assignment = record.reassignment, assignments.get(name)
@@ -191,7 +191,7 @@ def _without_unfitting(kip: KipZnodes, assignments: dict[Partition, Assignment])
             continue
         has = f"from {list(assignment.origin)} to {list(assignment.target)}"
         if not assignment.is_being_reassigned:
-            has = f"{list(assignment.replicas)} and nothing under way"
+            has = f"{list(assignment.replicas)} and no reassignment"
         why = (
             f"{reassignment_path(*name)} says from {list(one.original_replicas)} to "
             f"{list(one.replicas)}, {znodes.topic_path(name[0])} {has}"
@@ -202,7 +202,8 @@ def _without_unfitting(kip: KipZnodes, assignments: dict[Partition, Assignment])
 
 
 def _fits(record: Reassignment, assignment: Assignment) -> bool:
-    """Where nothing moves the record is about to go: the partition is there, or back."""
+    """Without a reassignment the record is about to be deleted: the partition has its target or
+    its original replicas."""
     if not assignment.is_being_reassigned:
         return assignment.replicas in (record.replicas, record.original_replicas)
     has_originals = set(record.original_replicas) <= set(assignment.replicas)
@@ -235,7 +236,7 @@ def _submitted(path: str, znode: Znode | None, unreadable: dict[str, str]) -> Su
 
 
 def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> Controller:
-    """A stock controller is a registered broker; refold never registers
+    """The controller. A stock controller is a registered broker; refold never registers
     (docs/observations.md#the-controller-role)."""
     holder = znodes.read_controller(znode.data) if znode else None
     if holder is None:
@@ -246,7 +247,7 @@ def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> Controller:
 
 
 async def _brokers(client: ZooKeeperClient, ids: list[int]) -> dict[int, Broker]:
-    """The registered ones; one whose registration cannot be read has no endpoint and no rack."""
+    """The registered brokers. One whose registration cannot be read has no endpoint and no rack."""
     paths = tuple(map(znodes.broker_path, ids))
     brokers: dict[int, Broker] = {}
     for broker, znode in zip(ids, await client.read(paths), strict=True):
@@ -260,7 +261,7 @@ async def _brokers(client: ZooKeeperClient, ids: list[int]) -> dict[int, Broker]
 
 
 class _Topics(Struct, frozen=True):
-    """What topics' znodes say; `unreadable` says of a topic why nobody can read it."""
+    """The content of topic znodes; `unreadable`: why a topic's znode cannot be read."""
 
     assignments: dict[Partition, Assignment] = {}
     versions: dict[str, int] = {}
