@@ -263,5 +263,5 @@ class ClusterState(Struct, frozen=True):
 
 
 KAFKA_API: Final = "the AlterPartitionReassignments API"
-NO_RECORD: Final = "an unknown route (no record)"
-UNKNOWN_ROUTE: Final = "an unknown route (shown with --zookeeper)"
+NO_RECORD: Final = "an unrecorded route"
+UNKNOWN_ROUTE: Final = "a route shown only with --zookeeper"

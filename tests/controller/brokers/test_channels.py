@@ -171,7 +171,7 @@ async def test_a_request_without_a_channel_is_dropped_and_logged(
     with caplog.at_level(logging.WARNING):
         channels.send(CommandId(7, 3), leader_and_isr())
     (record,) = caplog.records
-    assert "LeaderAndIsr to broker 1 dropped" in record.getMessage()
+    assert "dropped LeaderAndIsr to broker 1" in record.getMessage()
     assert record.__dict__["command"] == (7, 3)
 
 
@@ -312,7 +312,7 @@ async def test_a_broker_that_never_answers_is_told_and_asked_again(
         (fault,) = await told.wait(1)
         assert isinstance(fault, ChannelFault)
         assert fault.kind == "unreachable"
-        assert "no answer to LeaderAndIsr version 7" in fault.text
+        assert "no response to LeaderAndIsr version 7" in fault.text
         gate.opened.set()
         await told.wait(3)
     assert told.events[2] == answered(CommandId(7, 0))

@@ -62,7 +62,7 @@ async def test_bad_settings_are_told_in_one_line_each() -> None:
 
 async def test_no_zookeeper(tmp_path: Path) -> None:
     line = await refused(f"127.0.0.1:{free_port()}", tmp_path)
-    assert "no ZooKeeper" in line
+    assert "cannot connect to ZooKeeper" in line
     assert json.loads(line)["level"] == "error"
 
 

@@ -70,7 +70,7 @@ def test_all_is_well() -> None:
             "warning",
             "refused",
         ),
-        (changed(servers=(ServerStatus(server="zk1:2181"),)), "warning", "version is unknown"),
+        (changed(servers=(ServerStatus(server="zk1:2181"),)), "warning", "version unknown"),
         (
             changed(servers=(ServerStatus(server="zk1:2181", version="3.5.9"),)),
             "warning",
@@ -87,7 +87,7 @@ def test_all_is_well() -> None:
         (
             changed(brokers=(BrokerStatus(broker=2, versions=(("LeaderAndIsr", 7, 5),)),)),
             "error",
-            "broker 2 offers LeaderAndIsr up to 5, 3.9-IV0 needs 7",
+            "broker 2 supports LeaderAndIsr up to 5, 3.9-IV0 requires 7",
         ),
         (
             changed(brokers=(structs.replace(ANSWERS, policies={"create.topic.policy.x": "a.B"}),)),
@@ -97,12 +97,12 @@ def test_all_is_well() -> None:
         (
             changed(brokers=(structs.replace(ANSWERS, policies_fault="no answer"),)),
             "warning",
-            "broker 1 did not tell its policies: no answer",
+            "the policies of broker 1 are unknown: no answer",
         ),
         (changed(clock_ahead_ms=-6000), "warning", "6.0 s behind"),
         (changed(clock_ahead_ms=6000), "warning", "6.0 s ahead of"),
-        (changed(clock_ahead_ms=None), "warning", "could not be read"),
-        (disk(fault="/: Permission denied"), "error", "/logs cannot be written"),
+        (changed(clock_ahead_ms=None), "warning", "cannot read ZooKeeper's clock"),
+        (disk(fault="/: Permission denied"), "error", "cannot write to the log directory /logs"),
         (disk(free_bytes=1000), "error", "0.0 GiB free"),
         (disk(free_bytes=1 << 29), "warning", "0.5 GiB free"),
         (disk(sync_ms=150.0), "warning", "fsync takes up to 150.0 ms"),
@@ -126,7 +126,7 @@ def racks(*named: str | None) -> SystemStatus:
         (racks("a", "b"), {}, "the daemon has none"),
         (racks("a", "b"), {"broker.rack": "c"}, "the daemon has the rack c"),
         (racks("a", None), {"broker.rack": "a"}, "brokers without a rack: 2"),
-        (racks(None), {"broker.rack": "a"}, "no broker has any"),
+        (racks(None), {"broker.rack": "a"}, "no broker has a rack"),
     ],
 )
 def test_racks(status: SystemStatus, own: dict[str, str], told: str) -> None:
@@ -147,7 +147,7 @@ def test_listener_names_that_the_daemon_lacks() -> None:
 
 def test_a_brokers_own_address_is_told() -> None:
     (found,) = trouble(GOOD, {"listeners": "PLAINTEXT://h2:9092"})
-    assert "h2:9092 is where broker 2 listens" in found.text
+    assert "broker 2 listens on h2:9092" in found.text
 
 
 def test_without_zookeeper_the_rest_is_still_looked_at() -> None:

@@ -42,7 +42,7 @@ def test_nothing_stands_in_the_way() -> None:
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (ZooKeeperStatus(fault="refused"), "no ZooKeeper: refused"),
+        (ZooKeeperStatus(fault="refused"), "cannot connect to ZooKeeper: refused"),
         (status(chroot_exists=False), "/kafka does not exist"),
         (status(is_kafka=False), "no readable /brokers/ids"),
         (status(cluster_id=None), "no readable /cluster/id"),

@@ -151,12 +151,12 @@ async def test_what_moves_may_get_another_target(admin: ScriptedAdmin) -> None:
 
 
 async def test_what_the_controller_refuses_is_told(admin: ScriptedAdmin) -> None:
-    admin.refusals["t", 0] = "/admin/reassign_cancel stands"
+    admin.refusals["t", 0] = "/admin/reassign_cancel exists"
     with pytest.raises(Refused) as fault:
         await run_execute(admin, targets(t0=(4, 2, 3)))
     assert str(fault.value).splitlines() == [
         "Error reassigning partition(s):",
-        "t-0: /admin/reassign_cancel stands",
+        "t-0: /admin/reassign_cancel exists",
     ]
 
 
@@ -211,8 +211,8 @@ async def test_the_list_counts_bytes_and_does_not_guess_the_route(admin: Scripte
     assert told.lines == [
         "Current partition reassignments:",
         "t-0: replicas: 4,2,3,1. adding: 4. removing: 1.",
-        "  t-0: 2 of 3 replicas caught up, waits for 4, 2.0 KiB left (a route that --zookeeper "
-        "shows)",
+        "  t-0: 2 of 3 replicas caught up, waits for 4, 2.0 KiB left (a route shown only "
+        "with --zookeeper)",
     ]
     admin.unresponsive.add(4)
     told = Told()

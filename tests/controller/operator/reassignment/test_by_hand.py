@@ -66,7 +66,7 @@ async def test_others_are_submitted_all_the_same_and_that_puts_it_right(data: by
     )
     assert report.status == DONE
     assert stage.lines[-1].startswith("v-0: started")
-    told = [one for one in stage.warnings if "refold writes again what it did not" in one]
+    told = [one for one in stage.warnings if "refold rewrites znodes that it did not" in one]
     assert [one.split()[1] for one in told] == [
         "/admin/reassignments/t/0",
         "/admin/reassignments/u/0",
@@ -142,8 +142,8 @@ async def test_the_list_has_the_route_and_says_what_the_record_says() -> None:
     assert any("u/0 cannot be read as a reassignment" in one for one in stage.warnings)
     assert any(
         "/admin/reassignments/t/0 says from [6, 4] to [4, 6], /brokers/topics/t from [1, 2, 3] to "
-        "[4, 5, 6]; refold writes again what it did not write itself: a topic's znode at once, a "
-        "record at its next look" in one
+        "[4, 5, 6]; refold rewrites znodes that it did not write itself: a topic's znode at once, a "
+        "record at its next check" in one
         for one in stage.warnings
     )
 
@@ -162,7 +162,7 @@ async def test_its_identity_is_that_of_something_changed() -> None:
     report = stage.report()
     await verify_ids(stage.cluster, report, [czxid])
     assert report.status == OTHERWISE
-    assert stage.lines[0] == f"Reassignment {czxid:#x} of u-0 is changed, by hand."
+    assert stage.lines[0] == f"Reassignment {czxid:#x} of u-0 was changed by hand."
 
 
 async def test_a_record_of_what_does_not_move_holds_nobody_up() -> None:
@@ -181,16 +181,16 @@ async def test_where_nobody_moves_unreadable_entries_away_that_is_for_the_operat
     stage = Stage()
     stage.leave_alone()
     stage.world.put_quietly(path, b"garbage")
-    with pytest.raises(Refused, match=rf"{path} cannot be read .*: mend or delete it"):
+    with pytest.raises(Refused, match=rf"{path} cannot be read .*: fix or delete it"):
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
-    with pytest.raises(Refused, match=rf"{path} cannot be read .*: mend or delete it"):
+    with pytest.raises(Refused, match=rf"{path} cannot be read .*: fix or delete it"):
         await execute_extra(stage.cluster, stage.report(), targets(t0=(4,)), None, dry_run=False)
 
 
 async def test_where_refold_moves_unreadable_entries_away_it_is_tried_again() -> None:
     stage = Stage()
     stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, b"garbage")
-    with pytest.raises(Refused, match="refold is moving it out of the way: try again"):
+    with pytest.raises(Refused, match="refold is moving it away: try again"):
         await cancel_all(stage.cluster, stage.report(), dry_run=False)
 
 
@@ -208,8 +208,8 @@ async def test_a_request_that_nobody_can_read_keeps_nothing_from_being_cancelled
 
 
 WITHOUT = (
-    "under way without a record in /admin/reassignments: a stock controller began it, or somebody "
-    "deleted the record. refold writes a deleted record again, with another id, at its next look"
+    "reassigned without a record in /admin/reassignments: a stock controller started it, or the "
+    "record was deleted. refold rewrites a deleted record, with another id, at its next check"
 )
 
 
@@ -245,7 +245,7 @@ async def test_a_request_for_what_lost_its_record_is_refused_with_how_to_end_it(
     stage = on_the_way()
     stage.world.remove_quietly(reassignments_path("u"))
     with pytest.raises(
-        Refused, match=r"u-0: being reassigned already, by a route that no record names: wait for"
+        Refused, match=r"u-0: already being reassigned, by an unrecorded route: wait for"
     ):
         await run_request(
             stage.cluster, stage.report(), targets(u0=(5,)), None, timeout_ms=9, dry_run=False
@@ -281,7 +281,7 @@ async def test_a_topic_that_nobody_can_read_is_named_and_the_others_listed() -> 
     assert {"t-0", "u-0"} == {one.split(":")[0] for one in stage.lines[1:] if one[0] != " "}
     [warning] = stage.warnings
     assert warning.startswith(f"Warning: {UNREADABLE}")
-    assert warning.endswith("nor submitted for it; mend the znode")
+    assert warning.endswith("none can be submitted; fix the znode")
 
 
 async def test_what_is_asked_of_a_topic_that_nobody_can_read_is_listed_as_that() -> None:
@@ -289,7 +289,7 @@ async def test_what_is_asked_of_a_topic_that_nobody_can_read_is_listed_as_that()
     stage.leave_alone()
     request_quietly(stage.world, {("bad", 0): (3, 4)})
     await list_reassignments(stage.cluster, stage.report())
-    assert "bad-0: cannot be read, asked to be 3,4." in stage.lines
+    assert "bad-0: cannot be read, requested: 3,4." in stage.lines
 
 
 @pytest.mark.parametrize("submit_it", [execute_extra, run_request])
@@ -297,7 +297,7 @@ async def test_others_are_submitted_though_a_topic_cannot_be_read(submit_it: Any
     stage = with_bad_topic()
     more = {"timeout_ms": 10_000} if submit_it is run_request else {}
     good, bad = targets(v0=(3, 4)), {**targets(v0=(3, 4)), ("bad", 0): (3, 4)}
-    with pytest.raises(Refused, match=f"^{UNREADABLE}.*mend the znode$"):
+    with pytest.raises(Refused, match=f"^{UNREADABLE}.*fix the znode$"):
         await submit_it(stage.cluster, stage.report(), bad, None, dry_run=False, **more)
     assert record(stage.world, V0) is None
     await submit_it(stage.cluster, stage.report(), good, None, dry_run=False, **more)
@@ -335,7 +335,7 @@ async def test_throttles_stay_while_a_topic_cannot_be_read() -> None:
     assert report.status == DONE
     assert "throttles_cleared" not in report.data
     assert stage.warnings == [
-        "Warning: the throttles are left: topics cannot be read, and may be on their way: bad"
+        "Warning: the throttles remain: these topics cannot be read and may be in reassignment: bad"
     ]
 
 
@@ -355,5 +355,5 @@ async def test_a_record_says_nothing_of_a_topic_at_rest_elsewhere() -> None:
     [warning] = stage.warnings
     assert (
         "/admin/reassignments/t/0 says from [1, 2, 3] to [4, 5, 6], /brokers/topics/t [1, 2, 6] "
-        "and nothing under way; when refold takes the role the topic's znode counts" in warning
+        "and no reassignment; when refold takes the role, the topic's znode takes precedence" in warning
     )

@@ -73,7 +73,7 @@ async def test_throttles_of_a_rollback_that_goes_on_are_named_with_how_to_clear_
     stage.leave_alone()
     data = await cancel_and_settle(stage)
     assert stage.warnings[-1] == (
-        "Warning: throttles remain, because the rollback is not over: "
+        "Warning: throttles remain, because the rollback has not ended: "
         "leader.replication.throttled.rate, follower.replication.throttled.rate of brokers "
         "1,2,3,4; leader.replication.throttled.replicas, follower.replication.throttled.replicas "
         "of topics t"
@@ -130,7 +130,7 @@ async def test_cancel_does_not_wait_longer_than_a_moment(monkeypatch: pytest.Mon
     stage = await slow_rollback()
     monkeypatch.setattr(throttling, "ROLLBACK_SECONDS", 0.2)
     data = await cancel_and_settle(stage)
-    assert "throttles remain, because the rollback is not over" in stage.warnings[-1]
+    assert "throttles remain, because the rollback has not ended" in stage.warnings[-1]
     assert "clear_throttles_with" in data
 
 

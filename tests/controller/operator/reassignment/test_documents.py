@@ -99,5 +99,5 @@ def test_a_list_of_brokers() -> None:
     assert read_brokers("3, 1,2") == [3, 1, 2]
     with pytest.raises(BadInput, match="contains duplicate entries: 1"):
         read_brokers("1,2,1")
-    with pytest.raises(BadInput, match="'x' is no broker id"):
+    with pytest.raises(BadInput, match="'x' is not a broker id"):
         read_brokers("1,x")

@@ -159,7 +159,7 @@ async def test_the_list_has_every_route_with_identity_and_cancellation() -> None
         stage.lines
     )
     assert "v-0" not in stage.said
-    assert "/admin/reassign_cancel stands" in stage.warnings[0]
+    assert "/admin/reassign_cancel exists" in stage.warnings[0]
 
 
 async def test_a_move_that_a_stock_controller_began_is_listed_without_a_known_route() -> None:
@@ -169,9 +169,9 @@ async def test_a_move_that_a_stock_controller_began_is_listed_without_a_known_ro
     )
     await list_reassignments(stage.cluster, stage.report())
     assert stage.lines[-1] == (
-        "  t-0: 2 of 3 replicas caught up, waits for 4 (a route that no record names)"
+        "  t-0: 2 of 3 replicas caught up, waits for 4 (an unrecorded route)"
     )
-    assert "a stock controller began it, or somebody deleted the record" in stage.warnings[-1]
+    assert "a stock controller started it, or the record was deleted" in stage.warnings[-1]
 
 
 async def test_an_identity_of_a_move_by_kafkas_api_is_verified() -> None:
@@ -252,7 +252,7 @@ async def test_of_what_moves_the_current_assignment_is_where_it_came_from() -> N
     data = await run_generate(stage, 1, 2, 3)
     (current,) = data["current"]["partitions"]  # type: ignore[misc]
     assert current["replicas"] == [1, 2, 3]
-    assert "t-0: being reassigned now" in stage.warnings[0]
+    assert "t-0: being reassigned;" in stage.warnings[0]
 
 
 async def test_brokers_and_topics_that_are_not_there() -> None:

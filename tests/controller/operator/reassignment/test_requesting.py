@@ -47,7 +47,7 @@ async def test_it_tells_the_identity_and_the_way_back() -> None:
     czxid, _ = identity(stage.world)
     assert status == DONE
     assert '"replicas":[1,2,3]' in stage.lines[0]
-    assert "another --request, which goes back" in stage.lines[0]
+    assert "another --request for a rollback" in stage.lines[0]
     assert f"t-0: started, /admin/reassignments/t/0 has czxid {czxid:#x}" in stage.lines
     assert data["requested"] == [
         {"topic": "t", "partition": 0, "outcome": "started", "czxid": f"{czxid:#x}"}
@@ -86,7 +86,7 @@ async def test_what_is_done_at_once() -> None:
     stage = Stage()
     status, _ = await run_request(stage, targets(t0=(3, 2)))
     assert status == DONE
-    assert "t-0: done already" in stage.lines
+    assert "t-0: already done" in stage.lines
 
 
 async def test_the_first_request_of_a_cluster_makes_the_parent() -> None:
@@ -95,8 +95,8 @@ async def test_the_first_request_of_a_cluster_makes_the_parent() -> None:
     stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == NOT_DONE_YET
-    assert "t-0: the controller has not taken it up yet, the request stands" in stage.lines
-    assert "nobody has the controller's role" in stage.warnings[0]
+    assert "t-0: the controller has not handled the request yet; it stays pending" in stage.lines
+    assert "there is no controller" in stage.warnings[0]
     assert len(requests(stage.world)) == 1
 
 
@@ -130,18 +130,18 @@ async def test_what_the_controller_ignores_is_told() -> None:
     status, _ = await run_request(stage, targets(t0=(4,)))
     assert status == OTHERWISE
     assert stage.warnings[-1] == (
-        "Warning: t-0: the controller has not started it; its log says why, or somebody removed "
-        "the request"
+        "Warning: t-0: the controller did not start it; see its log for the reason, or the request "
+        "was deleted"
     )
 
 
 async def test_routes_and_cancellation_stand_against_it() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
-    with pytest.raises(Refused, match="being reassigned already, by /admin/reassign_partitions"):
+    with pytest.raises(Refused, match="already being reassigned, by /admin/reassign_partitions"):
         await run_request(stage, targets(t0=(4,)))
     cancel_all(stage.world)
-    with pytest.raises(Refused, match="/admin/reassign_cancel stands"):
+    with pytest.raises(Refused, match="/admin/reassign_cancel exists"):
         await run_request(stage, targets(t0=(4,)))
     stage.hand_over(2)
     with pytest.raises(Refused, match="broker 2, a stock controller"):
@@ -194,5 +194,5 @@ async def test_fewer_replicas_than_min_insync_replicas_are_refused() -> None:
     stage = Stage(6, 1)
     config = b'{"version":1,"config":{"min.insync.replicas":"2"}}'
     stage.world.put(znodes.topic_config_path("t"), config)
-    with pytest.raises(Refused, match="lower that first, or use --execute"):
+    with pytest.raises(Refused, match="decrease that first, or use --execute"):
         await run_request(stage, targets(t0=(4, 5)))

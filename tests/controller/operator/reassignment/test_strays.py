@@ -97,7 +97,7 @@ async def test_replicas_that_no_assignment_names_are_listed() -> None:
     report = await run_list(stage)
     assert report.status == OTHERWISE
     assert stage.lines == [
-        "2 stray replicas, which no assignment names:",
+        "2 stray replicas, which no assignment contains:",
         "  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist",
         "  t-0 on broker 5: 1.0 KiB in /data; assigned to 1,2,3",
         "--delete-strays deletes those that no pending deletion covers",
@@ -117,7 +117,7 @@ async def test_replicas_of_a_topic_that_is_being_deleted_are_no_strays() -> None
     stage = with_strays()
     stage.world.put_quietly(znodes.delete_topic_path("gone"), b"")
     await run_list(stage)
-    assert stage.lines[0] == "1 stray replica, which no assignment names:"
+    assert stage.lines[0] == "1 stray replica, which no assignment contains:"
     assert "gone" not in stage.said
 
 
@@ -201,7 +201,7 @@ async def test_a_broker_that_does_not_answer_is_named_and_the_list_is_not_comple
     report = await run_list(stage)
     assert report.status == NOT_DONE_YET
     assert stage.warnings == [
-        "Warning: broker 2 could not be asked for its replicas: node 2 does not answer: timed out"
+        "Warning: cannot list the replicas of broker 2: node 2 does not answer: timed out"
     ]
     assert report.data["brokers_not_asked"] == [2]
 
@@ -213,7 +213,7 @@ async def test_a_broker_with_replicas_that_is_not_registered_is_named() -> None:
     report = await run_list(stage)
     assert report.status == NOT_DONE_YET
     assert stage.warnings == [
-        "Warning: brokers 3 are not registered: what is on their disks is unknown"
+        "Warning: brokers 3 are not registered: their disks cannot be scanned"
     ]
 
 
@@ -245,7 +245,7 @@ async def test_brokers_alone_tell_what_is_stray_except_what_only_zookeeper_knows
         "  gone-3 on broker 4: 7 B in /data; the partition does not exist",
         "  t-0 on broker 4: 7 B in /data; assigned to 1,2,3",
     ]
-    assert "without --zookeeper topics that are being deleted" in told.warnings[0]
+    assert "without --zookeeper, topics that are being deleted" in told.warnings[0]
 
 
 class ScriptedClient:
@@ -291,7 +291,7 @@ async def test_future_replicas_are_left_out() -> None:
 
 
 async def test_a_broker_that_names_no_directory_lacks_a_permission() -> None:
-    with pytest.raises(KafkaUnavailable, match="DescribeLogDirs needs DESCRIBE on the cluster"):
+    with pytest.raises(KafkaUnavailable, match="DescribeLogDirs requires DESCRIBE on the cluster"):
         await KafkaAdmin(ScriptedClient()).log_dirs(1)  # type: ignore[arg-type]
 
 
@@ -349,10 +349,10 @@ async def test_delete_says_what_no_broker_has_confirmed_in_time() -> None:
     [path] = paths(stage)
     assert report.status == NOT_DONE_YET
     assert stage.warnings[-1] == (
-        f"Warning: broker 5 has not confirmed yet: gone-3,t-0; {path} stays, and the controller "
+        f"Warning: broker 5 has not confirmed yet: gone-3,t-0; {path} remains, and the controller "
         "deletes them when the broker answers"
     )
-    assert any("nobody has the controller's role" in one for one in stage.warnings)
+    assert any("there is no controller" in one for one in stage.warnings)
     assert report.data["left"] == [{"znode": path, "broker": 5, "partitions": (GONE, T0)}]
 
 
@@ -363,7 +363,7 @@ async def test_delete_says_what_the_controller_dropped(monkeypatch: pytest.Monke
     assert report.status == OTHERWISE
     assert "Deleted" not in stage.said
     assert "t-0 on broker 5" in stage.warnings[-1]
-    assert "the controller's log says why" in stage.warnings[-1]
+    assert "see the controller's log for the reason" in stage.warnings[-1]
 
 
 async def test_delete_asks_for_nothing_that_is_pending_already() -> None:
@@ -434,7 +434,7 @@ async def test_delete_is_refused_under_a_stock_controller() -> None:
     with pytest.raises(Refused) as fault:
         await run_delete(stage)
     assert str(fault.value) == (
-        "broker 2, a stock controller, has the role: it does not know /admin/replica_deletions. "
+        "broker 2, a stock controller, has the role: it does not support /admin/replica_deletions. "
         "Let refold take the role"
     )
     assert stage.client.writes == 0

@@ -150,9 +150,9 @@ async def test_nothing_is_submitted_while_a_cancellation_stands() -> None:
     stage = Stage()
     cancel_all(stage.world)
     text = await refused(stage, targets(t0=(4,)))
-    assert "/admin/reassign_cancel stands" in text
+    assert "/admin/reassign_cancel exists" in text
     assert "--remove-cancel" in text
-    with pytest.raises(Refused, match="/admin/reassign_cancel stands"):
+    with pytest.raises(Refused, match="/admin/reassign_cancel exists"):
         await run_extra(stage, targets(t0=(4,)))
 
 
@@ -164,9 +164,9 @@ async def test_execute_while_a_cancellation_stands_says_to_remove_it_first() -> 
     cancel_all(stage.world)
     text = await refused(stage, targets(u0=(3, 4)))
     assert text == (
-        "/admin/reassign_cancel stands: no reassignment can be submitted until it is removed with "
+        "/admin/reassign_cancel exists: no reassignment can be submitted until it is removed with "
         "--remove-cancel. /admin/reassign_partitions has 1 partitions, which are being rolled back "
-        "or wait for that, too"
+        "or wait for the removal, too"
     )
     await run_execute(stage, targets(t0=(4, 5, 6)))
     assert stage.said == "There is an existing assignment running."
@@ -178,14 +178,14 @@ async def test_a_partition_of_another_route_is_refused_with_its_name() -> None:
     stage.by_api(4, 5, 6)
     text = await refused(stage, targets(t0=(2,)))
     assert text == (
-        "t-0: being reassigned already, by the AlterPartitionReassignments API: wait for it, or "
+        "t-0: already being reassigned, by the AlterPartitionReassignments API: wait for it, or "
         "end it with --cancel and a file over --bootstrap-server"
     )
     stage = Stage()
     stage.leave_alone()
     request_quietly(stage.world, {T0: (4,)})
     text = await refused(stage, targets(t0=(2,)))
-    assert "t-0: being reassigned already, by /admin/reassignment_requests" in text
+    assert "t-0: already being reassigned, by /admin/reassignment_requests" in text
 
 
 def with_least_in_sync(least: bytes, path: str = znodes.topic_config_path("t")) -> Stage:
@@ -205,7 +205,7 @@ async def test_fewer_replicas_than_min_insync_replicas_are_warned_about(
     await submit(stage, targets(t0=(4, 5)))
     assert stage.warnings == [
         "Warning: t-0 has fewer replicas (1) than min.insync.replicas=2 of its topic: producers "
-        "with acks=all fail until it has more"
+        "with acks=all fail until it has more replicas"
     ]
     assert record(stage.world) is not None
 
@@ -239,7 +239,7 @@ async def test_under_a_stock_controller_nothing_is_advised_that_needs_refold() -
     stage.world.remove_quietly(znodes.REASSIGN_PARTITIONS)
     text = await refused(stage, targets(t0=(3, 4)))
     assert text == (
-        "t-0: being reassigned already, by /admin/reassign_partitions: wait for it, or end it with "
+        "t-0: already being reassigned, by /admin/reassign_partitions: wait for it, or end it with "
         "--cancel and a file over --bootstrap-server"
     )
 
@@ -359,7 +359,7 @@ async def test_extra_ones_are_merged_and_the_later_one_wins() -> None:
 async def test_an_extra_one_over_another_route_is_refused() -> None:
     stage = Stage()
     stage.by_api(4, 5, 6)
-    with pytest.raises(Refused, match="already, by the AlterPartitionReassignments API"):
+    with pytest.raises(Refused, match="already being reassigned, by the AlterPartitionReassignments API"):
         await run_extra(stage, targets(t0=(2,)))
 
 
