@@ -10,7 +10,7 @@ from controller.core.commands import Issued, WriteZnodes
 from controller.core.events import ApiRequest, TimerFired
 from controller.core.operations import Create
 from controller.core.procedures import neighbours
-from controller.core.procedures.topics.topics import creation as topic_creation
+from controller.core.procedures.topics import creation
 from controller.core.topic_requests import (
     AnswerCreateTopics,
     CreateTopicsReceived,
@@ -205,6 +205,6 @@ def test_an_error_that_nobody_knows_is_answered_to_them_all(
     async def fail(*_: object) -> None:
         raise ValueError("nobody knows")
 
-    monkeypatch.setattr(topic_creation, "_write_topics", fail)
+    monkeypatch.setattr(creation, "_write_topics", fail)
     at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
     assert told(cluster) == {number: [codes.UNKNOWN_SERVER_ERROR] for number in (1, 2, 3)}
