@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from controller.core import request_znodes, znodes
 from controller.core.commands import BrokerRequest, Issued, ReadZnodes
+from controller.core.election import PREFERRED, UNCLEAN
 from controller.core.errors import ZnodeError
 from controller.core.events import ElectLeadersReceived, ZnodesRead
 from controller.core.operations import NO_NODE, OK
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import PREFERRED, UNCLEAN
 from controller.core.state import Partition
 from controller.core.triggers import (
     ApiCall,

@@ -4,11 +4,10 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import CommandId, ReadZnodes, WriteZnodes, ZooKeeperCommand
+from controller.core.election import CONTROLLED_SHUTDOWN, OFFLINE, PREFERRED
 from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, Create, SetData
 from controller.core.partition_states import PREVIOUS_STATES, PartitionState
-from controller.core.procedures.brokers.controlled_shutdown import CONTROLLED_SHUTDOWN
-from controller.core.procedures.elections.leadership import OFFLINE, PREFERRED
 from controller.core.procedures.elections.partition_changes import (
     change_partitions,
     retry_offline_partitions,

@@ -3,43 +3,16 @@
 from controller.core import error_codes
 from controller.core.commands import AnswerControlledShutdown, Reason
 from controller.core.controller import Controller
-from controller.core.election import Elected, controlled_shutdown_leader
+from controller.core.election import CONTROLLED_SHUTDOWN
 from controller.core.events import ControlledShutdownReceived
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import Candidate, Strategy
 from controller.core.procedures.elections.partition_changes import change_partitions
 from controller.core.procedures.elections.replica_changes import change_replicas
 from controller.core.replica_states import ReplicaState
-from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.state import Partition, sorted_partitions
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 
 _RULE = "controlled shutdown"
-
-
-def _choose(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
-    return controlled_shutdown_leader(
-        candidate.replicas,
-        candidate.current.isr,
-        lambda broker: context.is_online_or_shutting_down(broker, partition),
-        context.shutting_down.__contains__,
-    )
-
-
-def _recipients(context: ControllerContext, partition: Partition) -> list[int]:
-    return [
-        one
-        for one in partition.assignment.replicas
-        if context.is_online_or_shutting_down(one, partition)
-    ]
-
-
-CONTROLLED_SHUTDOWN = Strategy(
-    "controlled shutdown leader election",
-    "ControlledShutdownPartitionLeaderElectionStrategy",
-    _choose,
-    _recipients,
-)
 
 
 async def process_controlled_shutdown(

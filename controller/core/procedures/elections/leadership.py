@@ -1,24 +1,26 @@
 """Giving partitions a leader: the first one (KB 4.3) and the next one (KB 4.4).
 
-Both write through ZooKeeper, take what was written into the state and put the requests that tell
-the brokers into the caller's batch.
+election.py chooses the leaders. These procedures read and write the state znodes, update the
+context, and add the requests that inform the brokers to the caller's batch.
 """
 
-from collections.abc import Callable, Iterable
-from enum import Enum, auto
 from typing import NamedTuple
 
 from controller.core import znodes
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
-from controller.core.deviations import ISR_WITHIN_REPLICAS, STATE_ADOPTED
+from controller.core.deviations import STATE_ADOPTED
 from controller.core.election import (
+    Candidate,
     Elected,
-    IsOnline,
-    offline_partition_leader,
-    preferred_leader,
-    reassignment_leader,
+    Strategy,
+    Unclean,
+    first_leader,
+    first_state,
+    isr_within_replicas,
+    next_state,
+    online_test,
 )
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
@@ -36,8 +38,8 @@ from controller.core.procedures.reassignment.cancel_znode import (
     is_cancelled,
     retry_waiting_rollbacks,
 )
-from controller.core.state import ControllerContext, Partition
-from controller.core.values import NO_LEADER, RECOVERING, LeaderAndIsr
+from controller.core.state import Partition
+from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.zookeeper_io import read_znodes, write
 
 SLICE_SIZE = 5_000
@@ -49,26 +51,6 @@ Results = dict[Partition, LeaderAndIsr | None]
 _NO_CHILD = b""
 
 
-class Candidate(NamedTuple):
-    """A partition that needs a leader and what its state znode says now. `originals`: those of its
-    reassignment that is cancelled; empty: none is."""
-
-    partition: Partition
-    current: LeaderAndIsr
-    allow_unclean: bool
-    originals: tuple[int, ...] = ()
-
-    @property
-    def replicas(self) -> tuple[int, ...]:
-        """Who may lead, the preferred one first: RS. Of a reassignment that is cancelled the
-        originals, then others that are in sync; so no other becomes an unclean leader, nor a clean
-        one while an original can lead (seed 000, steps 1 and 2)."""
-        if not self.originals:
-            return self.partition.replicas
-        in_sync = [one for one in self.current.isr if one in self.partition.replicas]
-        return tuple(dict.fromkeys((*self.originals, *in_sync)))
-
-
 class Created(NamedTuple):
     """New partitions that have their first leader now, and those that had a state before."""
 
@@ -76,99 +58,7 @@ class Created(NamedTuple):
     existing: list[Partition]
 
 
-class Unclean(Enum):
-    """Whether a replica outside the ISR may be elected."""
-
-    NEVER = auto()
-    AS_CONFIGURED = auto()
-    ALWAYS = auto()
-
-
-class Strategy(NamedTuple):
-    """How to elect: the rule's name and Kafka's name for it, whom it chooses, who is sent
-    LeaderAndIsr, and whether a reassignment is rolled back by it."""
-
-    name: str
-    kafka_name: str
-    choose: Callable[[ControllerContext, Candidate], Elected]
-    recipients: Callable[[ControllerContext, Partition], Iterable[int]]
-    unclean: Unclean = Unclean.NEVER
-    is_rollback: bool = False
-
-
-def online_test(context: ControllerContext, partition: Partition) -> IsOnline:
-    """Whether a broker's replica of this partition is online, as a function."""
-    if not context.offline_dirs:
-        return context.live_brokers.__contains__
-    return lambda broker: context.is_online(broker, partition)
-
-
-def _choose_offline(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
-    return offline_partition_leader(
-        candidate.replicas,
-        candidate.current.isr,
-        online_test(context, partition),
-        candidate.allow_unclean,
-    )
-
-
-def _online_replicas(context: ControllerContext, partition: Partition) -> list[int]:
-    is_online = online_test(context, partition)
-    return [one for one in partition.assignment.replicas if is_online(one)]
-
-
-def _choose_preferred(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
-    return preferred_leader(
-        candidate.replicas, candidate.current.isr, online_test(context, partition)
-    )
-
-
-def _choose_for_reassignment(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
-    return reassignment_leader(
-        partition.assignment.target, candidate.current.isr, online_test(context, partition)
-    )
-
-
-def _all_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
-    return partition.replicas
-
-
-def _target_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
-    return partition.assignment.target
-
-
-OFFLINE = Strategy(
-    "offline partition leader election",
-    "OfflinePartitionLeaderElectionStrategy(false)",
-    _choose_offline,
-    _online_replicas,
-    Unclean.AS_CONFIGURED,
-)
-UNCLEAN = Strategy(
-    "unclean partition leader election",
-    "OfflinePartitionLeaderElectionStrategy(true)",
-    _choose_offline,
-    _online_replicas,
-    Unclean.ALWAYS,
-)
-PREFERRED = Strategy(
-    "preferred replica leader election",
-    "PreferredReplicaPartitionLeaderElectionStrategy",
-    _choose_preferred,
-    _all_replicas,
-)
-REASSIGNMENT = Strategy(
-    "reassignment leader election",
-    "ReassignPartitionLeaderElectionStrategy",
-    _choose_for_reassignment,
-    _target_replicas,
-)
-
-
-async def create_leadership(
+async def initialize_leader_and_isr(
     controller: Controller, partitions: list[Partition], batch: RequestBatch
 ) -> Created:
     """The first leader and ISR of new partitions (initializeLeaderAndIsrForPartitions, KB 4.3).
@@ -179,24 +69,18 @@ async def create_leadership(
     context = controller.context
     failures = Failures(controller, "no_leader_created", context.leaderless)
     states: dict[Partition, LeaderAndIsr] = {}
+    choices: list[Choice] = []
     for partition in partitions:
-        live = _online_replicas(context, partition)
-        if live:
-            states[partition] = LeaderAndIsr(live[0], 0, tuple(live), 0, context.epoch)
-        else:
+        elected = first_leader(partition.replicas, online_test(context, partition))
+        if elected.leader == NO_LEADER:
             failures.add(partition, "no replica is online")
-    choices = tuple(
-        Choice(
-            partition.topic.name,
-            partition.number,
-            state.leader,
-            "first live replica",
-            _before(partition, state.leader),
+            continue
+        states[partition] = first_state(elected, context.epoch)
+        choices.append(
+            Choice(*partition.key, elected.leader, "first live replica", elected.passed_over)
         )
-        for partition, state in states.items()
-    )
     creates = _creates(states)
-    writes = await write(controller, creates, Reason("create first leader", choices))
+    writes = await write(controller, creates, Reason("create first leader", tuple(choices)))
     created = Created([], [])
     adopts = STATE_ADOPTED.applies(controller.configuration)
     for (partition, state), error in zip(
@@ -213,11 +97,6 @@ async def create_leadership(
             failures.add(partition, f"its state znode cannot be created (ZooKeeper code {error})")
     failures.tell()
     return created
-
-
-def _before(partition: Partition, leader: int) -> tuple[tuple[int, str], ...]:
-    replicas = partition.assignment.replicas
-    return tuple((one, "not online") for one in replicas[: replicas.index(leader)])
 
 
 def _creates(states: dict[Partition, LeaderAndIsr]) -> list[WriteOperation]:
@@ -287,15 +166,16 @@ async def _elect_once(
             if not strategy.is_rollback:
                 failures.add(partition, f"no replica can lead: {_spelt(elected)}")
             continue
-        isr = isr_within_replicas(controller, partition, elected.isr)
-        elected = elected._replace(isr=isr)
-        chosen.append((partition, _next_state(controller, candidate.current, elected)))
-        code = "unclean leader" if elected.unclean else strategy.name
-        choices.append(
-            Choice(
-                partition.topic.name, partition.number, elected.leader, code, elected.passed_over
-            )
+        isr = isr_within_replicas(controller.configuration, partition, elected.isr)
+        state = next_state(
+            candidate.current,
+            elected._replace(isr=isr),
+            controller.context.epoch,
+            has_recovery_state=controller.protocol.has_leader_recovery_state,
         )
+        chosen.append((partition, state))
+        code = "unclean leader" if elected.unclean else strategy.name
+        choices.append(Choice(*partition.key, elected.leader, code, elected.passed_over))
         unclean.pop(partition, None)
         if elected.unclean and (candidate.originals or strategy.is_rollback):
             unclean[partition] = None
@@ -316,16 +196,6 @@ async def _elect_once(
     return again
 
 
-def isr_within_replicas(
-    controller: Controller, partition: Partition, isr: tuple[int, ...]
-) -> tuple[int, ...]:
-    """The ISR that is written with a new leader epoch (ISR_WITHIN_REPLICAS)."""
-    configuration = controller.configuration
-    if not (configuration.has_kip_236 and ISR_WITHIN_REPLICAS.applies(configuration)):
-        return isr
-    return tuple(one for one in isr if one in partition.replicas) or isr
-
-
 async def _cancelled(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, tuple[int, ...]]:
@@ -339,20 +209,6 @@ async def _cancelled(
 
 def _spelt(elected: Elected) -> str:
     return ", ".join(f"{replica} {why}" for replica, why in elected.passed_over) or "it has none"
-
-
-def _next_state(controller: Controller, current: LeaderAndIsr, elected: Elected) -> LeaderAndIsr:
-    recovery = current.recovery_state
-    if elected.unclean and controller.protocol.has_leader_recovery_state:
-        recovery = RECOVERING
-    return LeaderAndIsr(
-        elected.leader,
-        current.leader_epoch + 1,
-        elected.isr,
-        current.partition_epoch,
-        controller.context.epoch,
-        recovery,
-    )
 
 
 async def read_states(

@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 
 from controller.core.controller import Controller
+from controller.core.election import OFFLINE, Strategy
 from controller.core.partition_states import PREVIOUS_STATES, PartitionState
 from controller.core.procedures.elections.leadership import (
-    OFFLINE,
     Results,
-    Strategy,
-    create_leadership,
     elect_leaders,
+    initialize_leader_and_isr,
 )
 from controller.core.procedures.elections.unsent_batches import PARTITIONS, has_unsent, unsent_kept
 from controller.core.procedures.failures import Failures
@@ -57,7 +56,7 @@ async def _bring_online(
     others = [one for one in partitions if one.state is not PartitionState.NEW]
     with unsent_kept(controller, PARTITIONS, batch):
         if new:
-            created = await create_leadership(controller, new, batch)
+            created = await initialize_leader_and_isr(controller, new, batch)
             for partition in created.led:
                 partition.state = PartitionState.ONLINE
             others += created.existing

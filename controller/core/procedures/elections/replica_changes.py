@@ -6,11 +6,11 @@ from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import DELETION_NEEDS_NO_STATE
+from controller.core.election import online_test
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.procedures.elections.leadership import (
     SLICE_SIZE,
-    online_test,
     read_states,
     write_states,
 )

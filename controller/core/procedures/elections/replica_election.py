@@ -6,12 +6,13 @@ from controller.core import error_codes, request_znodes, znodes
 from controller.core.commands import AnswerElectLeaders, PartitionAnswer, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import LEADERLESS_ANSWERED
+from controller.core.election import PREFERRED, UNCLEAN, needs_election
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import ElectLeadersReceived
 from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.admin.waiting_requests import announce, give_answer
-from controller.core.procedures.elections.leadership import PREFERRED, UNCLEAN, Results
+from controller.core.procedures.elections.leadership import Results
 from controller.core.procedures.elections.partition_changes import change_partitions
 from controller.core.procedures.pauses import pause, slices
 from controller.core.state import ControllerContext, Partition, sorted_partitions
@@ -72,7 +73,7 @@ def _judge(controller: Controller, name: Name, election: str) -> Partition | Par
         error, text = error_codes.INVALID_TOPIC_EXCEPTION, "The topic is being deleted"
     elif partition.leadership is None:
         error, text = _without_leadership(controller, partition, election), "It never had a leader."
-    elif _needs(context, partition, partition.leadership.leader, election):
+    elif needs_election(context, partition, election):
         return partition
     else:
         error, text = error_codes.ELECTION_NOT_NEEDED, ""
@@ -84,12 +85,6 @@ def _without_leadership(controller: Controller, partition: Partition, election: 
     if not LEADERLESS_ANSWERED.applies(controller.configuration):
         raise ProcedureError(f"{partition} has no leadership: the election fails")
     return _unavailable(election)
-
-
-def _needs(context: ControllerContext, partition: Partition, leader: int, election: str) -> bool:
-    if election == "preferred":
-        return leader != partition.preferred_replica
-    return leader not in context.live_brokers
 
 
 def _unavailable(election: str) -> int:

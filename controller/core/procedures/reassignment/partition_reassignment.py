@@ -14,20 +14,11 @@ from controller.core import znodes
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import LEADER_MOVED_FIRST, REQUEST_CHANGES_SEEN
-from controller.core.election import Elected, reassignment_leader
+from controller.core.election import OFFLINE, REASSIGNMENT, REMAINING, isr_within_replicas
 from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import (
-    OFFLINE,
-    REASSIGNMENT,
-    Candidate,
-    Strategy,
-    isr_within_replicas,
-    online_test,
-    read_states,
-    write_states,
-)
+from controller.core.procedures.elections.leadership import read_states, write_states
 from controller.core.procedures.elections.partition_changes import change_partitions
 from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
 from controller.core.procedures.failures import Failures, describe
@@ -42,7 +33,7 @@ from controller.core.procedures.reassignment.replica_deletion import (
 )
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.replica_states import ReplicaState
-from controller.core.state import ControllerContext, Partition
+from controller.core.state import Partition
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 from controller.core.zookeeper_io import read_znodes
 
@@ -212,7 +203,7 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
         partition.assignment = _without(partition.assignment, dropped)
     led = [partition for partition, dropped in unwanted.items() if partition.leader in dropped]
     if led:
-        await change_partitions(controller, led, PartitionState.ONLINE, RULE, _STAYING)
+        await change_partitions(controller, led, PartitionState.ONLINE, RULE, REMAINING)
     await _remove_replicas(controller, unwanted)
     leaderless = [one for one in unwanted if one.leadership is not None and one.leader == NO_LEADER]
     if leaderless:
@@ -227,25 +218,6 @@ def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
         for replicas in (assignment.replicas, assignment.adding, assignment.removing)
     )
     return Assignment(replicas, adding, removing)
-
-
-def _choose_among_all(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
-    return reassignment_leader(
-        partition.replicas, candidate.current.isr, online_test(context, partition)
-    )
-
-
-def _all_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
-    return partition.replicas
-
-
-_STAYING = Strategy(
-    "leader among the replicas that stay",
-    REASSIGNMENT.kafka_name,
-    _choose_among_all,
-    _all_replicas,
-)
 
 
 # Phase A ----------------------------------------------------------------------------------------
@@ -307,7 +279,7 @@ def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr)
     return LeaderAndIsr(
         current.leader,
         current.leader_epoch + 1,
-        isr_within_replicas(controller, partition, current.isr),
+        isr_within_replicas(controller.configuration, partition, current.isr),
         current.partition_epoch,
         controller.context.epoch,
         current.recovery_state,

@@ -6,24 +6,25 @@ document calls OAR - RAR (kip-236.md). All partitions take a step together, then
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
-from controller.core.election import Elected, offline_partition_leader
+from controller.core.election import (
+    OFFLINE,
+    Candidate,
+    Elected,
+    Strategy,
+    Unclean,
+    all_replicas,
+    rollback_leader,
+    why_rollback_waits,
+)
 from controller.core.errors import ProcedureError
 from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import (
-    OFFLINE,
-    Candidate,
-    Strategy,
-    Unclean,
-    online_test,
-    read_states,
-)
+from controller.core.procedures.elections.leadership import read_states
 from controller.core.procedures.elections.min_insync_replicas import read_min_insync_replicas
 from controller.core.procedures.elections.partition_changes import change_partitions
 from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
@@ -38,20 +39,11 @@ from controller.core.procedures.topics.deletion import mark_ineligible, resume_d
 from controller.core.procedures.topics.topics import topic_content
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition
-from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, LeaderAndIsr
+from controller.core.values import ANY_VERSION, NO_LEADER, Assignment
 from controller.core.zookeeper_io import read_znodes, write
 
 _RULE: Final = "rollback"
 _WAITS: Final = "rollback_waits"
-_NOBODY: Final = (
-    "none of its original replicas {originals} is live and in sync: its rollback waits until one "
-    "is, its leader stays"
-)
-_TOO_FEW: Final = (
-    "of its original replicas {originals} only {in_sync} are live and in sync and {needed} are "
-    "needed: its rollback waits, its other replicas stay; `refold reassign --cancel --force` does "
-    "not wait"
-)
 
 
 class Rollback:
@@ -174,7 +166,7 @@ async def _without_waiting(
             if partition not in stateless or partition.leadership is not None:
                 failures.add(partition, "its state cannot be read: its rollback waits")
                 del possible[partition]
-        elif why := _why_wait(
+        elif why := why_rollback_waits(
             controller.context, partition, originals[partition], needed[partition], state
         ):
             failures.add(partition, why)
@@ -188,30 +180,6 @@ async def _watch_states(controller: Controller, partitions: list[Partition]) -> 
     if not controller.protocol.has_alter_partition:
         paths = [znodes.state_path(*one.key) for one in partitions]
         await read_znodes(controller, paths, _RULE, watch=True)
-
-
-def _why_wait(
-    context: ControllerContext,
-    partition: Partition,
-    originals: tuple[int, ...],
-    needed: int,
-    state: LeaderAndIsr,
-) -> str:
-    """Why other replicas than the originals have to stay; empty: they can go.
-
-    What is in sync is not removed before enough originals are (docs/kip-236.md). Where nobody in
-    sync is live the election decides: the topic may allow an unclean leader.
-    """
-    is_online = online_test(context, partition)
-    if all(one in originals for one in state.isr):
-        return ""
-    in_sync = [one for one in originals if one in state.isr and is_online(one)]
-    if len(in_sync) >= max(needed, 1):
-        return ""
-    if any(map(is_online, originals)) and not any(map(is_online, state.isr)):
-        return ""
-    why = _TOO_FEW if in_sync else _NOBODY
-    return why.format(originals=list(originals), in_sync=in_sync, needed=needed)
 
 
 # The seven steps --------------------------------------------------------------------------------
@@ -230,11 +198,20 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
     _tell(controller, 2, "a leader in OAR, the ISR without RAR - OAR", rollback.partitions)
     led = [one for one in rollback.partitions if one.leadership is not None]
     why_not: dict[Partition, str] = {}
+
+    def choose(context: ControllerContext, candidate: Candidate) -> Elected:
+        partition = candidate.partition
+        elected, why_not[partition] = rollback_leader(context, candidate, needed[partition])
+        if elected.leader != NO_LEADER:
+            del why_not[partition]
+        return elected
+
+    needed = rollback.needed
     strategy = Strategy(
         "rollback: leader among the originals",
         OFFLINE.kafka_name,
-        partial(_choose, rollback.needed, why_not),
-        _originals,
+        choose,
+        all_replicas,
         Unclean.AS_CONFIGURED,
         is_rollback=True,
     )
@@ -248,42 +225,6 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
             failures.add(partition, why)
             rollback.leave(partition)
     failures.tell()
-
-
-def _choose(
-    needed: dict[Partition, int],
-    why_not: dict[Partition, str],
-    context: ControllerContext,
-    candidate: Candidate,
-) -> Elected:
-    """The leader stays if it is an original, else another original is elected; the ISR keeps its
-    originals.
-
-    What is in ZooKeeper may have changed: whether the partition has to wait is asked again. If it
-    gets no leader, `why_not` says why it has to wait; empty: it goes back without a leader.
-    """
-    partition, current = candidate.partition, candidate.current
-    originals = partition.replicas
-    why_not[partition] = _why_wait(context, partition, originals, needed[partition], current)
-    if why_not[partition]:
-        lagging = [one for one in originals if one not in current.isr]
-        passed_over = tuple((one, "not in sync") for one in lagging)
-        return Elected(NO_LEADER, current.isr, passed_over=passed_over)
-    is_online = online_test(context, partition)
-    in_sync = tuple(one for one in current.isr if one in originals)
-    if current.leader in in_sync and is_online(current.leader):
-        del why_not[partition]
-        return Elected(current.leader, in_sync)
-    elected = offline_partition_leader(originals, in_sync, is_online, candidate.allow_unclean)
-    if elected.leader != NO_LEADER:
-        del why_not[partition]
-    elif in_sync != current.isr:
-        why_not[partition] = _NOBODY.format(originals=list(originals))
-    return elected if elected.unclean else elected._replace(isr=in_sync)
-
-
-def _originals(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
-    return partition.replicas
 
 
 async def _take_offline(controller: Controller, rollback: Rollback) -> None:

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from controller.core import znodes
 from controller.core.controller import Controller
+from controller.core.election import has_in_isr
 from controller.core.state import Partition
 from controller.core.values import Assignment, Broker
 
@@ -59,7 +60,7 @@ def is_own_id_in_sync(controller: Controller, partition: Partition) -> bool:
     An election leaves it out.
     """
     own = controller.configuration.id_without_replicas
-    if partition.leadership is None or own not in partition.leadership.isr:
+    if not has_in_isr(partition, own):
         return False
     path = znodes.state_path(partition.topic.name, partition.number)
     text = f"its ISR named the daemon's own id {own}; a leader is elected without it"

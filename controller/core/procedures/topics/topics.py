@@ -7,11 +7,11 @@ from typing import NamedTuple
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
+from controller.core.election import OFFLINE
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import OFFLINE
 from controller.core.procedures.elections.partition_changes import change_partitions
 from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
 from controller.core.procedures.failures import shown, some
