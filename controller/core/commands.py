@@ -369,8 +369,9 @@ ZooKeeperCommand = (
 class Reason(Struct, frozen=True, array_like=True):
     """Why a command was issued: the rule, and in bulk one code an item.
 
-    `rule` names the procedure's step ("failover: broker metadata"); `choices` has one entry an
-    operation or partition where the rule chose: what was chosen and what was passed over.
+    `rule` names the procedure's step ("failover: broker metadata"). `choices` has one entry for
+    each operation or partition where the rule chose. The notice of a failed election has one for
+    each partition, with NO_LEADER as the choice.
     """
 
     rule: str
@@ -378,7 +379,8 @@ class Reason(Struct, frozen=True, array_like=True):
 
 
 class Choice(Struct, frozen=True, array_like=True, gc=False):
-    """One decision: the leader chosen (or -1) and each candidate passed over with its code."""
+    """One decision: the leader that was chosen (-1: none), the rule or its outcome as `code`, and
+    each candidate that was passed over with the reason (election.py)."""
 
     topic: str
     partition: int

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from controller.core.batch import RequestBatch
 from controller.core.commands import (
+    Choice,
     Command,
     CommandId,
     Issued,
@@ -89,9 +90,11 @@ class Controller:
         issued, self._issued = self._issued, []
         return issued
 
-    def notice(self, level: str, code: str, subject: str, text: str) -> None:
-        """Tell the operator."""
-        self.issue(Notice(level, code, subject, text), Reason(code))
+    def notice(
+        self, level: str, code: str, subject: str, text: str, choices: tuple[Choice, ...] = ()
+    ) -> None:
+        """Log one line for the operator. `choices`: the failed elections that it reports."""
+        self.issue(Notice(level, code, subject, text), Reason(code, choices))
 
     def enqueue(self, trigger: Trigger) -> None:
         """Queue a controller event, once: a procedure reads anew what its trigger is about."""

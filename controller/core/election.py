@@ -28,6 +28,13 @@ NOT_ONLINE: Final = "not online"
 NOT_IN_SYNC: Final = "not in sync"
 SHUTTING_DOWN: Final = "shutting down"
 
+FIRST_LEADER: Final = "create first leader"
+"""The rule by which new partitions get their first leader."""
+ROLLBACK: Final = "rollback: leader among the originals"
+"""The rule by which a cancelled reassignment moves the leader back."""
+UNCLEAN_LEADER: Final = "unclean leader"
+"""The code of a choice whose leader was not in sync."""
+
 IsOnline = Callable[[int], bool]
 Ineligible = tuple[tuple[int, str], ...]
 """Replicas that cannot lead, each with the reason: NOT_ONLINE, NOT_IN_SYNC or SHUTTING_DOWN."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from controller.core.commands import BrokerRequest, Issued
+from controller.core.commands import BrokerRequest, Choice, Issued
 from controller.core.election import Elected
 from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
@@ -45,8 +45,15 @@ class FoldObserver:
     ) -> None:
         """An election came to this, before it is written; `current` is what stands in ZooKeeper."""
 
-    def fails(self, partition: Partition, code: str, text: str) -> None:
-        """A step leaves a partition as it is, and why; also where the operator was told before."""
+    def fails(
+        self, partition: Partition, code: str, text: str, election: Choice | None = None
+    ) -> None:
+        """A step could not handle a partition, which stays as it is. Also called where the notice
+        is not repeated. `election` has the candidates of an election that found no leader."""
+
+    def rejects(self, name: tuple[str, int], error: int, why: str) -> None:
+        """A reassignment that was asked for by way of ZooKeeper is rejected; the notice follows.
+        `error` is the Kafka error code that an API request would be answered with."""
 
     def reassigns(self, partition: Partition, target: Assignment) -> None:
         """Its assignment is about to become `target`, step by step in memory first. ZooKeeper has

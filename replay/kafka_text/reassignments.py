@@ -37,9 +37,9 @@ from replay.kafka_text.spelling import (
     mutable_map,
 )
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+from replay.wording.error_names import error_name
 
 _PATH: Final = znodes.REASSIGN_PARTITIONS
-_REFUSED: Final = {"The partition does not exist.": "UNKNOWN_TOPIC_OR_PARTITION"}
 
 
 class Reassignments(Teller):
@@ -162,6 +162,10 @@ class Reassignments(Teller):
                 f"for partition being reassigned {partition!r}",
             )
 
+    def rejects(self, name: tuple[str, int], error: int, why: str) -> None:
+        spelt = f"ApiError(error={error_name(error)}, message={why})"
+        self._refused["-".join(map(str, name))] = spelt
+
     def issues(self, issued: Issued) -> None:
         command = issued.command
         if self._refused and not isinstance(command, Notice):
@@ -176,10 +180,6 @@ class Reassignments(Teller):
                 self._tell_remaining({})
             case WriteZnodes(operations=[SetData() | Create() as put]) if put.path == _PATH:
                 self._tell_remaining(request_znodes.read_reassignments(put.data))
-            case Notice(code="reassignment_refused", subject=name, text=text):
-                why = text.partition(": ")[2]
-                error = _REFUSED.get(why, "INVALID_REPLICA_ASSIGNMENT")
-                self._refused[name] = f"ApiError(error={error}, message={why})"
             case Notice(code="reassignment_failed", subject=name, text=text):
                 self.log.error(
                     CONTROLLER,

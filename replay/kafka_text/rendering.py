@@ -7,7 +7,7 @@ above; stack traces are left out, and UpdateMetadata that would go to no broker.
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from controller.core.commands import BrokerRequest, CommandId, Issued
+from controller.core.commands import BrokerRequest, Choice, CommandId, Issued
 from controller.core.events import Recorded
 from controller.core.fold import Fold
 from controller.core.fold_observer import FoldObserver
@@ -122,6 +122,16 @@ class Rendering(FoldObserver):
     ) -> None:
         for one in self._tellers:
             one.moves_replicas(broker, partitions, target, rule)
+
+    def fails(
+        self, partition: Partition, code: str, text: str, election: Choice | None = None
+    ) -> None:
+        for one in self._tellers:
+            one.fails(partition, code, text, election)
+
+    def rejects(self, name: tuple[str, int], error: int, why: str) -> None:
+        for one in self._tellers:
+            one.rejects(name, error, why)
 
     def resumes_deletions(self) -> None:
         for one in self._tellers:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from controller.core import partition_states, replica_states, znodes
-from controller.core.commands import BrokerRequest, Issued, WriteZnodes
+from controller.core.commands import BrokerRequest, Choice, Issued, WriteZnodes
 from controller.core.election import (
     CONTROLLED_SHUTDOWN,
     OFFLINE,
@@ -30,13 +30,14 @@ from replay.kafka_text.spelling import (
     leader_isr_and_epoch,
     replica,
 )
-from replay.kafka_text.teller import Teller, ZooKeeperOutcome
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _STRATEGIES: Final = {
     one.name: one.kafka_name
     for one in (OFFLINE, UNCLEAN, PREFERRED, REASSIGNMENT, CONTROLLED_SHUTDOWN)
 }
 _NO_PREFIX: Final = Source(PARTITIONS.logger, "")
+_NOT_ELECTED: Final = ("no_leader_created", "no_leader_elected")
 _FAILED: Final = "kafka.common.StateChangeFailedException"
 _ILLEGAL: Final = "java.lang.IllegalStateException"
 
@@ -61,6 +62,16 @@ class StateMachines(Teller):
 
     _step: _Election | _ReplicaMove | None = None
 
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._not_elected: dict[Partition, str] = {}
+
+    def fails(
+        self, partition: Partition, code: str, text: str, election: Choice | None = None
+    ) -> None:
+        if code in _NOT_ELECTED:
+            self._not_elected[partition] = text if election is None else ""
+
     def begins(self, trigger: Trigger) -> None:
         self._step = None
 
@@ -76,6 +87,7 @@ class StateMachines(Teller):
         if target is PartitionState.NEW:
             self._tell_new(valid)
         elif target is PartitionState.ONLINE:
+            self._not_elected = {}
             spelt = _STRATEGIES.get(strategy, _STRATEGIES[REASSIGNMENT.name])
             self._step = _Election(spelt, [(one, one.state, one.leadership) for one in valid])
 
@@ -143,7 +155,7 @@ class StateMachines(Teller):
 
     def _why_leaderless(self, partition: Partition, state: PartitionState, strategy: str) -> str:
         context = self.log.context
-        told = context.leaderless.get(partition, "")
+        told = self._not_elected.get(partition, "")
         if state is PartitionState.NEW and not any(
             context.is_online(one, partition) for one in partition.replicas
         ):
@@ -153,7 +165,7 @@ class StateMachines(Teller):
                 f"replicas are [{joined(partition.replicas)}], live brokers are "
                 f"[{immutable_set(sorted(context.live_brokers))}]. No assigned replica is alive."
             )
-        if not told or told.startswith("no replica"):
+        if not told:
             told = f"Failed to elect leader for partition {partition!r} under strategy {strategy}"
         return f"{_FAILED}: {told}"
 

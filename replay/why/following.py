@@ -190,8 +190,11 @@ class Following(FoldObserver):
                 passed_over=elected.passed_over,
             )
 
-    def fails(self, partition: Partition, code: str, text: str) -> None:
-        if code == "no_leader_elected" and text.startswith("no replica can lead"):
+    def fails(
+        self, partition: Partition, code: str, text: str, election: Choice | None = None
+    ) -> None:
+        if code == "no_leader_elected" and election is not None:
+            # `elects` has noted it.
             return
         if self.subject.topic is not None and self.subject.wants(*partition.key):
             self._is_left(repr(partition), code, text)

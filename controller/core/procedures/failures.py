@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from controller.core.commands import Choice
 from controller.core.controller import Controller
 from controller.core.errors import CoreError
 from controller.core.state import Partition
@@ -52,10 +53,14 @@ class Failures:
         self._code = code
         self._told = told
         self._by_text: dict[str, list[Partition]] = {}
+        self._elections: dict[Partition, Choice] = {}
 
-    def add(self, partition: Partition, text: str) -> None:
-        """A partition that stays as it is, and why."""
-        self._controller.follower.fails(partition, self._code, text)
+    def add(self, partition: Partition, text: str, election: Choice | None = None) -> None:
+        """A partition that stays as it is, and why. `election`: the candidates, if it got no leader
+        because none of them is eligible."""
+        self._controller.follower.fails(partition, self._code, text, election)
+        if election is not None:
+            self._elections[partition] = election
         if self._told is not None:
             if self._told.get(partition) == text:
                 return
@@ -74,5 +79,7 @@ class Failures:
     def tell(self) -> None:
         """One notice a kind of failure."""
         for text, partitions in self._by_text.items():
-            self._controller.notice("warning", self._code, some(partitions), text)
+            elections = tuple(self._elections[one] for one in partitions if one in self._elections)
+            self._controller.notice("warning", self._code, some(partitions), text, elections)
         self._by_text.clear()
+        self._elections.clear()

@@ -12,6 +12,8 @@ from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import STATE_ADOPTED
 from controller.core.election import (
+    FIRST_LEADER,
+    UNCLEAN_LEADER,
     Candidate,
     Elected,
     Strategy,
@@ -72,15 +74,14 @@ async def initialize_leader_and_isr(
     choices: list[Choice] = []
     for partition in partitions:
         elected = first_leader(partition.replicas, online_test(context, partition))
+        choice = Choice(*partition.key, elected.leader, "first live replica", elected.passed_over)
         if elected.leader == NO_LEADER:
-            failures.add(partition, "no replica is online")
+            failures.add(partition, "no replica is online", choice)
             continue
         states[partition] = first_state(elected, context.epoch)
-        choices.append(
-            Choice(*partition.key, elected.leader, "first live replica", elected.passed_over)
-        )
+        choices.append(choice)
     creates = _creates(states)
-    writes = await write(controller, creates, Reason("create first leader", tuple(choices)))
+    writes = await write(controller, creates, Reason(FIRST_LEADER, tuple(choices)))
     created = Created([], [])
     adopts = STATE_ADOPTED.applies(controller.configuration)
     for (partition, state), error in zip(
@@ -164,7 +165,8 @@ async def _elect_once(
         controller.follower.elects(partition, strategy.name, candidate.current, elected)
         if elected.leader == NO_LEADER:
             if not strategy.is_rollback:
-                failures.add(partition, f"no replica can lead: {_spelt(elected)}")
+                choice = Choice(*partition.key, NO_LEADER, strategy.name, elected.passed_over)
+                failures.add(partition, f"no replica can lead: {_spelt(elected)}", choice)
             continue
         isr = isr_within_replicas(controller.configuration, partition, elected.isr)
         state = next_state(
@@ -174,7 +176,7 @@ async def _elect_once(
             has_recovery_state=controller.protocol.has_leader_recovery_state,
         )
         chosen.append((partition, state))
-        code = "unclean leader" if elected.unclean else strategy.name
+        code = UNCLEAN_LEADER if elected.unclean else strategy.name
         choices.append(Choice(*partition.key, elected.leader, code, elected.passed_over))
         unclean.pop(partition, None)
         if elected.unclean and (candidate.originals or strategy.is_rollback):

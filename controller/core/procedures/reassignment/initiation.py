@@ -43,7 +43,7 @@ from controller.core.procedures.reassignment.partition_reassignment import (
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import ADMIN_TOOLS, holder
 from controller.core.procedures.reassignment.recovery import recover
-from controller.core.procedures.reassignment.submission import held_text, tell_begun
+from controller.core.procedures.reassignment.submission import held_text, reject, tell_begun
 from controller.core.procedures.topics.own_id import own_id_problem
 from controller.core.reassignment_znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.state import Partition, sorted_partitions
@@ -117,9 +117,9 @@ def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool
 
 
 def _tell_refused(controller: Controller, errors: Answers) -> None:
-    for (topic, number), error in errors.items():
-        text = f"its entry is dropped: {error.message or f'error code {error.error}'}"
-        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+    for name, error in errors.items():
+        why = error.message or f"error code {error.error}"
+        reject(controller, name, f"its entry is dropped: {why}", why, error.error)
 
 
 # Admin tools ------------------------------------------------------------------------------------

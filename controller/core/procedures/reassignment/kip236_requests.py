@@ -11,7 +11,7 @@ from controller.core.procedures.reassignment.cancel_znode import is_cancelled, t
 from controller.core.procedures.reassignment.legacy_znode import read_legacy
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import LEGACY, make_parents, mend_records
-from controller.core.procedures.reassignment.submission import Submission, Verdict, submit
+from controller.core.procedures.reassignment.submission import Submission, Verdict, reject, submit
 from controller.core.reassignment_znodes import (
     REASSIGNMENT_REQUESTS,
     Entries,
@@ -156,12 +156,13 @@ def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -
     unfounded = {
         name for name in asked if name not in entries or entries[name].replicas != asked[name]
     }
-    for topic, number in sorted(unfounded):
+    for name in sorted(unfounded):
+        why = f"{LEGACY} has no such entry"
         text = (
-            f"{queued.path} asks for {list(asked[topic, number])} in the name of {LEGACY}, which "
+            f"{queued.path} asks for {list(asked[name])} in the name of {LEGACY}, which "
             "has no such entry: refused"
         )
-        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+        reject(controller, name, text, why)
     return unfounded
 
 

@@ -41,6 +41,7 @@ from controller.core.procedures.reassignment.records import (
 from controller.core.procedures.reassignment.submission import (
     Submission,
     Verdict,
+    reject,
     submit,
     tell_held,
 )
@@ -203,12 +204,9 @@ def _record(controller: Controller, name: Name) -> Reassignment | None:
 
 
 def _tell_ignored(controller: Controller, one: Submission, before: Submission) -> None:
-    topic, number = one.name
-    text = (
-        f"{one.source or one.route} asks for {list(one.target)}, which is refused: "
-        f"{before.source or before.route} asks for the partition, too, and was there first"
-    )
-    controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+    why = f"{before.source or before.route} asks for the partition, too, and was there first"
+    text = f"{one.source or one.route} asks for {list(one.target)}, which is refused: {why}"
+    reject(controller, one.name, text, why)
 
 
 async def _mend_entries(controller: Controller, legacy: LegacyZnode) -> None:

@@ -13,6 +13,7 @@ from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.election import (
     OFFLINE,
+    ROLLBACK,
     Candidate,
     Elected,
     Strategy,
@@ -43,6 +44,7 @@ from controller.core.values import ANY_VERSION, NO_LEADER, Assignment
 from controller.core.zookeeper_io import read_znodes, write
 
 _RULE: Final = "rollback"
+STORE_ORIGINALS: Final = "rollback: store the originals"
 _WAITS: Final = "rollback_waits"
 
 
@@ -208,7 +210,7 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
 
     needed = rollback.needed
     strategy = Strategy(
-        "rollback: leader among the originals",
+        ROLLBACK,
         OFFLINE.kafka_name,
         choose,
         all_replicas,
@@ -259,7 +261,7 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
         )
         for one in rollback.partitions
     )
-    writes = await write(controller, sets, Reason("rollback: store the originals", choices))
+    writes = await write(controller, sets, Reason(STORE_ORIGINALS, choices))
     for operation, error in zip(sets, writes.errors, strict=True):
         if error not in (OK, NO_NODE):
             raise ProcedureError(f"{operation.path} cannot be written (ZooKeeper code {error})")

@@ -7,6 +7,7 @@ A partition is reassigned by one route at a time: by /admin/reassign_partitions 
 from enum import Enum, auto
 from typing import NamedTuple
 
+from controller.core import error_codes
 from controller.core.controller import Controller
 from controller.core.dropped_replicas import changed_assignment, replicas_to_drop
 from controller.core.procedures.elections.min_insync_replicas import read_min_insync_replicas
@@ -63,8 +64,7 @@ def problem_with(controller: Controller, name: Name, target: tuple[int, ...]) ->
 
     A broker that is not registered may be one that starts again: it is waited for.
     """
-    partition = controller.context.find(*name)
-    if partition is None or not partition.replicas or controller.context.is_queued(partition):
+    if _existing(controller, name) is None:
         return "The partition does not exist."
     if not target:
         return "The replica list is empty."
@@ -84,10 +84,36 @@ def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> 
         route = holder(controller, partition)
         why = held_text(route) if route not in ("", LEGACY) else ""
     if why:
-        topic, number = name
         text = f"its entry {list(entry.replicas)} is removed from {path}: {why}"
-        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+        reject(controller, name, text, why, _error_of(controller, name))
     return not why
+
+
+def reject(
+    controller: Controller,
+    name: Name,
+    text: str,
+    why: str,
+    error: int = error_codes.INVALID_REPLICA_ASSIGNMENT,
+) -> None:
+    """Report that a reassignment of a partition is rejected. `why` is the reason alone, `text` says
+    also what was asked for."""
+    controller.follower.rejects(name, error, why)
+    topic, number = name
+    controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+
+
+def _error_of(controller: Controller, name: Name) -> int:
+    if _existing(controller, name) is None:
+        return error_codes.UNKNOWN_TOPIC_OR_PARTITION
+    return error_codes.INVALID_REPLICA_ASSIGNMENT
+
+
+def _existing(controller: Controller, name: Name) -> Partition | None:
+    partition = controller.context.find(*name)
+    if partition is None or not partition.replicas or controller.context.is_queued(partition):
+        return None
+    return partition
 
 
 async def submit(controller: Controller, submissions: list[Submission]) -> dict[Name, Verdict]:
@@ -244,8 +270,7 @@ def tell_held(controller: Controller, submission: Submission) -> None:
 
 
 def _refuse(controller: Controller, submission: Submission, why: str) -> Verdict:
-    topic, number = submission.name
     source = submission.source or submission.route
     text = f"{source} asks for {list(submission.target)}, which is refused: {why}"
-    controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+    reject(controller, submission.name, text, why, _error_of(controller, submission.name))
     return Verdict.REFUSED
