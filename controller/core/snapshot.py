@@ -13,7 +13,6 @@ from controller.core.configuration import Configuration
 from controller.core.fold import Fold
 from controller.core.partition_states import PartitionState
 from controller.core.procedures.admin.waiting_requests import timer_of
-from controller.core.reassignment_znodes import Reassignment
 from controller.core.releases import Release
 from controller.core.replica_states import ReplicaState
 from controller.core.state import (
@@ -25,6 +24,7 @@ from controller.core.state import (
 )
 from controller.core.topic_requests import WaitingRequest
 from controller.core.values import Assignment, Broker, LeaderAndIsr
+from controller.core.znodes import Reassignment
 
 
 class _PartitionRow(Struct, frozen=True, array_like=True):

@@ -14,7 +14,6 @@ from controller.core.announcement import Announcement
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.errors import ProcedureError
 from controller.core.partition_states import PartitionState
-from controller.core.reassignment_znodes import Reassignment
 from controller.core.releases import LATEST, Release
 from controller.core.replica_states import ReplicaState
 from controller.core.topic_requests import WaitingRequest
@@ -27,6 +26,7 @@ from controller.core.values import (
     Broker,
     LeaderAndIsr,
 )
+from controller.core.znodes import Reassignment
 
 
 class Partition:

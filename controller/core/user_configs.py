@@ -5,11 +5,8 @@ The credentials are secrets: the fold knows them as seals only (scram_requests.p
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote
 
 from controller.core.config_types import InvalidConfiguration, Parse, anything, double, int64, read
-
-ROOT: Final = "/config/users"
 
 MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """The names of Kafka's SCRAM mechanisms, under which users have their credentials."""
@@ -20,17 +17,6 @@ _QUOTAS: Final[Mapping[str, Parse]] = {
     "request_percentage": double,
     "controller_mutation_rate": double,
 }
-
-
-def entity_of(user: str) -> str:
-    """The user as notifications name him: "users/" and his name as Kafka spells it in paths
-    (Sanitizer.sanitize)."""
-    return f"users/{quote(user, safe='').replace('~', '%7E')}"
-
-
-def path_of(user: str) -> str:
-    """Where a user's configuration stands."""
-    return f"/config/{entity_of(user)}"
 
 
 def is_secret(key: str) -> bool:

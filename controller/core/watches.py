@@ -1,6 +1,6 @@
 """Which controller event a fired watch leads to (KB 1.1)."""
 
-from controller.core import reassignment_znodes, znodes
+from controller.core import znodes
 from controller.core.triggers import (
     BrokerChange,
     BrokerModifications,
@@ -31,7 +31,7 @@ def trigger_of(path: str, change: str, zxid: int = -1) -> Trigger | None:
         return _OF_CHILDREN.get(path)
     if path == znodes.REASSIGN_PARTITIONS:
         return ZkPartitionReassignment(created=change == "created")
-    if path == reassignment_znodes.REASSIGN_CANCEL:
+    if path == znodes.REASSIGN_CANCEL:
         return ReassignmentCancel(True, zxid) if change == "created" else ReassignmentCancel()
     if path in _OF_PATH:
         return _OF_PATH[path]
@@ -53,10 +53,10 @@ _OF_CHILDREN: dict[str, Trigger] = {
     znodes.LOG_DIR_EVENTS: LogDirEventNotification(),
     znodes.DELETE_TOPICS: TopicDeletion(),
     znodes.CONFIG_CHANGES: ConfigChange(),
-    reassignment_znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
-    reassignment_znodes.REPLICA_DELETIONS: ReplicaDeletions(),
+    znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
+    znodes.REPLICA_DELETIONS: ReplicaDeletions(),
 }
 _OF_PATH: dict[str, Trigger] = {
-    reassignment_znodes.REASSIGN_PARTITIONS_EXTRA: ExtraReassignments(),
-    reassignment_znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
+    znodes.REASSIGN_PARTITIONS_EXTRA: ExtraReassignments(),
+    znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
 }

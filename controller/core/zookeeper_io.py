@@ -47,8 +47,8 @@ from controller.core.outcomes import (
     suspend,
 )
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import CONTROLLER_EPOCH
 
-_EPOCH_PATH = "/controller_epoch"
 _RETRY = 1
 """Of a lost write: it did not happen."""
 
@@ -145,7 +145,7 @@ async def write(controller: Controller, operations: list[WriteOperation], reason
             done.errors[place], done.versions[place] = error, version
         waiting = await _settle(controller, operations, waiting, done)
     if FENCED in done.errors:
-        raise ControllerMovedError("a guarded write was refused: /controller_epoch has changed")
+        raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
     return done
 
 
@@ -169,7 +169,7 @@ async def write_together(
     Raises ControllerMovedError when it was fenced. A reply that was lost is settled: it was done
     if every operation looks done.
     """
-    epoch = Check(_EPOCH_PATH, controller.context.epoch_version)
+    epoch = Check(CONTROLLER_EPOCH, controller.context.epoch_version)
     while True:
         errors = await write_atomically(controller, [epoch, *operations], reason)
         if CONNECTION_LOSS not in errors:
@@ -190,7 +190,7 @@ async def write_groups(
     CONNECTION_LOSS where no reply came: a later one may have changed the same znode, so only the
     caller can tell what to write again.
     """
-    epoch = Check(_EPOCH_PATH, controller.context.epoch_version)
+    epoch = Check(CONTROLLER_EPOCH, controller.context.epoch_version)
     await _connected(controller)
     waiting = {
         controller.issue(WriteAtomically((epoch, *operations)), reason): Writes(len(operations) + 1)
@@ -210,7 +210,7 @@ async def write_groups(
 
 def _demand_not_fenced(errors: list[int]) -> None:
     if errors[0] not in (OK, RUNTIME_INCONSISTENCY):
-        raise ControllerMovedError("a guarded write was refused: /controller_epoch has changed")
+        raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
 
 
 async def _verdicts(controller: Controller, operations: list[WriteOperation]) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
     Choice,
@@ -51,7 +51,7 @@ class Reassignments(Teller):
         self._caught_up: dict[Partition, None] = {}
         self._raised: list[Partition] = []
         self._alive_told: dict[Partition, None] = {}
-        self._entries: request_znodes.ReassignmentEntries | None = None
+        self._entries: znodes.ReassignmentEntries | None = None
         self._refused: dict[str, str] = {}
 
     def begins(self, trigger: Trigger) -> None:
@@ -179,7 +179,7 @@ class Reassignments(Teller):
             case WriteZnodes(operations=[Delete(path=znodes.REASSIGN_PARTITIONS)]):
                 self._tell_remaining({})
             case WriteZnodes(operations=[SetData() | Create() as put]) if put.path == _PATH:
-                self._tell_remaining(request_znodes.read_reassignments(put.data))
+                self._tell_remaining(znodes.read_reassignments(put.data))
             case Notice(code="reassignment_failed", subject=name, text=text):
                 self.log.error(
                     CONTROLLER,
@@ -239,8 +239,8 @@ def _follows_isr(trigger: Trigger | None) -> bool:
             return False
 
 
-def _entries(data: bytes | None) -> request_znodes.ReassignmentEntries:
+def _entries(data: bytes | None) -> znodes.ReassignmentEntries:
     try:
-        return request_znodes.read_reassignments(data)
+        return znodes.read_reassignments(data)
     except ZnodeError:
         return {}

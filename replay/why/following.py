@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import (
     AnswerAlterPartition,
     AnswerAlterPartitionReassignments,
@@ -338,7 +338,7 @@ class Following(FoldObserver):
         if outcome.errors[0] != OK or not is_taken_up:
             return
         try:
-            entries = request_znodes.read_reassignments(outcome.data[0])
+            entries = znodes.read_reassignments(outcome.data[0])
         except ZnodeError:
             return
         for (topic, number), target in entries.items():

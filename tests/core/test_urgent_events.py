@@ -25,7 +25,7 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.procedures import pauses
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     reassignment_path,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL
 from tests.daemon.scene import timed
 from tests.default_clusters.cluster import until_more
 from tests.interrupted_lab.moving import NOBODY, Moving

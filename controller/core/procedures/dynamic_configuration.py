@@ -3,8 +3,6 @@
 Brokers hear of changes through /config/changes; the daemon does the same while it is controller.
 """
 
-import re
-
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
@@ -17,7 +15,6 @@ _RULE = "dynamic configuration"
 _KEY = "unclean.leader.election.enable"
 _TOPIC = "topics/"
 _BROKER = "brokers/"
-_NUMBERED = re.compile(rf"{znodes.CONFIG_CHANGES}/config_change_[0-9]{{10}}")
 
 
 async def read_dynamic_configuration(controller: Controller) -> None:
@@ -49,7 +46,7 @@ async def process_config_changes(controller: Controller) -> None:
 async def _list(controller: Controller) -> list[str]:
     """The notifications in order; another name would stand behind all that come later."""
     paths = await list_notifications(controller, znodes.CONFIG_CHANGES, _RULE)
-    return [path for path in paths if _NUMBERED.fullmatch(path)]
+    return [path for path in paths if znodes.is_config_change(path)]
 
 
 async def _entities(controller: Controller, paths: list[str]) -> dict[str, None]:

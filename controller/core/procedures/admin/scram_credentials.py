@@ -123,7 +123,7 @@ def _check_configs(
 
 async def _present(controller: Controller, users: list[str], answers: Answers) -> Configs:
     """What the users have now; those of whom it cannot be read have failed."""
-    paths = [user_configs.path_of(user) for user in users]
+    paths = [znodes.user_config_path(user) for user in users]
     found = await read_znodes(controller, paths, _RULE)
     configs: Configs = {}
     for user, path, error, data in zip(users, paths, found.errors, found.data, strict=True):
@@ -164,7 +164,7 @@ async def _write(controller: Controller, wanted: Configs, answers: Answers) -> N
     for user, configs in wanted.items():
         if user in answers:
             continue
-        path = user_configs.path_of(user)
+        path = znodes.user_config_path(user)
         if configs or (await read_children(controller, path, _RULE)).children:
             operations[user] = SetData(path, znodes.write_config(configs), ANY_VERSION)
         else:
@@ -188,7 +188,7 @@ async def _announce(controller: Controller, users: Iterable[str], answers: Answe
     """Brokers read again what a notification names."""
     operations: dict[str, WriteOperation] = {
         user: CreateSequential(
-            znodes.CONFIG_CHANGE_PREFIX, znodes.write_config_change(user_configs.entity_of(user))
+            znodes.CONFIG_CHANGE_PREFIX, znodes.write_config_change(znodes.user_entity(user))
         )
         for user in users
         if user not in answers
@@ -206,7 +206,7 @@ async def _written(controller: Controller, operations: dict[str, WriteOperation]
 
 
 def _fail(controller: Controller, user: str, text: str, answers: Answers) -> None:
-    controller.notice("error", "credentials_not_altered", user_configs.path_of(user), text)
+    controller.notice("error", "credentials_not_altered", znodes.user_config_path(user), text)
     answers[user] = _failed(user)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from controller.core import error_codes, request_znodes, znodes
+from controller.core import error_codes, znodes
 from controller.core.commands import AnswerElectLeaders, PartitionAnswer, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import LEADERLESS_ANSWERED
@@ -142,10 +142,10 @@ async def _read(controller: Controller) -> list[Name]:
     if found.errors[0] != OK:
         return []
     try:
-        return list(dict.fromkeys(request_znodes.read_preferred_election(found.data[0])))
+        return list(dict.fromkeys(znodes.read_preferred_election(found.data[0])))
     except ZnodeError as unreadable:
         # The daemon drops it: beside a stock controller what that does counts.
-        if controller.configuration.is_broker and request_znodes.fails_elections(found.data[0]):
+        if controller.configuration.is_broker and znodes.fails_elections(found.data[0]):
             raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; dropped")
         return []

@@ -17,9 +17,9 @@ from controller.core.procedures.reassignment.records import (
     write_with_records,
 )
 from controller.core.procedures.topics.topics import topic_content
-from controller.core.reassignment_znodes import Reassignment
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION, Assignment
+from controller.core.znodes import Reassignment
 from controller.core.zookeeper_io import write
 
 STORE = "reassignment: store the assignment"

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from controller.core.controller import Controller
 from controller.core.operations import OK
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, is_forced
 from controller.core.triggers import ExtraReassignments, ReassignmentCancel
+from controller.core.znodes import REASSIGN_CANCEL, is_forced
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"

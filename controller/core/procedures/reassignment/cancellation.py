@@ -21,7 +21,6 @@ from controller.core.procedures.reassignment.partition_reassignment import compl
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import LEGACY, mend_records
 from controller.core.procedures.reassignment.rollback import roll_back
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Name
 from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import (
     ExtraReassignments,
@@ -29,6 +28,7 @@ from controller.core.triggers import (
     ReassignmentRequests,
     ZkPartitionReassignment,
 )
+from controller.core.znodes import REASSIGN_CANCEL, Name
 
 _UNKNOWN_ZXID = -1
 

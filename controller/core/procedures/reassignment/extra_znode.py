@@ -24,7 +24,9 @@ from controller.core.procedures.reassignment.legacy_znode import (
 )
 from controller.core.procedures.reassignment.records import LEGACY
 from controller.core.procedures.reassignment.submission import is_possible
-from controller.core.reassignment_znodes import (
+from controller.core.triggers import ExtraReassignments
+from controller.core.znodes import (
+    DATA_BYTES_MAX,
     REASSIGN_PARTITIONS_EXTRA,
     Entries,
     Entry,
@@ -32,8 +34,6 @@ from controller.core.reassignment_znodes import (
     read_entries,
     write_entries,
 )
-from controller.core.triggers import ExtraReassignments
-from controller.core.znodes import DATA_BYTES_MAX
 from controller.core.zookeeper_io import read_stats, read_znodes, write, write_together
 
 _PATH = REASSIGN_PARTITIONS_EXTRA

@@ -3,7 +3,7 @@ done (KB 7.1 to 7.4)."""
 
 from collections.abc import Collection, Iterable
 
-from controller.core import error_codes, request_znodes, znodes
+from controller.core import error_codes, znodes
 from controller.core.commands import (
     AnswerAlterPartitionReassignments,
     AnswerListPartitionReassignments,
@@ -45,9 +45,9 @@ from controller.core.procedures.reassignment.records import ADMIN_TOOLS, holder
 from controller.core.procedures.reassignment.recovery import recover
 from controller.core.procedures.reassignment.submission import held_text, reject, tell_begun
 from controller.core.procedures.topics.own_id import own_id_problem
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.state import Partition, sorted_partitions
 from controller.core.values import NO_ASSIGNMENT, Assignment
+from controller.core.znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _PATH = znodes.REASSIGN_PARTITIONS
@@ -85,10 +85,10 @@ async def process_reassignment_znode(
     if found.errors[0] != OK:
         return []
     try:
-        entries = request_znodes.read_reassignments(found.data[0])
+        entries = znodes.read_reassignments(found.data[0])
     except ZnodeError as unreadable:
         # UNREADABLE_SKIPPED is for the daemon: beside a stock controller what that does counts.
-        if controller.configuration.is_broker and request_znodes.lacks_entries(found.data[0]):
+        if controller.configuration.is_broker and znodes.lacks_entries(found.data[0]):
             raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; skipped")
         return []

@@ -12,7 +12,8 @@ from controller.core.procedures.reassignment.legacy_znode import read_legacy
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import LEGACY, make_parents, mend_records
 from controller.core.procedures.reassignment.submission import Submission, Verdict, reject, submit
-from controller.core.reassignment_znodes import (
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     Entries,
     Name,
@@ -22,7 +23,6 @@ from controller.core.reassignment_znodes import (
     request_path,
     write_request,
 )
-from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, read_znodes, write
 
 _RULE = "reassignment requests"

@@ -25,7 +25,10 @@ from controller.core.procedures.failures import shown, some
 from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
 from controller.core.procedures.reassignment.records import make_parents, mend_records
 from controller.core.procedures.reassignment.submission import is_possible
-from controller.core.reassignment_znodes import (
+from controller.core.state import EntrySeen, Partition
+from controller.core.triggers import ZkPartitionReassignment
+from controller.core.znodes import (
+    DATA_BYTES_MAX,
     REQUEST_PREFIX,
     Entries,
     Entry,
@@ -35,9 +38,6 @@ from controller.core.reassignment_znodes import (
     write_entries,
     write_request,
 )
-from controller.core.state import EntrySeen, Partition
-from controller.core.triggers import ZkPartitionReassignment
-from controller.core.znodes import DATA_BYTES_MAX
 from controller.core.zookeeper_io import read_stats, read_znodes, write
 
 _PATH = znodes.REASSIGN_PARTITIONS

@@ -8,9 +8,9 @@ from controller.core.controller import Controller
 from controller.core.deviations import REQUEST_CHANGES_SEEN, UNREADABLE_REQUEST_KEPT
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, Create, Delete, SetData
-from controller.core.reassignment_znodes import Entries, read_entries, write_entries
 from controller.core.triggers import ExtraReassignments, ZkPartitionReassignment
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import Entries, read_entries, write_entries
 from controller.core.zookeeper_io import read_stats, read_znodes, write
 
 _PATH = znodes.REASSIGN_PARTITIONS

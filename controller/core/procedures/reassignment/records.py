@@ -7,7 +7,7 @@ somebody else wrote the topic: then the topic's znode is right and the record is
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from controller.core import reassignment_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import REASSIGNMENTS_TOGETHER
@@ -24,14 +24,14 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.procedures.failures import shown
-from controller.core.reassignment_znodes import (
+from controller.core.state import Partition
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
     REPLICA_DELETIONS,
     Reassignment,
 )
-from controller.core.state import Partition
-from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import (
     read_children,
     read_children_of_each,
@@ -100,7 +100,7 @@ async def write_with_records(
     names = dict.fromkeys(one.partition.topic.name for one in moves)
     missing = [name for name in names if name not in have_parents]
     if missing:
-        paths = [reassignment_znodes.reassignments_path(name) for name in missing]
+        paths = [znodes.reassignments_path(name) for name in missing]
         await _make(controller, [REASSIGNMENTS, *paths])
     groups: list[tuple[list[WriteOperation], Reason]] = [
         ([_put(one, is_known=one.partition in known), one.topic], one.reason) for one in moves
@@ -117,7 +117,7 @@ async def write_with_records(
 async def write_with_record(controller: Controller, move: RecordedMove) -> None:
     """Store one, whatever somebody has made of its record. Raises ProcedureError."""
     known = controller.context.reassignments
-    path = reassignment_znodes.reassignment_path(*move.partition.key)
+    path = znodes.reassignment_path(*move.partition.key)
     errors: list[int] = []
     is_known = move.partition in known
     for _ in range(_ATTEMPTS):
@@ -130,7 +130,7 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> None:
             known[move.partition] = move.record
             return
         if NO_NODE in errors:
-            parent = reassignment_znodes.reassignments_path(move.partition.topic.name)
+            parent = znodes.reassignments_path(move.partition.topic.name)
             await _make(controller, [REASSIGNMENTS, parent])
     raise ProcedureError(
         f"{move.topic.path} and {path} cannot be written for the reassignment of {move.partition} "
@@ -139,10 +139,10 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> None:
 
 
 def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
-    path = reassignment_znodes.reassignment_path(*one.partition.key)
+    path = znodes.reassignment_path(*one.partition.key)
     state = one.partition.leadership
     epoch = state.leader_epoch if state is not None else None
-    data = reassignment_znodes.write_reassignment(one.record, epoch)
+    data = znodes.write_reassignment(one.record, epoch)
     return SetData(path, data, ANY_VERSION) if is_known else Create(path, data)
 
 
@@ -153,13 +153,13 @@ async def remove_records(controller: Controller, partitions: Iterable[Partition]
     await _delete(controller, [one.key for one in over])
 
 
-async def _delete(controller: Controller, names: list[reassignment_znodes.Name]) -> None:
+async def _delete(controller: Controller, names: list[znodes.Name]) -> None:
     if not names:
         return
-    paths = [reassignment_znodes.reassignment_path(*name) for name in names]
+    paths = [znodes.reassignment_path(*name) for name in names]
     remaining = dict.fromkeys(one.topic.name for one in controller.context.reassignments)
     topics = [one for one in dict.fromkeys(name[0] for name in names) if one not in remaining]
-    paths += [reassignment_znodes.reassignments_path(topic) for topic in topics]
+    paths += [znodes.reassignments_path(topic) for topic in topics]
     deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
     writes = await write(controller, deletes, Reason("reassignment: remove the record"))
     for path, error in zip(paths, writes.errors, strict=True):
@@ -175,16 +175,16 @@ async def mend_records(controller: Controller) -> None:
     of them in one read. What is written in between is left to the next look.
     """
     known = controller.context.reassignments
-    paths = [reassignment_znodes.reassignment_path(*one.key) for one in known]
+    paths = [znodes.reassignment_path(*one.key) for one in known]
     found = await read_znodes(controller, paths, _RULE)
     operations: list[WriteOperation] = []
     parents: dict[str, None] = {}
     for place, (partition, record) in enumerate(known.items()):
         path, error, data = paths[place], found.errors[place], found.data[place]
-        wanted = reassignment_znodes.write_reassignment(record)
+        wanted = znodes.write_reassignment(record)
         if error == NO_NODE:
             operations.append(Create(path, wanted))
-            parents[reassignment_znodes.reassignments_path(partition.topic.name)] = None
+            parents[znodes.reassignments_path(partition.topic.name)] = None
             how = "it was deleted by somebody else; it is created again, its czxid is another one"
         elif error == OK and not _says(path, data, record):
             operations.append(SetData(path, wanted, found.versions[place]))
@@ -199,7 +199,7 @@ async def mend_records(controller: Controller) -> None:
 
 def _says(path: str, data: bytes | None, record: Reassignment) -> bool:
     try:
-        return reassignment_znodes.read_reassignment(path, data) == record
+        return znodes.read_reassignment(path, data) == record
     except ZnodeError:
         return False
 
@@ -220,17 +220,17 @@ async def load_records(controller: Controller) -> list[Partition]:
     Those that cannot be read, or whose partition does not exist, are removed.
     """
     names = await _list(controller)
-    paths = [reassignment_znodes.reassignment_path(*name) for name in names]
+    paths = [znodes.reassignment_path(*name) for name in names]
     found = await read_znodes(controller, paths, _RULE)
     ended: list[Partition] = []
-    unusable: list[reassignment_znodes.Name] = []
+    unusable: list[znodes.Name] = []
     for place, (name, path) in enumerate(zip(names, paths, strict=True)):
         error, data = found.errors[place], found.data[place]
         if error != OK:
             continue
         partition = controller.context.find(*name)
         try:
-            record = reassignment_znodes.read_reassignment(path, data)
+            record = znodes.read_reassignment(path, data)
         except ZnodeError as unreadable:
             text = f"{unreadable}; it is removed, it held {shown(data)}"
             controller.notice("error", "unreadable_znode", path, text)
@@ -268,7 +268,7 @@ def _is_told_by_failover(
         return False
     if not REASSIGNMENTS_TOGETHER.applies(controller.configuration):
         return False
-    before, state = reassignment_znodes.read_leader_epoch(path, data), partition.leadership
+    before, state = znodes.read_leader_epoch(path, data), partition.leadership
     return before is not None and state is not None and state.leader_epoch > before
 
 
@@ -286,11 +286,11 @@ def _tell_ended(controller: Controller, partition: Partition, record: Reassignme
     controller.notice(level, "reassignment_ended", repr(partition), text)
 
 
-async def _list(controller: Controller) -> list[reassignment_znodes.Name]:
+async def _list(controller: Controller) -> list[znodes.Name]:
     """The partitions that have a record. Parents without any are removed: a controller that ended
     between two writes has left them."""
     topics = (await read_children(controller, REASSIGNMENTS, _RULE)).children
-    parents = {reassignment_znodes.reassignments_path(topic): topic for topic in topics}
+    parents = {znodes.reassignments_path(topic): topic for topic in topics}
     children = await read_children_of_each(controller, list(parents), _RULE)
     empty: list[WriteOperation] = [
         Delete(path, ANY_VERSION) for path, found in children.items() if not found
@@ -301,5 +301,5 @@ async def _list(controller: Controller) -> list[reassignment_znodes.Name]:
         (parents[path], number)
         for path, found in children.items()
         for child in found
-        if (number := reassignment_znodes.partition_number(child)) is not None
+        if (number := znodes.natural(child)) is not None
     ]

@@ -46,9 +46,9 @@ from controller.core.procedures.reassignment.submission import (
     tell_held,
 )
 from controller.core.procedures.topics.topics import topic_content
-from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassignment
 from controller.core.state import EntrySeen, Partition
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassignment
 
 
 class Sources(NamedTuple):

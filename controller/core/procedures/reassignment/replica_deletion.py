@@ -15,7 +15,11 @@ from controller.core.events import BrokerAnswered
 from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete, WriteOperation
 from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
 from controller.core.procedures.failures import shown, some_names
-from controller.core.reassignment_znodes import (
+from controller.core.replica_states import ReplicaState
+from controller.core.state import Partition, PendingDeletion, Topic
+from controller.core.triggers import ReplicaDeletions
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REPLICA_DELETIONS,
     Name,
     ReplicaDeletion,
@@ -23,10 +27,6 @@ from controller.core.reassignment_znodes import (
     read_deletion,
     write_deletion,
 )
-from controller.core.replica_states import ReplicaState
-from controller.core.state import Partition, PendingDeletion, Topic
-from controller.core.triggers import ReplicaDeletions
-from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, read_znodes, write
 
 TIMER: Final = "replica deletions"

@@ -21,10 +21,10 @@ from controller.core.procedures.reassignment.partition_reassignment import (
 )
 from controller.core.procedures.reassignment.records import LEGACY, REQUESTS, holder
 from controller.core.procedures.topics.own_id import own_id_problem
-from controller.core.reassignment_znodes import Entry, Name, Reassignment
 from controller.core.state import Partition
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import Assignment
+from controller.core.znodes import Entry, Name, Reassignment
 
 _RULE = "reassignment: begin"
 

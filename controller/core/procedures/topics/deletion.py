@@ -308,8 +308,8 @@ async def _delete_znodes(controller: Controller, name: str) -> int:
     """
     topic, parent = znodes.topic_path(name), znodes.partitions_path(name)
     numbers = (await read_children(controller, parent, _RULE)).children
-    partitions = [f"{parent}/{number}" for number in numbers]
-    states = [f"{partition}/state" for partition in partitions]
+    partitions = [znodes.partition_path(name, number) for number in numbers]
+    states = [znodes.state_path(name, number) for number in numbers]
     errors = await _delete(controller, [*states, *partitions, parent, topic])
     if errors[-1] == NOT_EMPTY:
         # Something is there that Kafka does not put there.
