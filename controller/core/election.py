@@ -171,7 +171,7 @@ class Candidate(NamedTuple):
         """The replicas that may lead, the preferred one first.
 
         While a reassignment is cancelled these are the originals, then the other replicas in sync
-        (seed 000, steps 1 and 2): no other replica becomes an unclean leader, nor a clean one
+        (KB 14.2.2, steps 1 and 2): no other replica becomes an unclean leader, nor a clean one
         while an original can lead.
         """
         if not self.originals:
@@ -308,7 +308,7 @@ CONTROLLED_SHUTDOWN: Final = Strategy(
 )
 
 
-# Rollback (seed 000, steps 2 and 3) -------------------------------------------------------------
+# Rollback (KB 14.2.2, steps 2 and 3) -------------------------------------------------------------
 
 NO_ORIGINAL_IN_SYNC: Final = (
     "none of its original replicas {originals} is live and in sync: its rollback waits until one "
@@ -330,8 +330,9 @@ def why_rollback_waits(
 ) -> str:
     """Why replicas other than the originals have to stay; empty if they can be removed.
 
-    A replica in sync is not removed before `needed` originals are in sync (docs/kip-236.md). If no
-    replica in sync is live, the election decides: the topic may allow an unclean leader.
+    A replica in sync is not removed before `needed` originals are in sync
+    (docs/kip-236-design.md#when-a-rollback-waits). If no replica in sync is live, the election
+    decides: the topic may allow an unclean leader.
     """
     is_online = online_test(context, partition)
     if all(one in originals for one in state.isr):
