@@ -51,8 +51,8 @@ class RequestBatch:
         """
         for broker in brokers:
             if broker >= 0:
-                self._tell(self._leader_and_isr.setdefault(broker, {}), partition, is_new)
-        self._tell_all((partition,))
+                self._add_entry(self._leader_and_isr.setdefault(broker, {}), partition, is_new)
+        self._add_metadata_for_all((partition,))
 
     def add_leader_and_isr_to(
         self, broker: int, partitions: Sequence[Partition], *, is_new: bool
@@ -60,35 +60,35 @@ class RequestBatch:
         """The same for many partitions and one broker."""
         if not partitions:
             return
-        told = self._leader_and_isr.setdefault(broker, {})
+        entries = self._leader_and_isr.setdefault(broker, {})
         for partition in partitions:
-            self._tell(told, partition, is_new)
-        self._tell_all(partitions)
+            self._add_entry(entries, partition, is_new)
+        self._add_metadata_for_all(partitions)
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[Partition]) -> None:
         """Tell these brokers, and all others of the batch, about these partitions (KB 12.2.6)."""
         self._update_metadata_to.update(dict.fromkeys(brokers))
-        told = self._update_metadata
+        entries = self._update_metadata
         for partition in partitions:
             leadership = partition.leadership
             if leadership is None:
                 continue
-            before = told.get(partition)
+            before = entries.get(partition)
             if (
                 before is None
                 or before.leadership is not leadership
                 or before.replicas is not partition.assignment.replicas
             ):
-                told[partition] = self._metadata(partition, leadership)
+                entries[partition] = self._metadata(partition, leadership)
 
-    def _tell(
-        self, told: dict[Partition, LeaderAndIsrPartition], partition: Partition, is_new: bool
+    def _add_entry(
+        self, entries: dict[Partition, LeaderAndIsrPartition], partition: Partition, is_new: bool
     ) -> None:
-        before = told.get(partition) if told else None
+        before = entries.get(partition) if entries else None
         sticks = before is not None and before.is_new
-        told[partition] = self._entry(partition, is_new or sticks)
+        entries[partition] = self._entry(partition, is_new or sticks)
 
-    def _tell_all(self, partitions: Iterable[Partition]) -> None:
+    def _add_metadata_for_all(self, partitions: Iterable[Partition]) -> None:
         brokers = () if self._is_for_all else self._context.brokers
         self._is_for_all = True
         self.add_update_metadata(brokers, partitions)
@@ -189,8 +189,8 @@ class RequestBatch:
         context = self._context
         partitions = tuple(sorted(self._update_metadata.values(), key=_by_name))
         brokers = dict(context.brokers)
-        if context.own_broker is not None:
-            brokers[context.own_broker.id] = context.own_broker
+        if context.daemon_broker is not None:
+            brokers[context.daemon_broker.id] = context.daemon_broker
         live = tuple(brokers[broker] for broker in sorted(brokers))
         for broker in sorted(self._update_metadata_to):
             if broker in context.brokers:

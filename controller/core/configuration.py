@@ -73,7 +73,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
         return self.kip_236_enable and self.rules == "refold"
 
     @property
-    def own_broker(self) -> Broker | None:
+    def daemon_broker(self) -> Broker | None:
         """The daemon as brokers see it; None where it has no endpoint."""
         if not self.endpoints:
             return None

@@ -29,12 +29,12 @@ class Controller:
     `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
     holds the role, `connections` counts the connections to ZooKeeper of this run, `is_stopping`
     tells that the daemon is to end, `is_backing_off` that a failover of ours has just failed.
-    `stood_session` is the session that stood for election last (0: none has), `last_epoch` the
+    `candidate_session` is the session that stood for election last (0: none has), `last_epoch` the
     highest controller epoch that it has held. `timed` holds the requests that are not answered yet
     and have a time-out, by the name of its timer, `unsent` the state machines that a fenced change
-    has left unable to go on, `left_channels` the brokers to which a role that ended without
-    resigning has left channels. `now_ms` is the wall clock of the event that is folded, `follower`
-    observes every step, `turns` is the order of what is done one by one.
+    has left unable to go on, `leftover_channels` the brokers to which a role that ended without
+    resigning has left channels. `now_ms` is the wall clock of the event that is folded, `observer`
+    observes every step, `order` is the order of what is done one by one.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -48,14 +48,14 @@ class Controller:
         self.connections = 0
         self.is_stopping = False
         self.is_backing_off = False
-        self.stood_session = 0
+        self.candidate_session = 0
         self.last_epoch = 0
         self.timed: dict[str, int] = {}
         self.unsent: dict[str, None] = {}
-        self.left_channels: frozenset[int] = frozenset()
+        self.leftover_channels: frozenset[int] = frozenset()
         self.now_ms = 0
-        self.follower = FoldObserver()
-        self.turns = ProcessingOrder()
+        self.observer = FoldObserver()
+        self.order = ProcessingOrder()
         self._cause = 0
         self._ordinal = 0
         self._issued: list[Issued] = []
@@ -75,13 +75,15 @@ class Controller:
         self._ordinal += 1
         issued = Issued(id, self.term, command, reason)
         self._issued.append(issued)
-        self.follower.issues(issued)
+        self.observer.issues(issued)
         return id
 
     def new_context(self) -> ControllerContext:
         """The knowledge of nothing, with which a term begins and ends."""
         configuration = self.configuration
-        context = ControllerContext(configuration.inter_broker_listener, configuration.own_broker)
+        context = ControllerContext(
+            configuration.inter_broker_listener, configuration.daemon_broker
+        )
         context.unclean_default = configuration.unclean_leader_election_enable
         return context
 
@@ -110,12 +112,12 @@ class Controller:
         reason = Reason(batch.rule)
         sent = []
         requests = list(batch.requests())
-        self.follower.sends(requests, batch.rule)
+        self.observer.sends(requests, batch.rule)
         for request in requests:
             id = self.issue(request, reason)
             if request.broker in self.context.channels:
                 if isinstance(request, UpdateMetadataRequest):
-                    self.context.unheard[request.broker] = id
+                    self.context.unacked_metadata[request.broker] = id
                 elif _is_waited_for(request):
                     self.context.in_flight[id] = request
             sent.append(id)

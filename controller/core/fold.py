@@ -32,7 +32,7 @@ from controller.core.outcomes import CONNECTED, PAUSE, SLICE, Answers, Wait
 from controller.core.procedures.admin.api_calls import refuse
 from controller.core.procedures.admin.waiting_requests import (
     answer_completed,
-    hear,
+    on_response,
     start_time_out,
     time_out,
 )
@@ -41,9 +41,8 @@ from controller.core.procedures.brokers.responses import (
     process_channel_fault,
     process_versions_offered,
 )
-from controller.core.procedures.dispatch import process
+from controller.core.procedures.dispatch import process, with_following
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.neighbours import with_neighbours
 from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.triggers import (
@@ -56,8 +55,8 @@ from controller.core.triggers import (
     Trigger,
     UnconfirmedDeletions,
     is_urgent,
+    trigger_of,
 )
-from controller.core.watches import trigger_of
 
 
 class _Paused(NamedTuple):
@@ -125,7 +124,7 @@ class Fold:
                 self.controller.enqueue(ApiCall(request))
             case BrokerAnswered() as answer:
                 process_broker_answer(self.controller, answer)
-                hear(self.controller, answer)
+                on_response(self.controller, answer)
                 return self._offer(answer)
             case ChannelFault() as fault:
                 process_channel_fault(self.controller, fault)
@@ -205,11 +204,11 @@ class Fold:
         if not triggers:
             return None
         trigger = triggers.popleft()
-        return with_neighbours(self.controller, trigger) if triggers else trigger
+        return with_following(self.controller, trigger) if triggers else trigger
 
     def _begin(self, trigger: Trigger) -> None:
         self._trigger = trigger
-        self.controller.follower.begins(trigger)
+        self.controller.observer.begins(trigger)
         self._procedure = process(self.controller, trigger)
         self._wait = None
 
@@ -222,17 +221,17 @@ class Fold:
             return
         triggers.remove(urgent)
         self._paused = _Paused(running, self._procedure, self.controller.term)
-        self.controller.follower.ends()
+        self.controller.observer.ends()
         self._begin(urgent)
 
-    def _go_on(self) -> bool:
+    def _continue(self) -> bool:
         """Begin the next procedure, or go on with the one that is paused unless its term is over;
         False: there is none."""
         if self._paused is not None:
             (trigger, procedure, term), self._paused = self._paused, None
             if term == self.controller.term:
                 self._trigger, self._procedure, self._wait = trigger, procedure, PAUSE
-                self.controller.follower.begins(trigger)
+                self.controller.observer.begins(trigger)
                 return True
             _break_off(procedure)
             self._refuse(trigger)
@@ -248,7 +247,7 @@ class Fold:
         """Run procedures as far as they get; True where a slice ends in between."""
         while True:
             if self._procedure is None:
-                if not self._go_on():
+                if not self._continue():
                     return False
                 result = None
                 continue
@@ -259,7 +258,7 @@ class Fold:
             try:
                 self._wait = self._procedure.send(result)
             except StopIteration:
-                self.controller.follower.ends()
+                self.controller.observer.ends()
                 answer_completed(self.controller)
                 self._procedure = self._wait = None
             result = None

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from controller.core.commands import BrokerRequest, Choice, Issued
 from controller.core.election import Elected
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
 from controller.core.values import Assignment, LeaderAndIsr
 

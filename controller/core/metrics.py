@@ -6,9 +6,8 @@ another broker is controller the context is empty, and every count 0.
 
 from collections.abc import Callable, Iterator
 
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 
 
 def gauges(context: ControllerContext) -> dict[str, int]:

@@ -81,7 +81,7 @@ class Children:
         return True
 
 
-class Several:
+class CommandResults:
     """Results of several commands that do not wait for each other, by command."""
 
     __slots__ = ("missing", "results")
@@ -158,7 +158,7 @@ class Wait:
 
     def awaits(self, command: CommandId) -> bool:
         """Whether the outcome of this command is waited for."""
-        if isinstance(self.result, Several):
+        if isinstance(self.result, CommandResults):
             return command in self.result.results
         return command == self.id
 

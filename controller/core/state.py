@@ -10,13 +10,16 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from controller.core.announcement import Announcement
-from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
+from controller.core.commands import (
+    AnswerElectLeaders,
+    CommandId,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+)
 from controller.core.errors import ProcedureError
-from controller.core.partition_states import PartitionState
 from controller.core.releases import LATEST, Release
-from controller.core.replica_states import ReplicaState
-from controller.core.topic_requests import WaitingRequest
+from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.topic_requests import WaitingAnswer, WaitingRequest
 from controller.core.values import (
     EPOCH_DURING_DELETE,
     NO_ASSIGNMENT,
@@ -143,45 +146,63 @@ class EntrySeen(Struct, array_like=True, frozen=True):
     mzxid: int
 
 
-class ControllerContext:
-    """The whole knowledge of one term; empty while another broker is controller.
+class PropagatingAnswer(Struct, array_like=True):
+    """An answer to an admin tool that waits until the brokers know its outcome.
 
-    - `is_loaded`: the failover has begun.
-    - `channels`: each broker that has one, with the broker epoch that it was opened for.
-    - `releases`: the release of Kafka of each of them that has told what it offers.
-    - `own_broker`: the daemon in the live brokers that others are told of, if it is among them.
-    - `deletion_started`, `ineligible_for_deletion`: among the topics queued for deletion those
-      whose replicas are being deleted, and those that have to wait (KB 8.1).
-    - `awaiting_brokers`: by topic the partitions whose assignment names the daemon alone, while no
-      broker lives that could take its place.
-    - `unclean_default`: whether a topic that says nothing may get an unclean leader.
-    - `config_change`: the last notification of /config/changes that was looked at.
-    - `leaderless`: what the operator was told of each partition that could get no leader.
-    - `waiting`: by number the requests of admin tools whose answer waits for what they began.
-    - `announcing`: those for which it is done, and brokers have not all said that they know.
-    - `unheard`: of each broker with a channel its last UpdateMetadata, until it has answered.
-    - `silent`: brokers that had not answered a while after another one; no answer waits for them.
-    - `reassignments`: of those that are reassigned by way of ZooKeeper what /admin/reassignments
-      says (KIP-236); one that is in `reassigning` alone was asked for by admin tools.
-    - `cancel`: the czxid of /admin/reassign_cancel, 0: it does not stand; while it does no
-      reassignment goes on.
-    - `cancel_forced`: that znode asks to go back without enough originals in sync.
-    - `entries_seen`: the entries of /admin/reassign_partitions, by partition, as they were read.
-    - `told_by_failover`: of those that a failover finds under way the ones whose brokers learn all
-      that they must know by its requests.
-    - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
-      be neither deleted nor emptied.
-    - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed;
-      `deletion_count` numbers those of this term, `is_deletion_timed`: their timer is running.
-    - `rollback_waiting`: partitions that cannot go back yet to what they had, and why.
-    - `extra_waits`: entries stand in /admin/reassign_partitions_extra that could not go on.
-    - `in_flight`: the requests without an answer, of those whose answer may say something: all
-      LeaderAndIsr, and StopReplica that deletes.
+    Kafka's answer waits until its own broker's metadata cache has the outcome
+    (DelayedCreatePartitions, DelayedDeleteTopics, DelayedElectLeader). The daemon is no broker.
+    `awaited`: the brokers that have not responded, each with the last UpdateMetadata that it was
+    sent by then. `has_response`: a broker has responded.
     """
 
-    def __init__(self, inter_broker_listener: str, own_broker: Broker | None = None) -> None:
+    answer: WaitingAnswer | AnswerElectLeaders
+    awaited: dict[int, CommandId]
+    has_response: bool = False
+
+
+class ControllerContext:
+    """Everything that the controller knows in one term; empty while another broker is controller.
+
+    - `is_loaded`: the failover has begun.
+    - `channels`: the brokers that have a channel, each with the broker epoch that it was opened
+      for.
+    - `releases`: for each of these that has sent its API versions, its release of Kafka.
+    - `daemon_broker`: the daemon's entry in the list of live brokers that brokers are sent; None if
+      the list does not have it.
+    - `deletion_started`, `ineligible_for_deletion`: of the topics queued for deletion those whose
+      replicas are being deleted, and those that have to wait (KB 8.1).
+    - `awaiting_brokers`: by topic the partitions whose assignment names only the daemon, while no
+      live broker can take its place.
+    - `unclean_default`: whether a topic without a setting of its own may get an unclean leader.
+    - `config_change`: the last notification of /config/changes that was processed.
+    - `leaderless`: for each partition that could not get a leader, the text that was logged.
+    - `waiting`: by number the requests of admin tools whose answer waits for their outcome.
+    - `propagating`: by number the requests whose outcome not all brokers have acknowledged.
+    - `unacked_metadata`: for each broker with a channel its last UpdateMetadata, until it responds.
+    - `unresponsive`: brokers that did not respond within a while after another broker did; no
+      answer waits for them.
+    - `reassignments`: for partitions that are reassigned by way of ZooKeeper the record in
+      /admin/reassignments (KIP-236). A partition that is only in `reassigning` was requested by
+      admin tools.
+    - `cancel`: the czxid of /admin/reassign_cancel, 0 if it does not exist. While it exists, no
+      reassignment makes progress.
+    - `cancel_forced`: that znode asks for rollbacks without enough originals in sync.
+    - `entries_seen`: the entries of /admin/reassign_partitions, by partition, as they were read.
+    - `informed_by_failover`: of the reassignments that a failover finds under way, those whose
+      brokers learn everything from the failover's own requests.
+    - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
+      neither be deleted nor emptied.
+    - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed.
+      `deletion_count` numbers those of this term; `is_deletion_timed`: their timer is running.
+    - `rollback_waiting`: partitions that cannot be rolled back yet, and why.
+    - `extra_waits`: /admin/reassign_partitions_extra has entries that could not be moved yet.
+    - `in_flight`: the requests without a response, of those whose response may matter: every
+      LeaderAndIsr, and StopReplica with a deletion.
+    """
+
+    def __init__(self, inter_broker_listener: str, daemon_broker: Broker | None = None) -> None:
         self.inter_broker_listener = inter_broker_listener
-        self.own_broker = own_broker
+        self.daemon_broker = daemon_broker
         self.epoch = 0
         self.epoch_version = 0
         self.is_loaded = False
@@ -198,7 +219,7 @@ class ControllerContext:
         self.cancel = 0
         self.cancel_forced = False
         self.entries_seen: dict[tuple[str, int], EntrySeen] = {}
-        self.told_by_failover: dict[Partition, None] = {}
+        self.informed_by_failover: dict[Partition, None] = {}
         self.requests_done: dict[str, None] = {}
         self.deletions: dict[str, PendingDeletion] = {}
         self.deletion_count = 0
@@ -213,9 +234,9 @@ class ControllerContext:
         self.config_change = ""
         self.leaderless: dict[Partition, str] = {}
         self.waiting: dict[int, WaitingRequest] = {}
-        self.announcing: dict[int, Announcement] = {}
-        self.unheard: dict[int, CommandId] = {}
-        self.silent: dict[int, None] = {}
+        self.propagating: dict[int, PropagatingAnswer] = {}
+        self.unacked_metadata: dict[int, CommandId] = {}
+        self.unresponsive: dict[int, None] = {}
 
     # Brokers
 

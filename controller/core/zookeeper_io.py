@@ -38,8 +38,8 @@ from controller.core.outcomes import (
     CONNECTED,
     TERM_END,
     Children,
+    CommandResults,
     Numbers,
-    Several,
     TopicIds,
     Wait,
     Writes,
@@ -47,7 +47,7 @@ from controller.core.outcomes import (
     suspend,
 )
 from controller.core.values import ANY_VERSION
-from controller.core.znodes import CONTROLLER_EPOCH
+from controller.core.znodes import CONTROLLER_EPOCH, is_notification, notification_path
 
 _RETRY = 1
 """Of a lost write: it did not happen."""
@@ -103,7 +103,7 @@ async def read_children_of_each(
             controller.issue(ReadChildren(path, False), Reason(rule)): Children() for path in paths
         }
         connections = controller.connections
-        await suspend(Wait(None, Several(waiting)))
+        await suspend(Wait(None, CommandResults(waiting)))
         errors = [one.error for one in waiting.values()]
         if not await _is_lost_of(controller, connections, errors):
             found = [one.children for one in waiting.values()]
@@ -185,7 +185,7 @@ async def write_groups(
     controller: Controller, groups: list[tuple[list[WriteOperation], Reason]]
 ) -> list[list[int]]:
     """Several multis that do not wait for each other, each guarded by the controller epoch and with
-    a zxid of its own; the errors of each. Raises ControllerMovedError when one was fenced.
+    a separate zxid; the errors of each. Raises ControllerMovedError when one was fenced.
 
     CONNECTION_LOSS where no reply came: a later one may have changed the same znode, so only the
     caller can tell what to write again.
@@ -199,7 +199,7 @@ async def write_groups(
     if not waiting:
         return []
     connections = controller.connections
-    await suspend(Wait(None, Several(waiting)))
+    await suspend(Wait(None, CommandResults(waiting)))
     all_errors = [one.errors for one in waiting.values()]
     await _is_lost_of(controller, connections, [one for errors in all_errors for one in errors])
     for errors in all_errors:
@@ -305,3 +305,23 @@ async def _is_lost_of(controller: Controller, connections: int, errors: list[int
     if controller.connections != connections and SESSION_EXPIRED not in errors:
         return CONNECTION_LOSS in errors
     return await _is_lost(errors)
+
+
+# Sequential notifications of brokers ------------------------------------------------------------
+
+
+async def list_notifications(controller: Controller, parent: str, rule: str) -> list[str]:
+    """The paths of the notifications there are; the read watches for new ones."""
+    children = await read_children(controller, parent, rule, watch=True)
+    return [
+        notification_path(parent, child)
+        for child in children.children
+        if is_notification(parent, child)
+    ]
+
+
+async def delete_notifications(controller: Controller, paths: list[str], rule: str) -> None:
+    """They are done with; whether one was gone already does not matter (KB 1.3)."""
+    deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
+    if deletes:
+        await write(controller, deletes, Reason(rule))

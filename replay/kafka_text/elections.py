@@ -9,8 +9,8 @@ from controller.core.election import PREFERRED, UNCLEAN
 from controller.core.errors import ZnodeError
 from controller.core.events import ElectLeadersReceived, ZnodesRead
 from controller.core.operations import NO_NODE, OK
-from controller.core.partition_states import PartitionState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,

@@ -17,10 +17,10 @@ from controller.core.election import REASSIGNMENT
 from controller.core.errors import ZnodeError
 from controller.core.events import AlterPartitionReceived, ZnodesRead, ZnodesWritten
 from controller.core.operations import Create, Delete, SetData
-from controller.core.partition_states import PartitionState
 from controller.core.procedures.reassignment.assignments import STORE
 from controller.core.procedures.reassignment.partition_reassignment import RAISE, RULE
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState
 from controller.core.triggers import (
     ApiCall,
     IsrChangeNotification,

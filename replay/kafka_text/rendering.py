@@ -11,9 +11,8 @@ from controller.core.commands import BrokerRequest, Choice, CommandId, Issued
 from controller.core.events import Recorded
 from controller.core.fold import Fold
 from controller.core.fold_observer import FoldObserver
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
@@ -80,7 +79,7 @@ class Rendering(FoldObserver):
         self._asked: dict[CommandId, Issued] = {}
         self.issued: list[Issued] = []
         """The commands of the last event."""
-        fold.controller.follower = self
+        fold.controller.observer = self
 
     def lines(self, event: Recorded) -> list[Line]:
         """Fold an event; its lines."""

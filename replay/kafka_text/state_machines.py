@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from controller.core import partition_states, replica_states, znodes
+from controller.core import znodes
 from controller.core.commands import BrokerRequest, Choice, Issued, WriteZnodes
 from controller.core.election import (
     CONTROLLED_SHUTDOWN,
@@ -14,9 +14,13 @@ from controller.core.election import (
 )
 from controller.core.events import ZnodesWritten
 from controller.core.operations import BAD_VERSION, FENCED, Create
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import (
+    PREVIOUS_PARTITION_STATES,
+    PREVIOUS_REPLICA_STATES,
+    PartitionState,
+    ReplicaState,
+)
 from controller.core.triggers import Trigger
 from controller.core.values import LeaderAndIsr
 from replay.kafka_text.lines import BATCH, PARTITIONS, REPLICAS, STATE_CHANGE, Source
@@ -80,7 +84,7 @@ class StateMachines(Teller):
     ) -> None:
         valid = []
         for one in partitions:
-            if one.state in partition_states.PREVIOUS_STATES[target]:
+            if one.state in PREVIOUS_PARTITION_STATES[target]:
                 valid.append(one)
             else:
                 self._fail_partition(one, one.state, target, _illegal_partition(one, target))
@@ -98,7 +102,7 @@ class StateMachines(Teller):
         before = []
         for one in partitions:
             state = one.replica_states.get(broker, ReplicaState.NON_EXISTENT)
-            if state in replica_states.PREVIOUS_STATES[target]:
+            if state in PREVIOUS_REPLICA_STATES[target]:
                 before.append((one, state, one.leadership))
             else:
                 why = _illegal_replica(one, broker, state, target)
@@ -275,7 +279,7 @@ def controller_moved(epoch_version: int) -> str:
 
 
 def _illegal_partition(partition: Partition, target: PartitionState) -> str:
-    previous = joined(PARTITION_STATES[one] for one in partition_states.PREVIOUS_STATES[target])
+    previous = joined(PARTITION_STATES[one] for one in PREVIOUS_PARTITION_STATES[target])
     return (
         f"{_ILLEGAL}: Partition {partition!r} should be in one of {previous} states before moving "
         f"to {PARTITION_STATES[target]} state. Instead it is in "
@@ -286,7 +290,7 @@ def _illegal_partition(partition: Partition, target: PartitionState) -> str:
 def _illegal_replica(
     partition: Partition, broker: int, state: ReplicaState, target: ReplicaState
 ) -> str:
-    previous = joined(REPLICA_STATES[one] for one in replica_states.PREVIOUS_STATES[target])
+    previous = joined(REPLICA_STATES[one] for one in PREVIOUS_REPLICA_STATES[target])
     return (
         f"{_ILLEGAL}: Replica {replica(*partition.key, broker)} should be in the {previous} states "
         f"before moving to {REPLICA_STATES[target]} state. Instead it is in "

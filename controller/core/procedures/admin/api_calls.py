@@ -17,7 +17,8 @@ from controller.core.events import (
     ElectLeadersReceived,
     ListPartitionReassignmentsReceived,
 )
-from controller.core.procedures.admin.feature_updates import process_update_features
+from controller.core.failures import describe
+from controller.core.procedures.admin.features import process_update_features
 from controller.core.procedures.admin.producer_ids import process_allocate_producer_ids
 from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.scram_credentials import process_alter_scram_credentials
@@ -25,7 +26,6 @@ from controller.core.procedures.admin.waiting_requests import give_answer
 from controller.core.procedures.brokers.controlled_shutdown import process_controlled_shutdown
 from controller.core.procedures.elections.alter_partition import process_alter_partition
 from controller.core.procedures.elections.replica_election import process_elect_leaders
-from controller.core.procedures.failures import describe
 from controller.core.procedures.reassignment.initiation import (
     process_alter_reassignments,
     process_list_reassignments,
@@ -65,7 +65,7 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
         controller.notice("error", "request_failed", _subject(request), describe(error))
         for one in call.requests:
             give_answer(controller, refusal(one, UNKNOWN_SERVER_ERROR), f"{name} failed")
-    for partition in reversed(controller.turns.partitions(changed)):
+    for partition in reversed(controller.order.partitions(changed)):
         # As the next event: what is answered must not be refused when the session ends in it.
         if partition in controller.context.reassigning:
             controller.triggers.appendleft(PartitionReassignmentIsrChange(*partition.key))

@@ -7,7 +7,6 @@ procedure runs, and in the queue: what has not begun by then is not begun any mo
 
 from typing import Final
 
-from controller.core.announcement import Announcement
 from controller.core.commands import (
     AnswerElectLeaders,
     AnswerLater,
@@ -21,7 +20,7 @@ from controller.core.controller import Controller
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.events import ApiRequest, BrokerAnswered, ElectLeadersReceived
 from controller.core.procedures.admin.refusals import refusal
-from controller.core.state import ControllerContext
+from controller.core.state import ControllerContext, PropagatingAnswer
 from controller.core.topic_requests import (
     AnswerCreatePartitions,
     AnswerCreateTopics,
@@ -39,7 +38,7 @@ from controller.core.triggers import ApiCall
 
 _RULE = "time-out of a request"
 _ANNOUNCED = "what was asked for is done"
-_HEARING_MS: Final = 1_000
+_NEXT_RESPONSES_MS: Final = 1_000
 """An answer waits so long for the other brokers when the first one knows."""
 WAITING_MAX: Final = 5_000
 """Requests that wait at a time. Each costs every controller event a look."""
@@ -98,15 +97,15 @@ def answer_completed(controller: Controller) -> None:
     Each request costs one look, however much it waits for, and none at what is done already.
     """
     context = controller.context
-    for announcement in list(context.announcing.values()):
+    for pending in list(context.propagating.values()):
         # A broker without a channel hears nothing more.
-        awaited = announcement.awaited
-        announcement.awaited = {one: awaited[one] for one in awaited if one in context.channels}
-        _answer_if_heard(controller, announcement)
+        awaited = pending.awaited
+        pending.awaited = {one: awaited[one] for one in awaited if one in context.channels}
+        _answer_if_propagated(controller, pending)
     done = [one for one in context.waiting.values() if _is_done(context, one)]
     for waiting in done:
         del context.waiting[waiting.answer.request]
-        announce(controller, waiting.answer, _ANNOUNCED)
+        answer_when_propagated(controller, waiting.answer, _ANNOUNCED)
 
 
 def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
@@ -121,64 +120,66 @@ def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
 # Until brokers know -----------------------------------------------------------------------------
 
 
-def announce(controller: Controller, answer: WaitingAnswer | AnswerElectLeaders, rule: str) -> None:
+def answer_when_propagated(
+    controller: Controller, answer: WaitingAnswer | AnswerElectLeaders, rule: str
+) -> None:
     """Answer when every broker has taken what it was sent up to now, if there is time for that.
 
     Who is answered may ask any broker next. One that hangs is waited for a moment only, and no more
     before it has answered something.
     """
     context, request = controller.context, answer.request
-    unheard = context.unheard
-    awaited = {one: unheard[one] for one in unheard if one not in context.silent} or unheard
+    unacked = context.unacked_metadata
+    awaited = {one: unacked[one] for one in unacked if one not in context.unresponsive} or unacked
     if not awaited or timer_of(request) not in controller.timed:
         give_answer(controller, answer, rule)
         return
-    context.announcing[request] = Announcement(answer, dict(awaited))
+    context.propagating[request] = PropagatingAnswer(answer, dict(awaited))
     if isinstance(answer, AnswerElectLeaders):
         controller.issue(AnswerLater(request), Reason(rule))
 
 
-def hear(controller: Controller, answer: BrokerAnswered) -> None:
+def on_response(controller: Controller, answer: BrokerAnswered) -> None:
     """A broker answered: it has taken all that it was sent before, too."""
     context, broker = controller.context, answer.broker
-    context.silent.pop(broker, None)
-    if context.unheard.get(broker) == answer.command:
-        del context.unheard[broker]
-    for announcement in list(context.announcing.values()):
-        awaited = announcement.awaited.get(broker)
+    context.unresponsive.pop(broker, None)
+    if context.unacked_metadata.get(broker) == answer.command:
+        del context.unacked_metadata[broker]
+    for pending in list(context.propagating.values()):
+        awaited = pending.awaited.get(broker)
         if awaited is None or answer.command < awaited:
             continue
-        del announcement.awaited[broker]
-        if announcement.awaited and not announcement.is_heard:
-            announcement.is_heard = True
-            timer = _hearing_timer(announcement.answer.request)
-            controller.issue(StartTimer(timer, _HEARING_MS), Reason(_ANNOUNCED))
-        _answer_if_heard(controller, announcement)
+        del pending.awaited[broker]
+        if pending.awaited and not pending.has_response:
+            pending.has_response = True
+            timer = _response_timer(pending.answer.request)
+            controller.issue(StartTimer(timer, _NEXT_RESPONSES_MS), Reason(_ANNOUNCED))
+        _answer_if_propagated(controller, pending)
 
 
-def _hearing_timer(request: int) -> str:
+def _response_timer(request: int) -> str:
     return f"announcement:{request}"
 
 
-def _answer_if_heard(controller: Controller, announcement: Announcement) -> None:
-    if not announcement.awaited:
-        _conclude(controller, announcement, announcement.answer, _ANNOUNCED)
+def _answer_if_propagated(controller: Controller, pending: PropagatingAnswer) -> None:
+    if not pending.awaited:
+        _conclude(controller, pending, pending.answer, _ANNOUNCED)
 
 
 def _conclude(
-    controller: Controller, announcement: Announcement, answer: ApiAnswer, rule: str
+    controller: Controller, pending: PropagatingAnswer, answer: ApiAnswer, rule: str
 ) -> None:
     """Answer it, so or so."""
-    del controller.context.announcing[answer.request]
-    if announcement.is_heard:
-        controller.issue(CancelTimer(_hearing_timer(answer.request)), Reason(rule))
+    del controller.context.propagating[answer.request]
+    if pending.has_response:
+        controller.issue(CancelTimer(_response_timer(answer.request)), Reason(rule))
     give_answer(controller, answer, rule)
 
 
-def _stop_hearing(controller: Controller, announcement: Announcement) -> None:
+def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingAnswer) -> None:
     """One broker knows for a while: the others are waited for no longer, here and elsewhere."""
-    controller.context.silent.update(dict.fromkeys(announcement.awaited))
-    _conclude(controller, announcement, announcement.answer, "a broker is silent")
+    controller.context.unresponsive.update(dict.fromkeys(pending.awaited))
+    _conclude(controller, pending, pending.answer, "a broker is silent")
 
 
 # Time-outs --------------------------------------------------------------------------------------
@@ -190,9 +191,9 @@ def time_out(controller: Controller, timer: str) -> None:
     One whose procedure is running just now is answered when that has done its part.
     """
     context = controller.context
-    for announcement in context.announcing.values():
-        if timer == _hearing_timer(announcement.answer.request):
-            _stop_hearing(controller, announcement)
+    for pending in context.propagating.values():
+        if timer == _response_timer(pending.answer.request):
+            _stop_waiting_for_brokers(controller, pending)
             return
     number = controller.timed.pop(timer, None)
     if number is None:
@@ -201,11 +202,14 @@ def time_out(controller: Controller, timer: str) -> None:
     if waiting is not None:
         give_answer(controller, _incomplete(context, waiting), _RULE)
         return
-    if number in context.announcing:
-        announcement = context.announcing[number]
-        answer = announcement.answer
+    if number in context.propagating:
+        pending = context.propagating[number]
+        answer = pending.answer
         _conclude(
-            controller, announcement, answer if announcement.is_heard else _unheard(answer), _RULE
+            controller,
+            pending,
+            answer if pending.has_response else _unpropagated(answer),
+            _RULE,
         )
         return
     for trigger in controller.triggers:
@@ -215,7 +219,7 @@ def time_out(controller: Controller, timer: str) -> None:
             return
 
 
-def give_up_waiting(controller: Controller) -> None:
+def abandon_waiting(controller: Controller) -> None:
     """The term is over: nobody here sees any more what becomes of what was begun.
 
     The next controller goes on with it. A tool that was told to look for that one would ask it for
@@ -224,8 +228,8 @@ def give_up_waiting(controller: Controller) -> None:
     context = controller.context
     for waiting in context.waiting.values():
         give_answer(controller, _incomplete(context, waiting), "the term is over")
-    for announcement in list(context.announcing.values()):
-        _conclude(controller, announcement, announcement.answer, "the term is over")
+    for pending in list(context.propagating.values()):
+        _conclude(controller, pending, pending.answer, "the term is over")
 
 
 def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingAnswer:
@@ -235,7 +239,7 @@ def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingA
     return _timed_out(waiting.answer, leaderless + undeleted)
 
 
-def _unheard(answer: WaitingAnswer | AnswerElectLeaders) -> WaitingAnswer | AnswerElectLeaders:
+def _unpropagated(answer: WaitingAnswer | AnswerElectLeaders) -> WaitingAnswer | AnswerElectLeaders:
     """The answer where no broker knows of what was done."""
     if not isinstance(answer, AnswerElectLeaders):
         return _timed_out(answer, [one.name for one in answer.topics if one.name and not one.error])

@@ -1,21 +1,24 @@
 """Brokers that come, go, bounce and change (KB 3.3, 3.4, 9.1 to 9.4)."""
 
 from controller.core.controller import Controller
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.brokers.channels import close_channels, open_channels
-from controller.core.procedures.brokers.registrations import read_brokers, read_registrations
-from controller.core.procedures.elections.partition_changes import (
+from controller.core.procedures.brokers.registrations import (
+    close_channels,
+    open_channels,
+    read_brokers,
+    read_registrations,
+)
+from controller.core.procedures.elections.partition_state_machine import (
     change_partitions,
     retry_offline_partitions,
 )
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.cancel_znode import retry_waiting_rollbacks
 from controller.core.procedures.reassignment.initiation import resume_on_brokers
 from controller.core.procedures.reassignment.replica_deletion import request_deletions_again
 from controller.core.procedures.topics.deletion import fail_deletion, resume_deletion_for
 from controller.core.procedures.topics.topics import create_awaiting_partitions
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Broker
 
 _RULE = "broker change"
@@ -40,7 +43,7 @@ async def process_broker_change(controller: Controller) -> None:
     new = [one for id, one in current.items() if id not in known]
     bounced = [one for id, one in current.items() if id in known and one.epoch > known[id].epoch]
     dead = sorted(id for id in known if id not in current)
-    _tell(controller, new, bounced, dead)
+    _report(controller, new, bounced, dead)
     open_channels(controller, new, _RULE)
     close_channels(controller, [one.id for one in bounced], _RULE)
     open_channels(controller, bounced, _RULE)
@@ -60,7 +63,7 @@ async def process_broker_change(controller: Controller) -> None:
     retry_waiting_rollbacks(controller)
 
 
-def _tell(
+def _report(
     controller: Controller, new: list[Broker], bounced: list[Broker], dead: list[int]
 ) -> None:
     came_and_went = {

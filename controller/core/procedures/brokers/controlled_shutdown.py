@@ -5,11 +5,10 @@ from controller.core.commands import AnswerControlledShutdown, Reason
 from controller.core.controller import Controller
 from controller.core.election import CONTROLLED_SHUTDOWN
 from controller.core.events import ControlledShutdownReceived
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import change_replicas
-from controller.core.replica_states import ReplicaState
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import change_replicas
 from controller.core.state import Partition, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 
 _RULE = "controlled shutdown"

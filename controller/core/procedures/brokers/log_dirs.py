@@ -6,15 +6,15 @@ from controller.core.errors import ZnodeError
 from controller.core.events import BrokerAnswered
 from controller.core.operations import OK
 from controller.core.procedures.brokers.broker_change import on_replicas_become_offline
-from controller.core.procedures.elections.replica_changes import change_replicas
+from controller.core.procedures.elections.replica_state_machine import change_replicas
 from controller.core.procedures.reassignment.cancel_znode import retry_waiting_rollbacks
-from controller.core.procedures.role.notifications import (
+from controller.core.state import Partition, sorted_partitions
+from controller.core.state_machines import ReplicaState
+from controller.core.zookeeper_io import (
     delete_notifications,
     list_notifications,
+    read_znodes,
 )
-from controller.core.replica_states import ReplicaState
-from controller.core.state import Partition, sorted_partitions
-from controller.core.zookeeper_io import read_znodes
 
 _RULE = "log directory failure"
 

@@ -31,7 +31,7 @@ def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> Non
         _take_stop_replica(controller, answer, asked)
         confirm_deletions(controller, answer, asked)
     if answer.error:
-        _tell_error(controller, answer)
+        _report_error(controller, answer)
     elif isinstance(asked, LeaderAndIsrRequest):
         _take_leader_and_isr(controller, answer, asked)
 
@@ -61,7 +61,7 @@ def _take_stop_replica(
         controller.enqueue(TopicDeletionStopReplicaResponseReceived(answer, names))
 
 
-def _tell_error(controller: Controller, answer: BrokerAnswered) -> None:
+def _report_error(controller: Controller, answer: BrokerAnswered) -> None:
     level = "info" if answer.error in _EXPECTED else "warning"
     controller.notice(
         level,

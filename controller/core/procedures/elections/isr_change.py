@@ -6,17 +6,17 @@ from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.deviations import LONG_WORK_INTERRUPTED
 from controller.core.errors import ZnodeError
+from controller.core.failures import Failures
 from controller.core.operations import OK
 from controller.core.procedures.elections.leadership import read_states
-from controller.core.procedures.failures import Failures
 from controller.core.procedures.reassignment.cancellation import process_changed_isrs
-from controller.core.procedures.role.notifications import (
-    delete_notifications,
-    list_notifications,
-)
 from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import PartitionReassignmentIsrChange
-from controller.core.zookeeper_io import read_znodes
+from controller.core.zookeeper_io import (
+    delete_notifications,
+    list_notifications,
+    read_znodes,
+)
 
 _RULE = "ISR change notification"
 
@@ -38,15 +38,15 @@ async def process_isr_changes(controller: Controller) -> None:
         failures = Failures(controller, "isr_change_not_read")
         for partition, state in await read_states(controller, partitions, _RULE, failures):
             partition.leadership = state
-        failures.tell()
+        failures.report()
         batch = controller.new_batch(_RULE)
         batch.add_update_metadata(context.brokers, partitions)
         controller.send(batch)
-        await _go_on(controller, controller.turns.partitions(partitions))
+        await _continue(controller, controller.order.partitions(partitions))
     await delete_notifications(controller, paths, "delete ISR change notifications")
 
 
-async def _go_on(controller: Controller, partitions: list[Partition]) -> None:
+async def _continue(controller: Controller, partitions: list[Partition]) -> None:
     """Continue what waits for these ISRs; as a separate controller event where that may be long
     work, which urgent events interrupt (LONG_WORK_INTERRUPTED)."""
     if not LONG_WORK_INTERRUPTED.applies(controller.configuration):

@@ -25,6 +25,7 @@ from controller.core.election import (
     online_test,
 )
 from controller.core.errors import ZnodeError
+from controller.core.failures import Failures, listed
 from controller.core.operations import (
     BAD_VERSION,
     NO_NODE,
@@ -35,7 +36,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.outcomes import SLICE, suspend
-from controller.core.procedures.failures import Failures, some
+from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.reassignment.cancel_znode import (
     is_cancelled,
     retry_waiting_rollbacks,
@@ -43,9 +44,6 @@ from controller.core.procedures.reassignment.cancel_znode import (
 from controller.core.state import Partition
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.zookeeper_io import read_znodes, write
-
-SLICE_SIZE = 5_000
-"""Items that long work handles before it gives the shell a moment."""
 
 Results = dict[Partition, LeaderAndIsr | None]
 """What came of each election: the new leadership, or None where it failed."""
@@ -89,14 +87,14 @@ async def initialize_leader_and_isr(
     ):
         if error == OK:
             partition.leadership = state
-            failures.mended(partition)
+            failures.recovered(partition)
             batch.add_leader_and_isr(state.isr, partition, is_new=True)
             created.led.append(partition)
         elif error == NODE_EXISTS and adopts:
             created.existing.append(partition)
         else:
             failures.add(partition, f"its state znode cannot be created (ZooKeeper code {error})")
-    failures.tell()
+    failures.report()
     return created
 
 
@@ -130,15 +128,15 @@ async def elect_leaders(
         remaining = await _elect_once(
             controller, remaining, strategy, batch, results, failures, unclean
         )
-    failures.tell()
+    failures.report()
     elected = [one for one in results if results[one] is not None]
     if elected:
-        controller.notice("info", "leaders_elected", some(elected), strategy.name)
+        controller.notice("info", "leaders_elected", listed(elected), strategy.name)
     if any(one in controller.context.rollback_waiting for one in elected):
         retry_waiting_rollbacks(controller)
     if lost := [one for one in elected if one in unclean]:
         text = f"{strategy.name}: the new leader was not in sync: records may be lost"
-        controller.notice("warning", "unclean_leader", some(lost), text)
+        controller.notice("warning", "unclean_leader", listed(lost), text)
     return results
 
 
@@ -162,7 +160,7 @@ async def _elect_once(
     choices: list[Choice] = []
     for place, candidate in enumerate(candidates):
         partition, elected = candidate.partition, strategy.choose(controller.context, candidate)
-        controller.follower.elects(partition, strategy.name, candidate.current, elected)
+        controller.observer.elects(partition, strategy.name, candidate.current, elected)
         if elected.leader == NO_LEADER:
             if not strategy.is_rollback:
                 choice = Choice(*partition.key, NO_LEADER, strategy.name, elected.passed_over)
@@ -188,7 +186,7 @@ async def _elect_once(
     for partition, state, error in await write_states(controller, chosen, reason):
         if error == OK:
             partition.leadership = results[partition] = state
-            failures.mended(partition)
+            failures.recovered(partition)
             recipients = strategy.recipients(controller.context, partition)
             batch.add_leader_and_isr(recipients, partition, is_new=False)
         elif error == BAD_VERSION:

@@ -35,7 +35,7 @@ async def _rebalance(controller: Controller) -> None:
     """checkAndTriggerAutoLeaderRebalance (KB 10.2 to 10.5)."""
     context = controller.context
     groups = by_preferred_replica(context)
-    for broker in controller.turns.brokers(groups):
+    for broker in controller.order.brokers(groups):
         candidates = imbalanced(context, controller.configuration, broker, groups[broker])
         if candidates is not None:
             await elect_preferred(controller, candidates, RULE)

@@ -10,12 +10,12 @@ from controller.core.election import PREFERRED, UNCLEAN, needs_election
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import ElectLeadersReceived
 from controller.core.operations import NO_NODE, OK, Delete
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.admin.waiting_requests import announce, give_answer
+from controller.core.pauses import pause, slices
+from controller.core.procedures.admin.waiting_requests import answer_when_propagated, give_answer
 from controller.core.procedures.elections.leadership import Results
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.pauses import pause, slices
+from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_stats, read_znodes, write
 
@@ -52,7 +52,7 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
     answer = AnswerElectLeaders(asked.request, error_codes.NONE, tuple(answered))
     if any(not one.error for one in answered):
-        announce(controller, answer, rule)
+        answer_when_propagated(controller, answer, rule)
     else:
         give_answer(controller, answer, rule)
 

@@ -40,7 +40,7 @@ async def is_cancelled(controller: Controller) -> bool:
     return stats.errors[0] == OK
 
 
-def tell_waiting(controller: Controller, path: str) -> None:
+def report_waiting(controller: Controller, path: str) -> None:
     """What stands in a znode starts when the cancellation is removed."""
     text = f"what it asks for waits until {REASSIGN_CANCEL} is removed"
     controller.notice("warning", "reassignment_waits", path, text)

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 
 from controller.core.controller import Controller
-from controller.core.procedures.failures import Failures
-from controller.core.procedures.pauses import parts, pause
-from controller.core.procedures.reassignment.cancel_znode import read_cancel, tell_waiting
+from controller.core.failures import Failures
+from controller.core.pauses import parts, pause
+from controller.core.procedures.reassignment.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment.kip236_requests import (
     delete_request,
     list_requests,
@@ -19,7 +19,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
 )
 from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import LEGACY, mend_records
+from controller.core.procedures.reassignment.records import LEGACY, repair_records
 from controller.core.procedures.reassignment.rollback import roll_back
 from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import (
@@ -45,27 +45,27 @@ async def process_cancel(controller: Controller, trigger: ReassignmentCancel) ->
     before, found = context.cancel, await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
     if found.czxid and found.czxid != before:
-        await mend_records(controller)
+        await repair_records(controller)
         await cancel_entries(controller, await read_legacy(controller), found.czxid)
     elif found.czxid:
         await retry_rollbacks(controller)
     elif trigger.created and not before:
         await _cancel_removed(controller, trigger.zxid)
     elif before:
-        await _go_on(controller)
+        await _continue(controller)
 
 
 async def _cancel_removed(controller: Controller, zxid: int) -> None:
     """The creation of the znode was seen, and it is removed already: what it covers is rolled back,
     and what cannot be now goes on to its target."""
-    await mend_records(controller)
+    await repair_records(controller)
     seen = dict(controller.context.entries_seen)
     legacy = await read_legacy(controller)
     if zxid == _UNKNOWN_ZXID:
         # Watches fire in the order of the transactions: what was read before this one is older.
         zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
     await cancel_entries(controller, legacy, zxid, was_removed=True)
-    await _go_on(controller)
+    await _continue(controller)
 
 
 async def cancel_entries(
@@ -87,7 +87,7 @@ async def cancel_entries(
     )
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
     if younger and not was_removed:
-        tell_waiting(controller, LEGACY)
+        report_waiting(controller, LEGACY)
     await _drop_requests(controller, dict.fromkeys(younger))
     if not_begun:
         # First: what the controller writes there later makes the znode younger.
@@ -103,7 +103,7 @@ async def roll_back_names(controller: Controller, names: list[Name], cause: str)
     if unknown:
         await remove_entries(controller, lambda name, target: name in unknown)
     known = [one for name, one in found.items() if one is not None and name not in unknown]
-    partitions = controller.turns.partitions(known)
+    partitions = controller.order.partitions(known)
     back: list[Partition] = []
     for number, part in enumerate(parts(controller, partitions)):
         if number:
@@ -155,15 +155,15 @@ async def give_up_rollbacks(
             f"{why} before it could go back to {origin}: its rollback is given up, it goes on to "
             f"{target}",
         )
-    failures.tell()
+    failures.report()
     await complete_if_caught_up(controller, given_up)
 
 
-async def _go_on(controller: Controller) -> None:
+async def _continue(controller: Controller) -> None:
     context = controller.context
     controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
     await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was removed")
-    await complete_if_caught_up(controller, controller.turns.partitions(context.reassigning))
+    await complete_if_caught_up(controller, controller.order.partitions(context.reassigning))
     controller.enqueue(ZkPartitionReassignment())
     controller.enqueue(ExtraReassignments())
     controller.enqueue(ReassignmentRequests())

@@ -3,6 +3,7 @@
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
+from controller.core.failures import excerpt
 from controller.core.operations import (
     BAD_VERSION,
     NO_NODE,
@@ -13,14 +14,13 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import shown
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
 from controller.core.procedures.reassignment.cancellation import give_up_rollbacks, roll_back_names
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
     originals_of,
     read_legacy,
-    tell_repeated,
+    report_repeated,
 )
 from controller.core.procedures.reassignment.records import LEGACY
 from controller.core.procedures.reassignment.submission import is_possible
@@ -55,7 +55,7 @@ async def process_extra(controller: Controller) -> None:
     extra, version = await _read(controller)
     if await is_cancelled(controller):
         if version is not None:
-            tell_waiting(controller, _PATH)
+            report_waiting(controller, _PATH)
         return
     await give_up_rollbacks(controller, f"{_PATH} asks for it no more", extra)
     if version is None:
@@ -99,13 +99,13 @@ async def _read(controller: Controller) -> tuple[Entries, int | None]:
     try:
         read = read_entries(_PATH, data)
     except ZnodeError as unreadable:
-        text = f"{unreadable}; it is removed, it held {shown(data)}"
+        text = f"{unreadable}; it is removed, it held {excerpt(data)}"
         controller.notice("error", "unreadable_znode", _PATH, text)
         delete = Delete(_PATH, version)
         await write(controller, [delete], Reason("extra reassignments: nobody can read them"))
         return {}, None
     for name in read.repeated:
-        tell_repeated(controller, _PATH, name)
+        report_repeated(controller, _PATH, name)
     return read.entries, version
 
 

@@ -25,7 +25,7 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.operations import OK
-from controller.core.procedures.pauses import parts, pause
+from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.assignments import Move
 from controller.core.procedures.reassignment.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment.cancellation import (
@@ -38,13 +38,13 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     carry_out,
     drops_all_in_sync,
     reassign,
-    tell_failed,
+    report_failed,
 )
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import ADMIN_TOOLS, holder
 from controller.core.procedures.reassignment.recovery import recover
-from controller.core.procedures.reassignment.submission import held_text, reject, tell_begun
-from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.procedures.reassignment.submission import held_text, reject, report_begun
+from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.state import Partition, sorted_partitions
 from controller.core.values import NO_ASSIGNMENT, Assignment
 from controller.core.znodes import REASSIGN_CANCEL, Reassignment
@@ -95,7 +95,7 @@ async def process_reassignment_znode(
     wanted = {name: target for name, target in entries.items() if _is_new(controller, name, target)}
     targets = {name: _assignment(controller, name).reassign_to(wanted[name]) for name in wanted}
     errors = await _trigger(controller, targets)
-    _tell_refused(controller, errors)
+    _report_refused(controller, errors)
     sees_changes = REQUEST_CHANGES_SEEN.applies(controller.configuration)
 
     def is_refused(name: Name, target: tuple[int, ...]) -> bool:
@@ -116,7 +116,7 @@ def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool
     return not (is_under_way and partition.assignment.reassign_to(target) == partition.assignment)
 
 
-def _tell_refused(controller: Controller, errors: Answers) -> None:
+def _report_refused(controller: Controller, errors: Answers) -> None:
     for name, error in errors.items():
         why = error.message or f"error code {error.error}"
         reject(controller, name, f"its entry is dropped: {why}", why, error.error)
@@ -220,7 +220,7 @@ def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, 
         return f"Duplicate replica ids in partition reassignment replica list: {_buffer(target)}"
     if any(one < 0 for one in target):
         return f"Invalid broker id in replica list: {_buffer(target)}"
-    if names_own_id := own_id_problem(controller, target):
+    if names_own_id := daemon_id_problem(controller, target):
         return names_own_id
     live = controller.context.live_brokers
     adding = current.reassign_to(target).adding
@@ -274,16 +274,16 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
         handled = dict.fromkeys(await recover(controller, legacy))
     else:
         handled = dict.fromkeys(await process_reassignment_znode(controller))
-    turns = controller.turns.partitions(controller.context.reassigning)
-    left = [one for one in turns if one not in handled and not _goes_on(controller, one)]
-    controller.context.told_by_failover = {}
+    ordered = controller.order.partitions(controller.context.reassigning)
+    left = [one for one in ordered if one not in handled and not _goes_on(controller, one)]
+    controller.context.informed_by_failover = {}
     await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
 
 
 def _goes_on(controller: Controller, partition: Partition) -> bool:
     """Whether nothing is to be done: brokers know of it, and it has not caught up."""
     state = partition.leadership
-    if partition not in controller.context.told_by_failover or state is None:
+    if partition not in controller.context.informed_by_failover or state is None:
         return False
     return not all(one in state.isr for one in partition.assignment.target)
 
@@ -295,7 +295,7 @@ async def _resume(controller: Controller, moves: list[Move]) -> None:
         errors = await reassign(controller, part)
         if errors and not RESUME_ERRORS_TOLD.applies(controller.configuration):
             raise next(iter(errors.values()))
-        tell_failed(controller, errors)
+        report_failed(controller, errors)
 
 
 def _resumed(controller: Controller, partition: Partition) -> Assignment:
@@ -310,8 +310,8 @@ def _resumed(controller: Controller, partition: Partition) -> Assignment:
 
 async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
     """Brokers started: go on with the reassignments that wait for them (KB 9.1 step 6)."""
-    turns = controller.turns.partitions(controller.context.reassigning)
-    waiting = [one for one in turns if any(id in brokers for id in one.assignment.target)]
+    ordered = controller.order.partitions(controller.context.reassigning)
+    waiting = [one for one in ordered if any(id in brokers for id in one.assignment.target)]
     await _resume(controller, [Move(one, one.assignment) for one in waiting])
 
 
@@ -334,7 +334,7 @@ async def _trigger(
 ) -> Answers:
     """In their order (maybeTriggerPartitionReassignment, KB 7.4); the errors."""
     errors: Answers = {}
-    for number, part in enumerate(parts(controller, controller.turns.names(targets))):
+    for number, part in enumerate(parts(controller, controller.order.names(targets))):
         if number:
             await pause(controller)
         errors |= await _trigger_part(controller, {name: targets[name] for name in part}, by_api)
@@ -358,7 +358,7 @@ async def _trigger_part(
         del wanted[partition]
     moves = [_move(controller, *one, by_api=by_api) for one in wanted.items()]
     failed = await carry_out(controller, moves)
-    tell_failed(controller, failed)
+    report_failed(controller, failed)
     for partition in failed:
         errors[partition.key] = PartitionAnswer(*partition.key, error_codes.UNKNOWN_SERVER_ERROR)
     return errors
@@ -383,7 +383,7 @@ def _move(
         originals = partition.assignment.origin
     record = Reassignment(assignment.target, len(originals), False, originals, api=True)
     if before is None:
-        tell_begun(controller, partition, record, ADMIN_TOOLS)
+        report_begun(controller, partition, record, ADMIN_TOOLS)
     return Move(partition, assignment, record)
 
 
@@ -394,7 +394,7 @@ async def _refused(
     refused: dict[Partition, tuple[int, str]] = {}
     invalid = error_codes.INVALID_REPLICA_ASSIGNMENT
     for partition, assignment in assignments.items():
-        if names_own_id := own_id_problem(controller, assignment.target):
+        if names_own_id := daemon_id_problem(controller, assignment.target):
             refused[partition] = (invalid, names_own_id)
         elif not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
             refused[partition] = (invalid, "The replica list is empty.")

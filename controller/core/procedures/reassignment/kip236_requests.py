@@ -5,12 +5,12 @@ from typing import NamedTuple
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
+from controller.core.failures import excerpt
 from controller.core.operations import NO_NODE, OK, Delete, SetData
-from controller.core.procedures.failures import shown
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
 from controller.core.procedures.reassignment.legacy_znode import read_legacy
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import LEGACY, make_parents, mend_records
+from controller.core.procedures.reassignment.records import LEGACY, make_parents, repair_records
 from controller.core.procedures.reassignment.submission import Submission, Verdict, reject, submit
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
@@ -49,12 +49,12 @@ async def process_requests(controller: Controller) -> None:
     if not children:
         return
     if await is_cancelled(controller):
-        tell_waiting(controller, REASSIGNMENT_REQUESTS)
+        report_waiting(controller, REASSIGNMENT_REQUESTS)
         return
-    await mend_records(controller)
+    await repair_records(controller)
     for queued in await read_requests(controller, children):
         if not await _process(controller, queued):
-            tell_waiting(controller, queued.path)
+            report_waiting(controller, queued.path)
             return
 
 
@@ -87,7 +87,7 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         try:
             requests.append(Queued(child, read_request(path, data), czxid))
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {shown(data)}"
+            text = f"{unreadable}; it is removed, it held {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             await _delete(controller, child, "it cannot be read")
     return requests
@@ -120,7 +120,7 @@ async def _delete(controller: Controller, child: str, done: str, *, asks: bool =
 async def _process(controller: Controller, queued: Queued) -> bool:
     """False: a cancellation came in between, and what is left of it waits."""
     assignments, legacy = queued.request.assignments, queued.request.legacy
-    names = controller.turns.names(assignments)
+    names = controller.order.names(assignments)
     entries = (await read_legacy(controller)).entries if legacy else {}
     unfounded = refuse_unfounded(controller, queued, entries)
     verdicts = await submit(

@@ -10,6 +10,7 @@ from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.failures import excerpt, listed
 from controller.core.operations import (
     BAD_VERSION,
     NO_NODE,
@@ -21,9 +22,8 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import shown, some
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment.records import make_parents, mend_records
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
+from controller.core.procedures.reassignment.records import make_parents, repair_records
 from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ZkPartitionReassignment
@@ -79,7 +79,7 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
     except ZnodeError as unreadable:
         return await _replace_unreadable(controller, str(unreadable), data, version)
     for name in read.repeated:
-        tell_repeated(controller, _PATH, name)
+        report_repeated(controller, _PATH, name)
     _see(controller, read.entries, found.mzxids[0])
     return LegacyZnode(read.entries, version)
 
@@ -101,7 +101,7 @@ def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[
     return {name: None for name in names if name in seen and seen[name].mzxid < zxid}
 
 
-def tell_repeated(controller: Controller, path: str, name: Name) -> None:
+def report_repeated(controller: Controller, path: str, name: Name) -> None:
     """That a partition has several entries."""
     text = f"it has several entries for {name[0]}-{name[1]}: the last one counts"
     controller.notice("warning", "repeated_entry", path, text)
@@ -112,7 +112,7 @@ async def _replace_unreadable(
 ) -> LegacyZnode:
     under_way = entries_under_way(controller)
     what = "the entries under way take its place" if under_way else "it is removed"
-    text = f"{unreadable}; {what}, it held {shown(data)}"
+    text = f"{unreadable}; {what}, it held {excerpt(data)}"
     controller.notice("error", "unreadable_znode", _PATH, text)
     error = await put_entries(controller, under_way, version)
     return LegacyZnode(under_way, version + 1) if under_way and error == OK else LegacyZnode({})
@@ -124,7 +124,7 @@ def entries_under_way(controller: Controller, besides: Collection[Name] = ()) ->
     of_route = [one for one, record in records.items() if record.legacy and one.key not in besides]
     return {
         one.key: Entry(records[one].replicas, records[one].original_replicas)
-        for one in controller.turns.partitions(of_route)
+        for one in controller.order.partitions(of_route)
     }
 
 
@@ -169,7 +169,7 @@ async def process_legacy(controller: Controller) -> None:
         return
     if await is_cancelled(controller):
         if any(_is_new(controller, name, one) for name, one in legacy.entries.items()):
-            tell_waiting(controller, _PATH)
+            report_waiting(controller, _PATH)
         return
     kept = {
         name: one
@@ -178,8 +178,8 @@ async def process_legacy(controller: Controller) -> None:
     }
     new = {name: one.replicas for name, one in kept.items() if _is_new(controller, name, one)}
     if missing:
-        _tell_missing(controller, missing)
-        await mend_records(controller)
+        _report_missing(controller, missing)
+        await repair_records(controller)
     completed = with_originals(controller, kept | missing)
     if new:
         epoch = controller.context.epoch
@@ -198,9 +198,9 @@ def _missing(controller: Controller, entries: Entries) -> Entries:
     return {} if is_too_much else missing
 
 
-def _tell_missing(controller: Controller, missing: Entries) -> None:
+def _report_missing(controller: Controller, missing: Entries) -> None:
     names = [one for name in missing if (one := controller.context.find(*name)) is not None]
-    text = f"somebody else took out {some(names)}, under way: written again; to end it, cancel it"
+    text = f"somebody else took out {listed(names)}, under way: written again; to end it, cancel it"
     controller.notice("warning", "entries_mended", _PATH, text)
 
 

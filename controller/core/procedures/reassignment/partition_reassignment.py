@@ -16,13 +16,12 @@ from controller.core.controller import Controller
 from controller.core.deviations import LEADER_MOVED_FIRST, REQUEST_CHANGES_SEEN
 from controller.core.election import OFFLINE, REASSIGNMENT, REMAINING, isr_within_replicas
 from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
+from controller.core.failures import Failures, describe
 from controller.core.operations import BAD_VERSION, OK
-from controller.core.partition_states import PartitionState
+from controller.core.pauses import parts, pause
 from controller.core.procedures.elections.leadership import read_states, write_states
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.failures import Failures, describe
-from controller.core.procedures.pauses import parts, pause
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.assignments import Errors, Move, write_assignments
 from controller.core.procedures.reassignment.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
@@ -32,8 +31,8 @@ from controller.core.procedures.reassignment.replica_deletion import (
     store_deletions,
 )
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 from controller.core.zookeeper_io import read_znodes
 
@@ -82,7 +81,7 @@ async def complete_if_caught_up(controller: Controller, partitions: Iterable[Par
         complete = await complete_ones(controller, part)
         if complete:
             moves = [Move(one, one.assignment) for one in part if one in complete]
-            tell_failed(controller, await reassign(controller, moves))
+            report_failed(controller, await reassign(controller, moves))
 
 
 async def complete_ones(
@@ -147,7 +146,7 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
         pass
     elif LEADER_MOVED_FIRST.applies(controller.configuration):
         for partition, assignment, _ in changed:
-            controller.follower.reassigns(partition, assignment)
+            controller.observer.reassigns(partition, assignment)
         dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
         if dropped:
             await _drop(controller, dropped)
@@ -155,7 +154,7 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
         errors = await write_assignments(controller, changed)
         for partition in (one.partition for one in changed):
             if partition not in errors:
-                controller.follower.stored(partition)
+                controller.observer.stored(partition)
     else:
         unwanted = {one.partition: _unwanted(one) for one in changed}
         errors = await write_assignments(controller, changed)
@@ -251,7 +250,7 @@ async def raise_leader_epochs(controller: Controller, partitions: list[Partition
     remaining = partitions
     while remaining:
         states = dict(await read_states(controller, remaining, RAISE, failures))
-        failures.tell()
+        failures.report()
         for partition in remaining:
             if partition not in states:
                 text = f"the leader epoch of {partition} cannot be raised"
@@ -300,7 +299,7 @@ async def _finish(controller: Controller, partitions: list[Partition]) -> Errors
     await change_replicas(controller, added, ReplicaState.ONLINE, RULE)
     done = [Move(one, Assignment(before[one].target)) for one in partitions]
     for partition, assignment, _ in done:
-        controller.follower.reassigns(partition, assignment)
+        controller.observer.reassigns(partition, assignment)
         partition.assignment = assignment
         if not controller.context.is_queued(partition):
             partition.check_balance()
@@ -315,8 +314,8 @@ async def _finish(controller: Controller, partitions: list[Partition]) -> Errors
     )
     finished = [one for one in partitions if one not in errors]
     for partition in finished:
-        controller.follower.stored(partition)
-        _tell_completed(controller, partition, before[partition])
+        controller.observer.stored(partition)
+        _report_completed(controller, partition, before[partition])
     await _forget(controller, finished)
     return errors
 
@@ -336,7 +335,7 @@ async def _forget(controller: Controller, partitions: list[Partition]) -> None:
     await resume_deletion_for(controller, dict.fromkeys(one.topic.name for one in partitions))
 
 
-def _tell_completed(controller: Controller, partition: Partition, before: Assignment) -> None:
+def _report_completed(controller: Controller, partition: Partition, before: Assignment) -> None:
     record = controller.context.reassignments.get(partition)
     originals = record.original_replicas if record is not None else partition.replicas
     if not before.is_being_reassigned and originals == partition.replicas:
@@ -380,7 +379,7 @@ async def _remove_requests(controller: Controller, partitions: list[Partition]) 
     await remove_entries(controller, is_done)
 
 
-def tell_failed(controller: Controller, errors: Errors) -> None:
+def report_failed(controller: Controller, errors: Errors) -> None:
     """Reassignments that failed half way, each with its error."""
     for partition, error in errors.items():
         controller.notice("error", "reassignment_failed", repr(partition), describe(error))

@@ -12,6 +12,7 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import REASSIGNMENTS_TOGETHER
 from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.failures import excerpt
 from controller.core.operations import (
     BAD_VERSION,
     NO_NODE,
@@ -23,7 +24,6 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import shown
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
@@ -168,7 +168,7 @@ async def _delete(controller: Controller, names: list[znodes.Name]) -> None:
             controller.notice("warning", "record_not_removed", path, text)
 
 
-async def mend_records(controller: Controller) -> None:
+async def repair_records(controller: Controller) -> None:
     """Write again what somebody else changed or deleted of what is under way.
 
     What is known counts. Nobody watches the records, whose number has no bound: this looks at all
@@ -188,7 +188,7 @@ async def mend_records(controller: Controller) -> None:
             how = "it was deleted by somebody else; it is created again, its czxid is another one"
         elif error == OK and not _says(path, data, record):
             operations.append(SetData(path, wanted, found.versions[place]))
-            how = f"it was changed by somebody else; it is written again, it held {shown(data)}"
+            how = f"it was changed by somebody else; it is written again, it held {excerpt(data)}"
         else:
             continue
         controller.notice("warning", "record_mended", path, how)
@@ -232,13 +232,15 @@ async def load_records(controller: Controller) -> list[Partition]:
         try:
             record = znodes.read_reassignment(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {shown(data)}"
+            text = f"{unreadable}; it is removed, it held {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(name)
             continue
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
             if partition is None or not controller.context.is_queued(partition):
-                text = f"there is no partition {name[0]}-{name[1]}; removed, it held {shown(data)}"
+                text = (
+                    f"there is no partition {name[0]}-{name[1]}; removed, it held {excerpt(data)}"
+                )
                 controller.notice("warning", "record_removed", path, text)
             unusable.append(name)
             continue
@@ -246,16 +248,16 @@ async def load_records(controller: Controller) -> list[Partition]:
         assignment = partition.assignment
         if assignment.is_being_reassigned and assignment.target == record.replicas:
             controller.context.reassigning[partition] = None
-            if _is_told_by_failover(controller, partition, path, data):
-                controller.context.told_by_failover[partition] = None
+            if _is_informed_by_failover(controller, partition, path, data):
+                controller.context.informed_by_failover[partition] = None
         else:
-            _tell_ended(controller, partition, record)
+            _report_ended(controller, partition, record)
             ended.append(partition)
     await _delete(controller, unusable)
     return ended
 
 
-def _is_told_by_failover(
+def _is_informed_by_failover(
     controller: Controller, partition: Partition, path: str, data: bytes | None
 ) -> bool:
     """Whether brokers need no new leader epoch to learn of a move that is under way: one was
@@ -272,7 +274,7 @@ def _is_told_by_failover(
     return before is not None and state is not None and state.leader_epoch > before
 
 
-def _tell_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:
+def _report_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:
     target, assignment = list(record.replicas), partition.assignment
     if assignment.is_being_reassigned:
         level, what = "warning", f"another controller has replaced it by {list(assignment.target)}"

@@ -10,7 +10,7 @@ from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.operations import SetData
-from controller.core.procedures.reassignment.cancel_znode import read_cancel, tell_waiting
+from controller.core.procedures.reassignment.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment.cancellation import cancel_entries
 from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
@@ -42,8 +42,8 @@ from controller.core.procedures.reassignment.submission import (
     Submission,
     Verdict,
     reject,
+    report_held,
     submit,
-    tell_held,
 )
 from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import EntrySeen, Partition
@@ -86,7 +86,7 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
         await _cancel(controller, sources)
         return []
     begun = await _begin(controller, sources)
-    await _mend_entries(controller, legacy)
+    await _repair_entries(controller, legacy)
     await process_extra(controller)
     return begun
 
@@ -128,7 +128,7 @@ async def _cancel(controller: Controller, sources: Sources) -> None:
     _date_entries(controller, sources)
     await cancel_entries(controller, sources.legacy, controller.context.cancel)
     if any(not one.request.legacy for one in sources.requests):
-        tell_waiting(controller, REASSIGNMENT_REQUESTS)
+        report_waiting(controller, REASSIGNMENT_REQUESTS)
     await process_extra(controller)
 
 
@@ -148,7 +148,7 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
         refuse_unfounded(controller, queued, sources.legacy.entries)
     wanted, refused = _merged(controller, sources)
     before = dict(records)
-    names = controller.turns.names(wanted)
+    names = controller.order.names(wanted)
     verdicts = await submit(controller, [wanted[name] for name in names])
     begun = [one for one in records if one.key in wanted and records[one] != before.get(one)]
     if Verdict.WAITS in verdicts.values():
@@ -173,11 +173,11 @@ def _merged(
         before = wanted.get(one.name)
         record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
-            _tell_ignored(controller, one, before)
+            _report_ignored(controller, one, before)
             if one.legacy:
                 ignored[one.name] = one.target
         elif record is not None and route_of(record) != one.route:
-            tell_held(controller, one)
+            report_held(controller, one)
             if one.legacy:
                 ignored[one.name] = one.target
         elif before is not None or record is None or record.replicas != one.target:
@@ -203,21 +203,21 @@ def _record(controller: Controller, name: Name) -> Reassignment | None:
     return controller.context.reassignments.get(partition) if partition is not None else None
 
 
-def _tell_ignored(controller: Controller, one: Submission, before: Submission) -> None:
+def _report_ignored(controller: Controller, one: Submission, before: Submission) -> None:
     why = f"{before.source or before.route} asks for the partition, too, and was there first"
     text = f"{one.source or one.route} asks for {list(one.target)}, which is refused: {why}"
     reject(controller, one.name, text, why)
 
 
-async def _mend_entries(controller: Controller, legacy: LegacyZnode) -> None:
+async def _repair_entries(controller: Controller, legacy: LegacyZnode) -> None:
     """Entries that a stock controller removed, and originals that were stripped, come back."""
-    if _mended(controller, legacy) != legacy.entries:
+    if _repaired(controller, legacy) != legacy.entries:
         # What began may have been completed at once, and refused entries were removed.
         legacy = await read_legacy(controller)
-        mended = _mended(controller, legacy)
-        if mended != legacy.entries:
-            await put_entries(controller, mended, legacy.version)
+        repaired = _repaired(controller, legacy)
+        if repaired != legacy.entries:
+            await put_entries(controller, repaired, legacy.version)
 
 
-def _mended(controller: Controller, legacy: LegacyZnode) -> Entries:
+def _repaired(controller: Controller, legacy: LegacyZnode) -> Entries:
     return with_originals(controller, legacy.entries | entries_under_way(controller))

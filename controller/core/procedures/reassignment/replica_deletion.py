@@ -13,11 +13,11 @@ from controller.core.controller import Controller
 from controller.core.deviations import DELETIONS_REMEMBERED
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import BrokerAnswered
+from controller.core.failures import excerpt, listed_names
 from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete, WriteOperation
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.failures import shown, some_names
-from controller.core.replica_states import ReplicaState
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.state import Partition, PendingDeletion, Topic
+from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ReplicaDeletions
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
@@ -155,7 +155,7 @@ def report_unconfirmed(controller: Controller) -> None:
 def _report(controller: Controller, pending: PendingDeletion, why: str) -> None:
     pending.is_reported = True
     text = (
-        f"{why}: it may still have its replicas of {some_names(pending.names)}; the deletion is "
+        f"{why}: it may still have its replicas of {listed_names(pending.names)}; the deletion is "
         f"recorded in {REPLICA_DELETIONS} and requested again when the broker registers"
     )
     controller.notice("warning", "replicas_not_deleted", f"broker {pending.broker}", text)
@@ -197,7 +197,7 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
         try:
             one = read_deletion(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {shown(data)}"
+            text = f"{unreadable}; it is removed, it held {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(Delete(path, ANY_VERSION))
             continue

@@ -23,13 +23,12 @@ from controller.core.election import (
     why_rollback_waits,
 )
 from controller.core.errors import ProcedureError
+from controller.core.failures import Failures, listed
 from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
-from controller.core.partition_states import PartitionState
+from controller.core.procedures.dynamic_configuration import read_min_insync_replicas
 from controller.core.procedures.elections.leadership import read_states
-from controller.core.procedures.elections.min_insync_replicas import read_min_insync_replicas
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.failures import Failures, some
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import holder, remove_records
 from controller.core.procedures.reassignment.replica_deletion import (
@@ -38,8 +37,8 @@ from controller.core.procedures.reassignment.replica_deletion import (
 )
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.procedures.topics.topics import topic_content
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION, NO_LEADER, Assignment
 from controller.core.zookeeper_io import read_znodes, write
 
@@ -99,7 +98,7 @@ async def roll_back(
     needed = await _needed(controller, moving, originals)
     possible = await _without_waiting(controller, moving, originals, needed)
     if resting:
-        _tell(controller, 6, "nothing of it is under way", resting)
+        _report(controller, 6, "nothing of it is under way", resting)
         await _forget(controller, resting)
     rollback = Rollback(possible, needed)
     routes = {one: holder(controller, one) for one in possible}
@@ -107,7 +106,7 @@ async def roll_back(
     for step in STEPS:
         if rollback.originals:
             await step(controller, rollback)
-    _tell_rolled_back(controller, rollback, routes, cause)
+    _report_rolled_back(controller, rollback, routes, cause)
     done = [*resting, *rollback.partitions]
     for partition in done:
         context.rollback_waiting.pop(partition, None)
@@ -115,12 +114,14 @@ async def roll_back(
     return done
 
 
-def _tell(controller: Controller, step: int, what: str, partitions: list[Partition]) -> None:
+def _report(controller: Controller, step: int, what: str, partitions: list[Partition]) -> None:
     """A step, before it is taken."""
-    controller.notice("info", "rollback", some(partitions), f"step {step} of {len(STEPS)}: {what}")
+    controller.notice(
+        "info", "rollback", listed(partitions), f"step {step} of {len(STEPS)}: {what}"
+    )
 
 
-def _tell_rolled_back(
+def _report_rolled_back(
     controller: Controller, rollback: Rollback, routes: dict[Partition, str], cause: str
 ) -> None:
     for partition, originals in rollback.originals.items():
@@ -173,7 +174,7 @@ async def _without_waiting(
         ):
             failures.add(partition, why)
             del possible[partition]
-    failures.tell()
+    failures.report()
     return possible
 
 
@@ -188,16 +189,16 @@ async def _watch_states(controller: Controller, partitions: list[Partition]) -> 
 
 
 async def _take_originals(controller: Controller, rollback: Rollback) -> None:
-    _tell(controller, 1, "AR is OAR in memory", rollback.partitions)
+    _report(controller, 1, "AR is OAR in memory", rollback.partitions)
     for partition, originals in rollback.originals.items():
-        controller.follower.reassigns(partition, Assignment(originals))
+        controller.observer.reassigns(partition, Assignment(originals))
         partition.assignment = Assignment(originals)
 
 
 async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None:
     """Steps 2 and 3 in one write and one batch of requests: between two of them replicas outside
     of the originals would be in the ISR and fenced, and producers with acks=all would wait."""
-    _tell(controller, 2, "a leader in OAR, the ISR without RAR - OAR", rollback.partitions)
+    _report(controller, 2, "a leader in OAR, the ISR without RAR - OAR", rollback.partitions)
     led = [one for one in rollback.partitions if one.leadership is not None]
     why_not: dict[Partition, str] = {}
 
@@ -226,24 +227,24 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
         if why:
             failures.add(partition, why)
             rollback.leave(partition)
-    failures.tell()
+    failures.report()
 
 
 async def _take_offline(controller: Controller, rollback: Rollback) -> None:
-    _tell(controller, 3, "RAR - OAR offline", rollback.partitions)
+    _report(controller, 3, "RAR - OAR offline", rollback.partitions)
     await change_replicas(
-        controller, rollback.dropped(), ReplicaState.OFFLINE, _RULE, tells_unchanged=False
+        controller, rollback.dropped(), ReplicaState.OFFLINE, _RULE, notifies_unchanged=False
     )
 
 
 async def _delete_replicas(controller: Controller, rollback: Rollback) -> None:
-    _tell(controller, 4, "RAR - OAR deleted", rollback.partitions)
+    _report(controller, 4, "RAR - OAR deleted", rollback.partitions)
     await delete_replicas(controller, rollback.dropped(), _RULE)
     await store_deletions(controller)
 
 
 async def _store_originals(controller: Controller, rollback: Rollback) -> None:
-    _tell(controller, 5, "AR is OAR in ZooKeeper", rollback.partitions)
+    _report(controller, 5, "AR is OAR in ZooKeeper", rollback.partitions)
     topics = dict.fromkeys(one.topic for one in rollback.partitions)
     sets: list[WriteOperation] = [
         SetData(
@@ -266,11 +267,11 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
         if error not in (OK, NO_NODE):
             raise ProcedureError(f"{operation.path} cannot be written (ZooKeeper code {error})")
     for partition in rollback.partitions:
-        controller.follower.stored(partition)
+        controller.observer.stored(partition)
 
 
 async def _remove_from_znodes(controller: Controller, rollback: Rollback) -> None:
-    _tell(controller, 6, f"out of {znodes.REASSIGN_PARTITIONS}", rollback.partitions)
+    _report(controller, 6, f"out of {znodes.REASSIGN_PARTITIONS}", rollback.partitions)
     await _forget(controller, rollback.partitions)
 
 
@@ -282,8 +283,8 @@ async def _forget(controller: Controller, partitions: list[Partition]) -> None:
         controller.context.reassigning.pop(partition, None)
 
 
-async def _tell_everybody(controller: Controller, rollback: Rollback) -> None:
-    _tell(controller, 7, "every broker is told", rollback.partitions)
+async def _report_everybody(controller: Controller, rollback: Rollback) -> None:
+    _report(controller, 7, "every broker is told", rollback.partitions)
     batch = controller.new_batch(_RULE)
     batch.add_update_metadata(controller.context.brokers, rollback.partitions)
     controller.send(batch)
@@ -296,6 +297,6 @@ STEPS: Final[tuple[Step, ...]] = (
     _delete_replicas,
     _store_originals,
     _remove_from_znodes,
-    _tell_everybody,
+    _report_everybody,
 )
 """In the document's order; one after the other, each for all partitions."""

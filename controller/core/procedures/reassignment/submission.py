@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from controller.core import error_codes
 from controller.core.controller import Controller
-from controller.core.dropped_replicas import changed_assignment, replicas_to_drop
-from controller.core.procedures.elections.min_insync_replicas import read_min_insync_replicas
-from controller.core.procedures.pauses import parts, pause
+from controller.core.pauses import parts, pause
+from controller.core.procedures.dynamic_configuration import read_min_insync_replicas
 from controller.core.procedures.reassignment.assignments import Move
 from controller.core.procedures.reassignment.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment.partition_reassignment import (
     carry_out,
     read_isrs,
-    tell_failed,
+    report_failed,
 )
 from controller.core.procedures.reassignment.records import LEGACY, REQUESTS, holder
-from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.procedures.topics.daemon_id import daemon_id_problem
+from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.state import Partition
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import Assignment
@@ -72,7 +72,7 @@ def problem_with(controller: Controller, name: Name, target: tuple[int, ...]) ->
         return f"The replica list {list(target)} names a broker twice."
     if any(one < 0 for one in target):
         return f"The replica list {list(target)} names a broker id that no broker can have."
-    return own_id_problem(controller, target)
+    return daemon_id_problem(controller, target)
 
 
 def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> bool:
@@ -98,7 +98,7 @@ def reject(
 ) -> None:
     """Report that a reassignment of a partition is rejected. `why` is the reason alone, `text` says
     also what was asked for."""
-    controller.follower.rejects(name, error, why)
+    controller.observer.rejects(name, error, why)
     topic, number = name
     controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
 
@@ -161,7 +161,7 @@ async def _submit(controller: Controller, submissions: list[Submission]) -> dict
     begun = {one.partition for one in moves}
     verdicts |= {one.name: Verdict.REFUSED for each, one in wanted.items() if each not in begun}
     errors = await carry_out(controller, moves)
-    tell_failed(controller, errors)
+    report_failed(controller, errors)
     for partition in errors:
         if partition not in controller.context.reassigning:
             verdicts[partition.key] = Verdict.REFUSED
@@ -192,14 +192,14 @@ def _moves(
         if before is not None:
             record = Reassignment(one.target, before.top, one.legacy, before.original_replicas)
             assignment = _changed(controller, partition, record, isrs[partition])
-            _tell_replaced(controller, partition, before, one)
+            _report_replaced(controller, partition, before, one)
         else:
             originals = partition.replicas
             if not _has_enough(controller, one, len(originals), least[partition.topic.name]):
                 continue
             record = Reassignment(one.target, len(originals), one.legacy, originals)
             assignment = partition.assignment.reassign_to(one.target)
-            tell_begun(controller, partition, record, one.source or one.route)
+            report_begun(controller, partition, record, one.source or one.route)
         moves.append(Move(partition, assignment, record))
     return moves
 
@@ -234,7 +234,7 @@ def _changed(
     return changed_assignment(assigned, dropped, target, originals)
 
 
-def tell_begun(
+def report_begun(
     controller: Controller, partition: Partition, record: Reassignment, source: str
 ) -> None:
     """A reassignment begins: from where, to where, and where it was asked for. The replicas that
@@ -243,26 +243,26 @@ def tell_begun(
         return
     text = f"from {list(record.original_replicas)} to {list(record.replicas)}, by {source}"
     controller.notice("info", "reassignment_begun", repr(partition), text)
-    _tell_dead(controller, partition, record.replicas)
+    _report_dead(controller, partition, record.replicas)
 
 
-def _tell_replaced(
+def _report_replaced(
     controller: Controller, partition: Partition, before: Reassignment, one: Submission
 ) -> None:
     source = one.source or one.route
     text = f"its target {list(before.replicas)} becomes {list(one.target)}, by {source}"
     controller.notice("info", "reassignment_replaced", repr(partition), text)
-    _tell_dead(controller, partition, one.target)
+    _report_dead(controller, partition, one.target)
 
 
-def _tell_dead(controller: Controller, partition: Partition, target: tuple[int, ...]) -> None:
+def _report_dead(controller: Controller, partition: Partition, target: tuple[int, ...]) -> None:
     dead = [one for one in target if one not in controller.context.brokers]
     if dead:
         text = f"its reassignment waits for brokers {dead}, which are not registered"
         controller.notice("warning", "reassignment_waits", repr(partition), text)
 
 
-def tell_held(controller: Controller, submission: Submission) -> None:
+def report_held(controller: Controller, submission: Submission) -> None:
     """A partition is asked for whose reassignment came by another route."""
     partition = controller.context.find(*submission.name)
     if partition is not None:

@@ -12,6 +12,7 @@ from controller.core.commands import CancelTimer, CloseChannel, Reason, StartTim
 from controller.core.controller import Controller
 from controller.core.deviations import FAILOVER_BACK_OFF, ROLE_BY_SESSION, STANDS_AGAIN_WHEN_FENCED
 from controller.core.errors import ControllerMovedError, ZnodeError
+from controller.core.failures import describe
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
@@ -24,9 +25,8 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.outcomes import Answers, Wait, suspend
-from controller.core.procedures.admin.waiting_requests import give_up_waiting
+from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.failures import describe
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
 from controller.core.procedures.role.failover import fail_over
 from controller.core.procedures.topics.topic_change import process_topic_change
@@ -43,7 +43,7 @@ _RULE = "controller election"
 _FIRST_EPOCH = b"0"
 _BACK_OFF_MS = 1_000
 BACK_OFF_TIMER = "stand again after a failed failover"
-_HEARD_MS_MAX = 2_000
+_PROPAGATED_MS_MAX = 2_000
 _UNDER_WAY_MS = 500
 """A broker that chose the replicas of a topic before it heard has written them by then."""
 
@@ -122,8 +122,8 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
             return Poll.DECIDED
         if _is_own_id(controller, data) and not ROLE_BY_SESSION.applies(controller.configuration):
             return Poll.DECIDED
-        if not is_ours and not take_over and owner != controller.stood_session:
-            _tell_who_leads(controller, data)
+        if not is_ours and not take_over and owner != controller.candidate_session:
+            _report_who_leads(controller, data)
             return Poll.DECIDED
     if found.errors[1] == NO_NODE:
         create = Create(znodes.CONTROLLER_EPOCH, _FIRST_EPOCH)
@@ -142,7 +142,7 @@ def _is_own_id(controller: Controller, data: bytes | None) -> bool:
     return holder is not None and holder.brokerid == controller.configuration.broker_id
 
 
-def _tell_who_leads(controller: Controller, data: bytes | None) -> None:
+def _report_who_leads(controller: Controller, data: bytes | None) -> None:
     holder = znodes.read_controller(data)
     who = f"broker {holder.brokerid}" if holder else "somebody unreadable"
     controller.notice("info", "standing_by", znodes.CONTROLLER, f"{who} is controller; waiting")
@@ -177,7 +177,7 @@ async def _take_role(
     ]
     if held_version is not None:
         operations.insert(0, Delete(znodes.CONTROLLER, held_version))
-    controller.stood_session = controller.session_id
+    controller.candidate_session = controller.session_id
     errors = await write_atomically(controller, operations, Reason(_RULE))
     if CONNECTION_LOSS in errors and not await _was_done(controller, raised):
         return Poll.UNKNOWN
@@ -234,8 +234,8 @@ def resign(controller: Controller, why: str) -> None:
     if controller.is_active and controller.configuration.auto_leader_rebalance_enable:
         controller.issue(CancelTimer(rebalance_timer(controller)), Reason("resignation"))
     controller.is_active = False
-    controller.left_channels = frozenset()
-    give_up_waiting(controller)
+    controller.leftover_channels = frozenset()
+    abandon_waiting(controller)
     controller.context = controller.new_context()
 
 
@@ -247,7 +247,7 @@ async def give_up(controller: Controller) -> None:
         resign(controller, "the role was gone already")
         if controller.configuration.keeps_state_without_role:
             controller.context.topics = topics
-            controller.left_channels = channels
+            controller.leftover_channels = channels
         return
     delete = Delete(znodes.CONTROLLER, ANY_VERSION)
     try:
@@ -284,14 +284,14 @@ async def _leave_metadata(controller: Controller) -> None:
     passed, topics that were made with the old list are looked for once more.
     """
     context = controller.context
-    if context.own_broker is None:
+    if context.daemon_broker is None:
         return
-    context.own_broker = None
-    told = controller.send_metadata("hand back: leave the live brokers", context.brokers)
+    context.daemon_broker = None
+    sent = controller.send_metadata("hand back: leave the live brokers", context.brokers)
     timer = "hand back"
-    controller.issue(StartTimer(timer, _HEARD_MS_MAX), Reason(timer))
-    if told:
-        await suspend(Wait(None, Answers(told, timer)))
+    controller.issue(StartTimer(timer, _PROPAGATED_MS_MAX), Reason(timer))
+    if sent:
+        await suspend(Wait(None, Answers(sent, timer)))
     controller.issue(CancelTimer(timer), Reason(timer))
     timer = "hand back: topics under way"
     controller.issue(StartTimer(timer, _UNDER_WAY_MS), Reason(timer))

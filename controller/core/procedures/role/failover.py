@@ -5,27 +5,32 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import OK
 from controller.core.outcomes import SLICE, suspend
-from controller.core.procedures.brokers.channels import demand_none_is_left, open_channels
-from controller.core.procedures.brokers.registrations import read_brokers
+from controller.core.pauses import SLICE_SIZE
+from controller.core.procedures.admin.features import set_up_features
+from controller.core.procedures.brokers.registrations import (
+    open_channels,
+    read_brokers,
+    require_no_leftover_channels,
+)
 from controller.core.procedures.dynamic_configuration import read_dynamic_configuration
-from controller.core.procedures.elections.leadership import SLICE_SIZE
-from controller.core.procedures.elections.partition_changes import start_partition_states
+from controller.core.procedures.elections.partition_state_machine import start_partition_states
 from controller.core.procedures.elections.rebalance import FIRST_MS, schedule_rebalance
-from controller.core.procedures.elections.replica_changes import start_replica_states
 from controller.core.procedures.elections.replica_election import resume_election
+from controller.core.procedures.elections.replica_state_machine import start_replica_states
 from controller.core.procedures.reassignment.initiation import resume_reassignments
 from controller.core.procedures.reassignment.recovery import load_reassignments
 from controller.core.procedures.reassignment.replica_deletion import process_deletions
-from controller.core.procedures.role.features import set_up_features
-from controller.core.procedures.role.notifications import (
-    delete_notifications,
-    list_notifications,
-)
+from controller.core.procedures.topics.daemon_id import is_daemon_in_sync
 from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
-from controller.core.procedures.topics.own_id import is_own_id_in_sync
 from controller.core.procedures.topics.topics import read_new_topics
 from controller.core.state import ControllerContext, Partition, sorted_partitions
-from controller.core.zookeeper_io import read_children, read_stats, read_znodes
+from controller.core.zookeeper_io import (
+    delete_notifications,
+    list_notifications,
+    read_children,
+    read_stats,
+    read_znodes,
+)
 
 _RULE = "failover"
 
@@ -95,7 +100,7 @@ async def load_context(controller: Controller) -> list[Partition]:
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None
     to_repair = await _load_leaders(controller)
-    demand_none_is_left(controller)
+    require_no_leftover_channels(controller)
     open_channels(controller, context.brokers.values(), _RULE)
     return topics.repaired + to_repair
 
@@ -119,7 +124,7 @@ async def _load_leaders(controller: Controller) -> list[Partition]:
             except ZnodeError as error:
                 controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
         partition.check_balance()
-        if is_own_id_in_sync(controller, partition):
+        if is_daemon_in_sync(controller, partition):
             to_repair.append(partition)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)

@@ -8,9 +8,9 @@ from controller.core.controller import Controller
 from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
+from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
-from controller.core.procedures.elections.leadership import SLICE_SIZE
 from controller.core.procedures.topics.validation import (
     Names,
     TopicPlan,

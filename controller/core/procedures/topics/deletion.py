@@ -16,14 +16,13 @@ from controller.core.deviations import (
 )
 from controller.core.events import BrokerAnswered
 from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.pauses import pause
+from controller.core.pauses import pause
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import remove_records
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, write
 
@@ -188,14 +187,14 @@ def _queued(context: ControllerContext, partitions: Iterable[Partition]) -> list
 async def resume_deletions(controller: Controller) -> None:
     """Take every queued topic as far as it gets (resumeDeletions, KB 8.3)."""
     context = controller.context
-    controller.follower.resumes_deletions()
+    controller.observer.resumes_deletions()
     retried: list[str] = []
     started: list[str] = []
-    for name in controller.turns.topics(context.queued_for_deletion):
+    for name in controller.order.topics(context.queued_for_deletion):
         if name in context.queued_for_deletion and _is_deleted(context, name):
             await _complete(controller, name)
             await pause(controller)
-    for name in controller.turns.topics(context.queued_for_deletion):
+    for name in controller.order.topics(context.queued_for_deletion):
         states = _replica_states(context, name)
         if _is_deleted(context, name):
             continue

@@ -14,7 +14,7 @@ from controller.core.errors import RequestRefused, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
 from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
-from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.procedures.topics.validation import check_size, check_size_of_counts
 from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
 from controller.core.topic_requests import (
@@ -212,7 +212,7 @@ def _check_given(
     """Raises RequestRefused."""
     refused = error_codes.INVALID_REPLICA_ASSIGNMENT
     named = sorted({one for replicas in new for one in replicas})
-    names_own_id = own_id_problem(controller, named)
+    names_own_id = daemon_id_problem(controller, named)
     if names_own_id:
         raise RequestRefused(refused, names_own_id)
     known = [one.id for one in brokers]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.procedures.failures import some
+from controller.core.failures import listed
 from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import remove_records
@@ -45,7 +45,7 @@ async def _end_reassignments(controller: Controller, gone: Mapping[str, object])
     if not ended:
         return
     text = "its topic was deleted by hand: its reassignment is over"
-    controller.notice("warning", "reassignment_ended", some(ended), text)
+    controller.notice("warning", "reassignment_ended", listed(ended), text)
     await remove_entries(controller, lambda name, target: name[0] in gone)
     await remove_records(controller, ended)
     for partition in ended:

@@ -9,15 +9,14 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.election import OFFLINE
 from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.failures import excerpt, listed
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.failures import shown, some
-from controller.core.procedures.topics.own_id import names_broker, repair_assignments
-from controller.core.replica_states import ReplicaState
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
+from controller.core.procedures.topics.daemon_id import names_broker, repair_assignments
 from controller.core.state import ControllerContext, Partition, Topic, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
 from controller.core.zookeeper_io import draw_topic_ids, read_children, read_znodes, write
@@ -130,10 +129,10 @@ def _changed_while_moving(
     text = (
         f"somebody else changed them in {path} while a reassignment was under way there or to look "
         "so: written again as they are known; to move or to stop them use refold reassign. "
-        f"It held {shown(data)}"
+        f"It held {excerpt(data)}"
     )
     partitions = [topic.partition(number) for number in changed]
-    controller.notice("warning", "assignment_mended", some(partitions), text)
+    controller.notice("warning", "assignment_mended", listed(partitions), text)
     return changed
 
 
@@ -226,13 +225,13 @@ async def _read_contents(controller: Controller, names: list[str], rule: str) ->
         read.data[name], read.versions[name] = found.data[place], found.versions[place]
         try:
             read.contents[name] = znodes.read_topic(name, found.data[place])
-            _tell_what_lacks(controller, path, name, read.contents[name])
+            _report_what_lacks(controller, path, name, read.contents[name])
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
     return read
 
 
-def _tell_what_lacks(controller: Controller, path: str, name: str, content: TopicContent) -> None:
+def _report_what_lacks(controller: Controller, path: str, name: str, content: TopicContent) -> None:
     """Of what can be read and makes no sense; what is known stays as it is."""
     topic = controller.context.topics.get(name)
     known = [one.number for one in topic.assigned()] if topic else []

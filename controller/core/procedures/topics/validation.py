@@ -10,7 +10,7 @@ from controller.core import error_codes, topic_configs, topic_names, znodes
 from controller.core.controller import Controller
 from controller.core.deviations import EMPTY_ASSIGNMENT_REFUSED
 from controller.core.errors import RequestRefused
-from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.releases import release_named
 from controller.core.replica_assignment import check_counts
 from controller.core.topic_requests import NOT_GIVEN, NewTopic
@@ -105,11 +105,11 @@ def _check_configs(controller: Controller, configs: dict[str, str]) -> None:
     """
     context, settings = controller.context, controller.configuration.broker_settings
     wrong = topic_configs.validate(configs, settings, context.oldest_release())
-    silent = [str(broker) for broker in context.brokers if broker not in context.releases]
-    if not wrong and silent:
+    unknown = [str(broker) for broker in context.brokers if broker not in context.releases]
+    if not wrong and unknown:
         wrong = topic_configs.validate(configs, settings, release_named(controller.protocol.name))
         if wrong:
-            wrong += f" (brokers whose release is not known yet: {', '.join(silent)}; ask again)"
+            wrong += f" (brokers whose release is not known yet: {', '.join(unknown)}; ask again)"
     if wrong:
         raise RequestRefused(error_codes.INVALID_CONFIG, wrong)
 
@@ -183,7 +183,7 @@ def _check_assignment(controller: Controller, given: Replicas) -> None:
     if sorted(given) != list(range(len(given))):
         text = "partitions should be a consecutive 0-based integer sequence"
         raise RequestRefused(refused, text)
-    names_own_id = own_id_problem(controller, (one for all in given.values() for one in all))
+    names_own_id = daemon_id_problem(controller, (one for all in given.values() for one in all))
     if names_own_id:
         raise RequestRefused(refused, names_own_id)
 

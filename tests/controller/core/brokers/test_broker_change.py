@@ -13,8 +13,8 @@ from controller.core.commands import (
 from controller.core.controller import Controller
 from controller.core.events import BrokerAnswered
 from controller.core.operations import SetData
-from controller.core.partition_states import PartitionState
 from controller.core.procedures import dispatch
+from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from tests.controller.core.cluster import Cluster, reads, writes_state
 

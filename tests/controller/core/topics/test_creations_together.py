@@ -9,7 +9,7 @@ from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.events import ApiRequest, TimerFired
 from controller.core.operations import Create
-from controller.core.procedures import neighbours
+from controller.core.procedures import dispatch
 from controller.core.procedures.topics import creation
 from controller.core.topic_requests import (
     AnswerCreateTopics,
@@ -142,7 +142,7 @@ def test_one_that_only_validates_creates_nothing() -> None:
 
 def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first answers shall not wait for ever more."""
-    monkeypatch.setattr(neighbours, "_TOPICS_MAX", 3)
+    monkeypatch.setattr(dispatch, "_TOPICS_MAX", 3)
     cluster = Cluster(1, 2).start()
     two = asked(2, new_topic("b", 1, 1), new_topic("c", 1, 1))
     seen = at_once(cluster, one(1, "a"), two, *(one(3 + place, n) for place, n in enumerate("def")))

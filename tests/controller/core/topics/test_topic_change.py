@@ -5,8 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import Choice, DrawTopicIds, ReadZnodes
 from controller.core.operations import Create, SetData
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Assignment, LeaderAndIsr
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, topic_json, writes_state
 from tests.controller.core.elections.electing import configure

@@ -7,17 +7,17 @@ from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import DELETION_NEEDS_NO_STATE
 from controller.core.election import online_test
+from controller.core.failures import Failures
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.outcomes import SLICE, suspend
+from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.elections.leadership import (
-    SLICE_SIZE,
     read_states,
     write_states,
 )
 from controller.core.procedures.elections.unsent_batches import REPLICAS, has_unsent, unsent_kept
-from controller.core.procedures.failures import Failures
-from controller.core.replica_states import PREVIOUS_STATES, ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PREVIOUS_REPLICA_STATES, ReplicaState
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 
 Replicas = dict[int, list[Partition]]
@@ -30,30 +30,30 @@ async def change_replicas(
     target: ReplicaState,
     rule: str,
     *,
-    tells_unchanged: bool = True,
+    notifies_unchanged: bool = True,
 ) -> None:
     """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1).
 
     A transition that the table does not have is logged and skipped. When replicas go offline, the
-    others get LeaderAndIsr; not `tells_unchanged`: only where that changes the ISR.
+    others get LeaderAndIsr; not `notifies_unchanged`: only where that changes the ISR.
     """
     if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
         return
     batch = controller.new_batch(rule)
     failures = Failures(controller, "replica_state_refused")
     with unsent_kept(controller, REPLICAS, batch):
-        for broker in controller.turns.brokers(replicas):
-            controller.follower.moves_replicas(broker, replicas[broker], target, rule)
+        for broker in controller.order.brokers(replicas):
+            controller.observer.moves_replicas(broker, replicas[broker], target, rule)
             valid = await _valid(broker, replicas[broker], target, failures)
             if target is ReplicaState.ONLINE:
                 await _bring_online(broker, valid, batch)
             elif target is ReplicaState.OFFLINE:
                 await _take_offline(
-                    controller, broker, valid, batch, rule, tells_unchanged=tells_unchanged
+                    controller, broker, valid, batch, rule, notifies_unchanged=notifies_unchanged
                 )
             else:
                 await _change_on(broker, valid, target, batch, failures)
-    failures.tell()
+    failures.report()
     controller.send(batch)
 
 
@@ -61,7 +61,7 @@ async def _valid(
     broker: int, partitions: list[Partition], target: ReplicaState, failures: Failures
 ) -> list[Partition]:
     valid = []
-    allowed = PREVIOUS_STATES[target]
+    allowed = PREVIOUS_REPLICA_STATES[target]
     for place, partition in enumerate(partitions):
         state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
         # One that was removed meanwhile is not there afterwards, either.
@@ -101,14 +101,14 @@ async def _change_on(
 
 async def _bring_online(broker: int, partitions: list[Partition], batch: RequestBatch) -> None:
     for start in range(0, len(partitions), SLICE_SIZE):
-        told = []
+        informed = []
         for partition in partitions[start : start + SLICE_SIZE]:
             if partition.replica_states[broker] is ReplicaState.NEW:
                 _assign(broker, partition)
             elif partition.leadership is not None:
-                told.append(partition)
+                informed.append(partition)
             partition.replica_states[broker] = ReplicaState.ONLINE
-        batch.add_leader_and_isr_to(broker, told, is_new=False)
+        batch.add_leader_and_isr_to(broker, informed, is_new=False)
         await suspend(SLICE)
 
 
@@ -148,7 +148,7 @@ async def _take_offline(
     batch: RequestBatch,
     rule: str,
     *,
-    tells_unchanged: bool,
+    notifies_unchanged: bool,
 ) -> None:
     """Stop the replicas, take them out of the ISR, tell the others (KB 5.1, 5.2)."""
     context = controller.context
@@ -163,7 +163,7 @@ async def _take_offline(
             partition.replica_states[broker] = ReplicaState.OFFLINE
     before = {one: one.leadership for one in led}
     for place, partition in enumerate(await _remove_from_isr(controller, broker, led, rule)):
-        is_told = tells_unchanged or partition.leadership != before[partition]
+        is_told = notifies_unchanged or partition.leadership != before[partition]
         if is_told and not context.is_queued(partition):
             batch.add_leader_and_isr(_remaining(partition, broker), partition, is_new=False)
         partition.replica_states[broker] = ReplicaState.OFFLINE
@@ -213,7 +213,7 @@ async def _remove_from_isr(
                 remaining.append(partition)
             else:
                 failures.add(partition, f"its state cannot be written (ZooKeeper code {error})")
-    failures.tell()
+    failures.report()
     return done
 
 

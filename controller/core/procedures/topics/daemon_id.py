@@ -19,7 +19,7 @@ from controller.core.values import Assignment, Broker
 _HOLDS_NO_REPLICAS = "Broker {} is the controller, which holds no replicas."
 
 
-def own_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
+def daemon_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
     """What is wrong with replicas that somebody asks for, if they name the daemon; else empty."""
     own = controller.configuration.id_without_replicas
     return _HOLDS_NO_REPLICAS.format(own) if own in replicas else ""
@@ -55,7 +55,7 @@ def repair_assignments(
     return repaired
 
 
-def is_own_id_in_sync(controller: Controller, partition: Partition) -> bool:
+def is_daemon_in_sync(controller: Controller, partition: Partition) -> bool:
     """Whether a partition's ISR names the daemon; the operator is told.
 
     An election leaves it out.

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from controller.core.controller import Controller
 from controller.core.election import OFFLINE, Strategy
-from controller.core.partition_states import PREVIOUS_STATES, PartitionState
+from controller.core.failures import Failures
 from controller.core.procedures.elections.leadership import (
     Results,
     elect_leaders,
     initialize_leader_and_isr,
 )
 from controller.core.procedures.elections.unsent_batches import PARTITIONS, has_unsent, unsent_kept
-from controller.core.procedures.failures import Failures
 from controller.core.state import Partition, sorted_partitions
+from controller.core.state_machines import PREVIOUS_PARTITION_STATES, PartitionState
 
 
 async def change_partitions(
@@ -29,17 +29,17 @@ async def change_partitions(
     went through an election (KB 4.1.3).
     """
     name = strategy.name if strategy is not None else ""
-    controller.follower.moves_partitions(partitions, target, rule, name)
+    controller.observer.moves_partitions(partitions, target, rule, name)
     if not partitions or has_unsent(controller, PARTITIONS, target.name):
         return {}
     failures = Failures(controller, "partition_state_refused")
     valid = []
     for partition in partitions:
-        if partition.state in PREVIOUS_STATES[target]:
+        if partition.state in PREVIOUS_PARTITION_STATES[target]:
             valid.append(partition)
         else:
             failures.add(partition, f"{partition.state.name} may not become {target.name}")
-    failures.tell()
+    failures.report()
     if target is PartitionState.ONLINE:
         assert strategy is not None, "going online needs an election strategy"
         return await _bring_online(controller, valid, rule, strategy)

@@ -9,7 +9,7 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import VALIDATE_ONLY_CHANGES_NOTHING
 from controller.core.errors import RequestRefused, ZnodeError
-from controller.core.operations import OK, SetData
+from controller.core.operations import OK, Create, SetData
 from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.waiting_requests import give_answer
 from controller.core.topic_requests import (
@@ -18,9 +18,11 @@ from controller.core.topic_requests import (
     TopicAnswer,
     UpdateFeaturesReceived,
 )
+from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write
 
 _RULE = "features updated by request"
+_SET_UP = "failover: feature versioning"
 _DISABLED = "Feature versioning system is disabled."
 _NO_MESSAGE = "NONE"
 """What Kafka says of an update that was done."""
@@ -140,3 +142,35 @@ def _failed(answer: TopicAnswer) -> TopicAnswer:
     if answer.error:
         return answer
     return TopicAnswer(answer.name, error_codes.FEATURE_UPDATE_FAILED, _FAILED)
+
+
+# At failover (maybeSetupFeatureVersioning, KB 11.9.1) -------------------------------------------
+
+
+async def set_up_features(controller: Controller) -> None:
+    """Enabled from IBP 2.7-IV0 on, disabled and empty below; written only where it differs.
+
+    Kafka writes without a guard; here the controller epoch guards it as every other write.
+    """
+    found = await read_znodes(controller, [znodes.FEATURE], _SET_UP)
+    if found.errors[0] != OK:
+        create = Create(znodes.FEATURE, znodes.write_features(_wanted(controller, None)))
+        await write(controller, [create], Reason(_SET_UP))
+        return
+    try:
+        present = znodes.read_features(found.data[0])
+    except ZnodeError as error:
+        controller.notice("error", "unreadable_znode", znodes.FEATURE, f"{error}; left as it is")
+        return
+    wanted = _wanted(controller, present)
+    if wanted != present:
+        change = SetData(znodes.FEATURE, znodes.write_features(wanted), ANY_VERSION)
+        await write(controller, [change], Reason(_SET_UP))
+
+
+def _wanted(controller: Controller, present: znodes.Features | None) -> znodes.Features:
+    version = 2 if controller.protocol.at_least("3.3-IV0") else 1
+    if not controller.protocol.has_feature_versioning:
+        return znodes.Features(False, {}, version)
+    levels = present.levels if present is not None and present.enabled else {}
+    return znodes.Features(True, levels, version)

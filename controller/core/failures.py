@@ -10,7 +10,7 @@ from controller.core.errors import CoreError
 from controller.core.state import Partition
 
 _SHOWN = 20
-SHOWN_CHARACTERS = 2000
+EXCERPT_CHARACTERS = 2000
 """Of content that is removed or replaced: all of it stands in the event that read it."""
 
 
@@ -22,21 +22,21 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__} at {PurePath(where.filename).name}:{where.lineno}"
 
 
-def some(partitions: list[Partition]) -> str:
+def listed(partitions: list[Partition]) -> str:
     """The names of the first of them, and how many more there are."""
-    return some_names([one.key for one in partitions])
+    return listed_names([one.key for one in partitions])
 
 
-def some_names(names: Sequence[tuple[str, int]]) -> str:
+def listed_names(names: Sequence[tuple[str, int]]) -> str:
     """The same for partitions by topic and number."""
     first = ", ".join(f"{topic}-{number}" for topic, number in names[:_SHOWN])
     rest = len(names) - _SHOWN
     return first + (f" and {rest} more" if rest > 0 else "")
 
 
-def shown(data: bytes | None) -> str:
+def excerpt(data: bytes | None) -> str:
     """The content of a znode for a message."""
-    return repr((data or b"")[:SHOWN_CHARACTERS].decode("utf-8", "replace"))
+    return repr((data or b"")[:EXCERPT_CHARACTERS].decode("utf-8", "replace"))
 
 
 class Failures:
@@ -47,39 +47,39 @@ class Failures:
     """
 
     def __init__(
-        self, controller: Controller, code: str, told: dict[Partition, str] | None = None
+        self, controller: Controller, code: str, reported: dict[Partition, str] | None = None
     ) -> None:
         self._controller = controller
         self._code = code
-        self._told = told
+        self._reported = reported
         self._by_text: dict[str, list[Partition]] = {}
         self._elections: dict[Partition, Choice] = {}
 
     def add(self, partition: Partition, text: str, election: Choice | None = None) -> None:
         """A partition that stays as it is, and why. `election`: the candidates, if it got no leader
         because none of them is eligible."""
-        self._controller.follower.fails(partition, self._code, text, election)
+        self._controller.observer.fails(partition, self._code, text, election)
         if election is not None:
             self._elections[partition] = election
-        if self._told is not None:
-            if self._told.get(partition) == text:
+        if self._reported is not None:
+            if self._reported.get(partition) == text:
                 return
-            self._told[partition] = text
+            self._reported[partition] = text
         self._by_text.setdefault(text, []).append(partition)
 
-    def mended(self, partition: Partition) -> None:
+    def recovered(self, partition: Partition) -> None:
         """What failed before is well now: told anew should it fail again."""
-        if self._told:
-            self._told.pop(partition, None)
+        if self._reported:
+            self._reported.pop(partition, None)
 
     def add_unreadable(self, path: str, text: str) -> None:
         """A znode that cannot be used; told at once."""
         self._controller.notice("error", "unreadable_znode", path, f"{text}; skipped")
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """One notice a kind of failure."""
         for text, partitions in self._by_text.items():
             elections = tuple(self._elections[one] for one in partitions if one in self._elections)
-            self._controller.notice("warning", self._code, some(partitions), text, elections)
+            self._controller.notice("warning", self._code, listed(partitions), text, elections)
         self._by_text.clear()
         self._elections.clear()

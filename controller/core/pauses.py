@@ -7,6 +7,9 @@ from controller.core.controller import Controller
 from controller.core.deviations import LONG_WORK_INTERRUPTED, REASSIGNMENTS_TOGETHER
 from controller.core.outcomes import PAUSE, suspend
 
+SLICE_SIZE: Final = 5_000
+"""Items that long work handles before it lets the shell ping and flush (outcomes.SLICE)."""
+
 TOGETHER_MAX: Final = 100
 """Reassignments that are handled together: what a part of the work takes stays below 1 s."""
 
