@@ -1,4 +1,4 @@
-"""What every procedure works with: the state, and the commands that this turn issues."""
+"""What every procedure works with: the context, and the commands that it issues."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -26,15 +26,19 @@ from controller.core.triggers import Trigger
 class Controller:
     """The controller of one daemon run.
 
-    `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
-    holds the role, `connections` counts the connections to ZooKeeper of this run, `is_stopping`
-    tells that the daemon is to end, `is_backing_off` that a failover of ours has just failed.
-    `candidate_session` is the session that stood for election last (0: none has), `last_epoch` the
-    highest controller epoch that it has held. `timed` holds the requests that are not answered yet
-    and have a time-out, by the name of its timer, `unsent` the state machines that a fenced change
-    has left unable to go on, `leftover_channels` the brokers to which a role that ended without
-    resigning has left channels. `now_ms` is the wall clock of the event that is folded, `observer`
-    observes every step, `order` is the order of what is done one by one.
+    - `session_id`: the current ZooKeeper session; 0: none.
+    - `is_active`: that session holds the controller role.
+    - `connections`: the number of connections to ZooKeeper in this run.
+    - `is_stopping`: the daemon is about to exit.
+    - `is_backing_off`: a failover of this daemon has just failed.
+    - `candidate_session`: the last session that stood for election, 0: none; `last_epoch`: the
+      highest controller epoch that it has held.
+    - `timed`: the unanswered requests that have a time-out, by the name of their timer.
+    - `unsent`: the state machines that a fenced change has left with requests in their batch.
+    - `leftover_channels`: the brokers with channels from a role that ended without a resignation.
+    - `now_ms`: the wall clock of the event that is folded.
+    - `observer`: observes every step.
+    - `order`: the processing order for items that are handled sequentially.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -66,11 +70,11 @@ class Controller:
         return self.context.epoch if self.is_active else 0
 
     def begin(self, seq: int, now_ms: int) -> None:
-        """A new event is folded: its number is the cause of what is issued from now on."""
+        """Begin to fold an event: its number is the cause of the commands that follow."""
         self._cause, self._ordinal, self.now_ms = seq, 0, now_ms
 
     def issue(self, command: Command, reason: Reason) -> CommandId:
-        """Put a command out; it is carried out when the slice ends."""
+        """Issue a command; it is carried out when the slice ends."""
         id = CommandId(self._cause, self._ordinal)
         self._ordinal += 1
         issued = Issued(id, self.term, command, reason)
@@ -79,7 +83,7 @@ class Controller:
         return id
 
     def new_context(self) -> ControllerContext:
-        """The knowledge of nothing, with which a term begins and ends."""
+        """An empty context, with which a term begins and ends."""
         configuration = self.configuration
         context = ControllerContext(
             configuration.inter_broker_listener, configuration.daemon_broker
@@ -88,7 +92,7 @@ class Controller:
         return context
 
     def take_issued(self) -> list[Issued]:
-        """What was issued since the last call."""
+        """The commands issued since the last call."""
         issued, self._issued = self._issued, []
         return issued
 
@@ -99,16 +103,17 @@ class Controller:
         self.issue(Notice(level, code, subject, text), Reason(code, choices))
 
     def enqueue(self, trigger: Trigger) -> None:
-        """Queue a controller event, once: a procedure reads anew what its trigger is about."""
+        """Queue a controller event, unless it is queued: a procedure reads the current state
+        anyway."""
         if trigger not in self.triggers:
             self.triggers.append(trigger)
 
     def new_batch(self, rule: str) -> RequestBatch:
-        """An empty batch of broker requests, issued under this rule."""
+        """An empty batch of broker requests, whose commands get this rule."""
         return RequestBatch(self.context, self.protocol, self.configuration.broker_id, rule)
 
     def send(self, batch: RequestBatch) -> list[CommandId]:
-        """Issue a batch's requests in KB 12.2.2's order; their ids."""
+        """Issue a batch's requests in the order of KB 12.2.2. Returns their ids."""
         reason = Reason(batch.rule)
         sent = []
         requests = list(batch.requests())
@@ -124,13 +129,14 @@ class Controller:
         return sent
 
     def send_metadata(self, rule: str, brokers: Iterable[int]) -> list[CommandId]:
-        """UpdateMetadata without partitions, to spread who is alive; the requests that went out."""
+        """Send UpdateMetadata without partitions, which informs brokers of the live brokers.
+        Returns the ids of the requests."""
         batch = self.new_batch(rule)
         batch.add_update_metadata(brokers, ())
         return self.send(batch)
 
     def stop(self, reason: str, rule: str) -> None:
-        """End the daemon; nothing is begun after that."""
+        """Stop the daemon; no other procedure begins."""
         self.is_stopping = True
         self.issue(Stop(reason), Reason(rule))
 

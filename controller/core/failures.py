@@ -1,4 +1,4 @@
-"""Partitions that a step could not handle: collected, then told to the operator together."""
+"""Partitions that a step could not handle: collected, then reported in few notices."""
 
 import traceback
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from controller.core.state import Partition
 
 _SHOWN = 20
 EXCERPT_CHARACTERS = 2000
-"""Of content that is removed or replaced: all of it stands in the event that read it."""
+"""The limit for content that is removed or replaced; the event that read it has all of it."""
 
 
 def describe(error: Exception) -> str:
-    """An error in words that are the same on every machine and Python version."""
+    """An error as text that is the same on every machine and Python version."""
     if isinstance(error, CoreError):
         return str(error)
     where = traceback.extract_tb(error.__traceback__)[-1]
@@ -23,27 +23,28 @@ def describe(error: Exception) -> str:
 
 
 def listed(partitions: list[Partition]) -> str:
-    """The names of the first of them, and how many more there are."""
+    """The names of the first partitions, and how many more there are."""
     return listed_names([one.key for one in partitions])
 
 
 def listed_names(names: Sequence[tuple[str, int]]) -> str:
-    """The same for partitions by topic and number."""
+    """As `listed`, for partitions by topic and number."""
     first = ", ".join(f"{topic}-{number}" for topic, number in names[:_SHOWN])
     rest = len(names) - _SHOWN
     return first + (f" and {rest} more" if rest > 0 else "")
 
 
 def excerpt(data: bytes | None) -> str:
-    """The content of a znode for a message."""
+    """The beginning of a znode's content, for a message."""
     return repr((data or b"")[:EXCERPT_CHARACTERS].decode("utf-8", "replace"))
 
 
 class Failures:
-    """What went wrong in one step, grouped by what went wrong.
+    """The failures of one step, grouped by their text.
 
-    A failure of a cluster touches many partitions at once: one line for each kind names the first
-    of them and counts the rest. What `told` holds of a partition is not told again.
+    A failure of a cluster concerns many partitions at once. One notice for each text names the
+    first partitions and counts the rest. A text that `reported` has for a partition is not reported
+    again.
     """
 
     def __init__(
@@ -56,8 +57,8 @@ class Failures:
         self._elections: dict[Partition, Choice] = {}
 
     def add(self, partition: Partition, text: str, election: Choice | None = None) -> None:
-        """A partition that stays as it is, and why. `election`: the candidates, if it got no leader
-        because none of them is eligible."""
+        """Add a partition that could not be handled, and why. `election`: the candidates, if it got
+        no leader because none is eligible."""
         self._controller.observer.fails(partition, self._code, text, election)
         if election is not None:
             self._elections[partition] = election
@@ -68,16 +69,16 @@ class Failures:
         self._by_text.setdefault(text, []).append(partition)
 
     def recovered(self, partition: Partition) -> None:
-        """What failed before is well now: told anew should it fail again."""
+        """A partition is handled again: its next failure is reported."""
         if self._reported:
             self._reported.pop(partition, None)
 
     def add_unreadable(self, path: str, text: str) -> None:
-        """A znode that cannot be used; told at once."""
+        """Report a znode that cannot be used, at once."""
         self._controller.notice("error", "unreadable_znode", path, f"{text}; skipped")
 
     def report(self) -> None:
-        """One notice a kind of failure."""
+        """Issue one notice for each text."""
         for text, partitions in self._by_text.items():
             elections = tuple(self._elections[one] for one in partitions if one in self._elections)
             self._controller.notice("warning", self._code, listed(partitions), text, elections)

@@ -1,8 +1,8 @@
-"""The fold: apply(event) -> commands. All that the controller decides comes out of here.
+"""The fold: apply(event) -> commands. It makes all decisions of the controller.
 
 It runs one procedure at a time, as Kafka's event thread does, and drives it by `coroutine.send`
-with the outcomes that the log holds: no event loop, no clock (docs/design.md#the-path-of-an-event).
-Long work pauses between two parts, and urgent controller events are handled there
+with the outcomes in the log: no event loop, no clock (docs/design.md#the-path-of-an-event). Long
+work pauses between two parts, in which urgent controller events are handled
 (LONG_WORK_INTERRUPTED).
 """
 
@@ -68,7 +68,7 @@ class _Paused(NamedTuple):
 
 
 def _break_off(procedure: Coroutine[Wait, Any, None]) -> None:
-    """End a procedure at its current await: its term is over."""
+    """End a procedure at its current await, because its term has ended."""
     with suppress(TermOver):
         procedure.throw(TermOver())
 
@@ -90,13 +90,13 @@ class Fold:
 
     @property
     def is_idle(self) -> bool:
-        """Between two procedures with nothing queued: the moment for a snapshot."""
+        """Whether no procedure runs and none is queued: a snapshot can be taken."""
         return self._procedure is None and not self.controller.triggers
 
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
-        """Fold one event; gives the commands in slices.
+        """Fold one event; yields the commands in slices.
 
-        Between two slices the shell may ping and flush, but must fold no other event; a slice
+        Between two slices the shell may ping and flush, but must not fold another event. A slice
         boundary changes no command. The iterator must be run to its end.
         """
         controller = self.controller
@@ -108,7 +108,7 @@ class Fold:
         yield controller.take_issued()
 
     def _take(self, recorded: Recorded) -> Any:
-        """Put an event where it belongs; the result if it completes what is waited for."""
+        """Dispatch an event; returns the result if the event completes what the procedure awaits."""
         match recorded.event:
             case outcome if isinstance(outcome, Outcome):
                 wait = self._wait
@@ -148,7 +148,7 @@ class Fold:
         return None
 
     def _offer(self, event: BrokerAnswered | TimerFired) -> Answers | None:
-        """The answers that are waited for, if this event completes them."""
+        """The awaited responses, if this event completes them."""
         result = self._wait.result if self._wait is not None else None
         return result if isinstance(result, Answers) and result.add(event) else None
 
@@ -173,7 +173,8 @@ class Fold:
         return None
 
     def _end_term(self) -> None:
-        """The session is over: the procedure ends where it stands, its queue with it (KB 13.1)."""
+        """The session has ended: the running procedure ends at once, and its queue with it (KB
+        13.1)."""
         if self._procedure is not None:
             _break_off(self._procedure)
             self._procedure = self._wait = None
@@ -199,7 +200,7 @@ class Fold:
             self._refuse(trigger)
 
     def _next_trigger(self) -> Trigger | None:
-        """Take the controller event whose turn it is; None: none is to be handled now."""
+        """The next controller event to handle; None: there is none."""
         triggers = self.controller.triggers
         if not triggers:
             return None
@@ -213,8 +214,8 @@ class Fold:
         self._wait = None
 
     def _interrupt(self) -> None:
-        """A procedure is between two parts: an urgent controller event that is queued goes first.
-        For those who follow the fold the procedure ends here, and begins again."""
+        """At a pause of a procedure, an urgent controller event in the queue goes first. For
+        observers the paused procedure ends here, and begins again later."""
         triggers, running, self._wait = self.controller.triggers, self._trigger, None
         urgent = next(filter(is_urgent, triggers), None)
         if urgent is None or running is None or self._procedure is None or is_urgent(running):
@@ -225,8 +226,8 @@ class Fold:
         self._begin(urgent)
 
     def _continue(self) -> bool:
-        """Begin the next procedure, or go on with the one that is paused unless its term is over;
-        False: there is none."""
+        """Begin the next procedure, or resume the paused one unless its term has ended. False:
+        there is none."""
         if self._paused is not None:
             (trigger, procedure, term), self._paused = self._paused, None
             if term == self.controller.term:
@@ -244,7 +245,7 @@ class Fold:
         return True
 
     def _advance(self, result: Any) -> bool:
-        """Run procedures as far as they get; True where a slice ends in between."""
+        """Run procedures until one has to wait. True if a slice ended."""
         while True:
             if self._procedure is None:
                 if not self._continue():

@@ -1,7 +1,7 @@
-"""The whole fold between two procedures, as bytes: where a log can be folded on from.
+"""The whole fold between two procedures, as bytes, from which a log can be folded on.
 
-A snapshot is a cache: folding the log from its beginning gives the same state. It is only taken
-and loaded by the core that the log's header names.
+A snapshot is a cache: folding the log from its beginning gives the same state. Only the core that
+the log's header names takes and loads it.
 """
 
 import msgspec
@@ -89,7 +89,7 @@ _decoder = msgspec.msgpack.Decoder(_Snapshot)
 
 
 def take_snapshot(fold: Fold) -> bytes:
-    """The state of an idle fold."""
+    """The snapshot of an idle fold."""
     assert fold.is_idle, "a snapshot is taken between two procedures"
     controller, context = fold.controller, fold.controller.context
     return msgspec.msgpack.encode(
@@ -142,7 +142,7 @@ def take_snapshot(fold: Fold) -> bytes:
 
 
 def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
-    """A fold that goes on from there. Raises msgspec.DecodeError for anything else."""
+    """The fold of a snapshot. Raises msgspec.DecodeError for anything else."""
     snapshot = _decoder.decode(data)
     fold = Fold(configuration)
     controller, context = fold.controller, fold.controller.context

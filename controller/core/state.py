@@ -1,8 +1,8 @@
 """What the controller knows (Kafka's ControllerContext, KB 2).
 
-Every partition is one object that holds all that is known of it, so that the work of a hundred
-thousand partitions needs no look-up by name. Collections are dicts used as ordered sets: their
-order is the order of insertion, never that of a hash.
+Every partition is one object with all that is known of it: work on 100,000 partitions needs no
+look-up by name. Collections are dicts used as ordered sets: their order is that of insertion, never
+that of a hash.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,9 +35,9 @@ from controller.core.znodes import Reassignment
 class Partition:
     """A partition: its assignment, its leadership (None: none yet) and its states.
 
-    `replica_states` maps a broker to the state of the replica on it. `is_listed`: its topic's znode
-    names it, and that counts even without replicas, as with a stock controller; the daemon leaves a
-    partition without replicas alone.
+    `replica_states` maps a broker to the state of its replica. `is_listed`: the topic's znode names
+    the partition, which counts even without replicas, as for a stock controller. The daemon ignores
+    a partition without replicas.
     """
 
     __slots__ = (
@@ -61,35 +61,38 @@ class Partition:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What partitions are sorted by."""
+        """The sort key of partitions."""
         return (self.topic.name, self.number)
 
     @property
     def replicas(self) -> tuple[int, ...]:
-        """RS: every replica, those being added and removed too."""
+        """RS: every replica, those being added and removed included."""
         return self.assignment.replicas
 
     @property
     def leader(self) -> int:
-        """The broker that leads it, as far as it is known; NO_LEADER: none does."""
+        """The broker that leads the partition, as far as known; NO_LEADER: none."""
         return self.leadership.leader if self.leadership is not None else NO_LEADER
 
     @property
     def is_assigned(self) -> bool:
-        """Whether it is a partition of its topic: by its replicas, or as it is listed."""
+        """Whether the partition belongs to its topic: it has replicas, or is listed."""
         return self.is_listed or bool(self.replicas)
 
     @property
     def preferred_replica(self) -> int:
-        """The first of its replicas. Raises ProcedureError where a listed one has none: what a
-        stock controller is at fails then."""
+        """The first of the replicas.
+
+        Raises ProcedureError for a listed partition without replicas: a stock controller's event
+        fails then.
+        """
         if not self.replicas:
             raise ProcedureError(f"{self} has no replicas, and so no preferred one")
         return self.replicas[0]
 
     def check_balance(self) -> None:
-        """Kafka asks whether the preferred replica leads whenever it takes note of a partition that
-        has a leader (ControllerContext.hasPreferredLeader). Raises ProcedureError."""
+        """Kafka checks whether the preferred replica leads whenever it notes a partition that has a
+        leader (ControllerContext.hasPreferredLeader). Raises ProcedureError."""
         if self.is_listed and self.leadership is not None:
             _ = self.preferred_replica
 
@@ -100,8 +103,8 @@ class Partition:
 class Topic:
     """A topic: its id (None: none yet) and its partitions by number.
 
-    A topic that went away keeps the partitions that still have states, as Kafka's maps of states
-    do (KB 2.2.9); `is_known` tells whether it is in the cluster.
+    A deleted topic keeps the partitions that still have states, as Kafka's maps of states do (KB
+    2.2.9); `is_known`: the topic is in the cluster.
     """
 
     __slots__ = ("id", "is_known", "name", "partitions")
@@ -113,22 +116,22 @@ class Topic:
         self.partitions: dict[int, Partition] = {}
 
     def partition(self, number: int) -> Partition:
-        """The partition with that number, made if it is not there."""
+        """The partition with that number, created if it does not exist."""
         found = self.partitions.get(number)
         if found is None:
             found = self.partitions[number] = Partition(self, number)
         return found
 
     def assigned(self) -> list[Partition]:
-        """The partitions that have replicas, and those that are listed without."""
+        """The partitions that have replicas, and the listed ones without."""
         return [one for one in self.partitions.values() if one.is_assigned]
 
 
 class PendingDeletion(Struct, array_like=True):
-    """Replicas on one broker whose deletion it has not confirmed.
+    """Replicas on one broker whose deletion the broker has not confirmed.
 
-    `is_stored`: a child of /admin/replica_deletions says so; `is_due`: the broker has had time to
-    confirm; `is_reported`: the log names it.
+    `is_stored`: a child of /admin/replica_deletions records it; `is_due`: the broker has had time
+    to confirm; `is_reported`: it was logged.
     """
 
     broker: int
@@ -139,8 +142,8 @@ class PendingDeletion(Struct, array_like=True):
 
 
 class EntrySeen(Struct, array_like=True, frozen=True):
-    """An entry of /admin/reassign_partitions, and the transaction that had written it when it was
-    first read."""
+    """An entry of /admin/reassign_partitions, and the transaction that had written the znode when
+    the entry was first read."""
 
     replicas: tuple[int, ...]
     mzxid: int
@@ -248,12 +251,13 @@ class ControllerContext:
         return {id: one for id, one in self.brokers.items() if id not in self.shutting_down}
 
     def sorted_live_brokers(self) -> list[Broker]:
-        """Those that get the replicas of new partitions, by id; never the daemon."""
+        """The brokers for the replicas of new partitions, by id, without the daemon."""
         live = self.live_brokers
         return [live[id] for id in sorted(live)]
 
     def oldest_release(self) -> Release:
-        """The oldest release of Kafka that a live broker has told; the latest where none has."""
+        """The oldest release of Kafka among the brokers with known API versions; the latest if
+        there is none."""
         return min(self.releases.values(), default=LATEST)
 
     def is_online(self, broker: int, partition: Partition) -> bool:
@@ -274,7 +278,7 @@ class ControllerContext:
     # Topics and partitions
 
     def is_in_metadata(self, name: str) -> bool:
-        """Whether brokers know of a topic: were told, and not yet that it goes."""
+        """Whether brokers know a topic: they were sent it, and not yet its deletion."""
         topic = self.topics.get(name)
         return (
             topic is not None
@@ -284,20 +288,20 @@ class ControllerContext:
         )
 
     def is_led(self, topic: str, number: int) -> bool:
-        """Whether a partition has a leader that brokers were told of."""
+        """Whether a partition has a leader that brokers were informed of."""
         partition = self.find(topic, number)
         state = partition.leadership if partition is not None else None
         return state is not None and state.leader != NO_LEADER
 
     def topic(self, name: str) -> Topic:
-        """The topic with that name, made (but not yet known) if it is not there."""
+        """The topic with that name, created (but not known) if it does not exist."""
         found = self.topics.get(name)
         if found is None:
             found = self.topics[name] = Topic(name)
         return found
 
     def know_topic(self, name: str, topic_id: bytes | None) -> Topic:
-        """A topic is in the cluster, with this id (None: it has none yet)."""
+        """Note that a topic is in the cluster, with this id (None: it has none yet)."""
         topic = self.topic(name)
         topic.is_known = True
         topic.id = topic_id
@@ -306,7 +310,8 @@ class ControllerContext:
         return topic
 
     def forget_leaders(self, topics: Iterable[Topic], existing: AbstractSet[str]) -> None:
-        """Topics that were kept are there again, or gone; their leaders are to be read anew."""
+        """Forget the leaders of kept topics, which are read again, and the topics that no longer
+        exist."""
         for topic in topics:
             if topic.name not in existing:
                 del self.topics[topic.name]
@@ -360,10 +365,10 @@ class ControllerContext:
         return partition.leadership.leader_epoch if partition.leadership else NO_EPOCH
 
     def remove_topic(self, name: str) -> None:
-        """Forget a topic that is gone.
+        """Forget a deleted topic.
 
-        What else is known of its partitions stays, as in Kafka (KB 2.2.9): their states, whether
-        they were being reassigned, their failed log directories.
+        Its partitions keep their states, the mark of a reassignment and their failed log
+        directories, as in Kafka (KB 2.2.9).
         """
         self.queued_for_deletion.pop(name, None)
         self.deletion_started.pop(name, None)
@@ -395,5 +400,5 @@ class ControllerContext:
 
 
 def sorted_partitions(partitions: Iterable[Partition]) -> list[Partition]:
-    """Partitions by topic and number: the order of everything that leaves the core."""
+    """Partitions by topic and number: the order of all output of the core."""
     return sorted(partitions, key=lambda one: one.key)

@@ -1,6 +1,6 @@
-"""The configurations of users below /config/users: credentials and quotas (DynamicConfig.User).
+"""The configurations of users in /config/users: credentials and quotas (DynamicConfig.User).
 
-The credentials are secrets: the fold knows them as seals only (scram_requests.py).
+Credentials are secrets: the fold only has seals of them (scram_requests.py).
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Final
 from controller.core.config_types import InvalidConfiguration, Parse, anything, double, int64, read
 
 MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""The names of Kafka's SCRAM mechanisms, under which users have their credentials."""
+"""The names of Kafka's SCRAM mechanisms, which are the keys of a user's credentials."""
 
 _QUOTAS: Final[Mapping[str, Parse]] = {
     "producer_byte_rate": int64,
@@ -20,12 +20,12 @@ _QUOTAS: Final[Mapping[str, Parse]] = {
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value may not be known to anybody: of all that is no quota."""
+    """Whether a value must not be logged: all values but quotas."""
     return key not in _QUOTAS
 
 
 def problem_with(configs: Mapping[str, str]) -> str | None:
-    """What Kafka finds wrong with the whole of a user's configuration, or None."""
+    """What Kafka finds wrong with a user's whole configuration, or None."""
     unknown = [key for key in configs if key not in _QUOTAS and key not in MECHANISMS.values()]
     if unknown:
         return f"Unknown Dynamic Configuration: {', '.join(unknown)}."
