@@ -211,7 +211,7 @@ class AlterPartitionReassignmentsReceived(
 class ListPartitionReassignmentsReceived(
     Struct, frozen=True, array_like=True, tag="list_partition_reassignments_received"
 ):
-    """An admin tool asks for the reassignments under way (KB 11.6). `partitions` is None for all."""
+    """An admin tool lists the reassignments under way (KB 11.6). `partitions` is None for all."""
 
     request: int
     version: int

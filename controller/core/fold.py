@@ -108,7 +108,7 @@ class Fold:
         yield controller.take_issued()
 
     def _take(self, recorded: Recorded) -> Any:
-        """Dispatch an event; returns the result if the event completes what the procedure awaits."""
+        """Dispatch an event; returns the result if the event completes what is awaited."""
         match recorded.event:
             case outcome if isinstance(outcome, Outcome):
                 wait = self._wait

@@ -1,4 +1,5 @@
-"""Which procedure handles which controller event, and what an error in it leads to (KB 3.1)."""
+"""Which procedure handles which controller event, which events are handled together, and what
+follows an error (KB 3.1)."""
 
 from typing import Final
 
@@ -82,7 +83,8 @@ _UNCLEAN_ENABLED = "unclean leader election was enabled"
 async def process(controller: Controller, trigger: Trigger) -> None:
     """Handle one controller event from start to end (KafkaController.process, KB 3.1.5).
 
-    A fencing error looks who is controller now; any other drops the rest of the event and is told.
+    After a fencing error, the daemon reads who is controller. Any other error is reported and drops
+    the rest of the event.
     """
     try:
         await _run(controller, trigger)
@@ -148,7 +150,7 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await process_election_znode(controller)
         case AutoPreferredReplicaLeaderElection():
             await process_rebalance(controller)
-            # What comes round by itself finds what nobody else would look at for a long time.
+            # These look for what no other event would find for a long time.
             await repair_records(controller)
             await retry_rollbacks(controller)
         case ConfigChange():
@@ -162,7 +164,7 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
 # Events that are handled together ----------------------------------------------------------------
 
 _TOPICS_MAX: Final = 1_000
-"""From so many topics on no more requests are taken together."""
+"""With so many topics, no further request is added."""
 
 
 def with_following(controller: Controller, trigger: Trigger) -> Trigger:
@@ -179,8 +181,8 @@ def with_following(controller: Controller, trigger: Trigger) -> Trigger:
 
 
 def _creations(controller: Controller, first: CreateTopicsReceived) -> list[CreateTopicsReceived]:
-    """Requests for topics, up to the first one with a name that another has, or that would collide
-    with it."""
+    """The requests for topics that follow, up to the first with a name that another request has, or
+    that collides with one."""
     triggers, together, names = controller.triggers, list[CreateTopicsReceived](), _unified(first)
     while triggers and len(names) < _TOPICS_MAX:
         asked = _creation(triggers[0])
@@ -201,7 +203,7 @@ def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
 
 
 def _unified(asked: CreateTopicsReceived) -> dict[str, None]:
-    """Its names, each in the one spelling that all colliding names share."""
+    """Its topic names, each in the common form of colliding names."""
     return dict.fromkeys(topic_names.unified(one.name) for one in asked.topics)
 
 

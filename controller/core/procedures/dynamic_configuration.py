@@ -1,6 +1,7 @@
-"""Settings that are changed while the cluster runs: unclean leader election (KB 3.10).
+"""Configurations that are changed while the cluster runs: unclean leader election (KB 3.10) and
+min.insync.replicas.
 
-Brokers hear of changes through /config/changes; the daemon does the same while it is controller.
+Brokers and the active daemon learn of changes by notifications in /config/changes.
 """
 
 from collections.abc import Iterable
@@ -20,13 +21,13 @@ _BROKER = "brokers/"
 
 
 async def read_dynamic_configuration(controller: Controller) -> None:
-    """What holds now; changes from here on are notifications that come later."""
+    """Read the current default; later changes come as notifications."""
     controller.context.config_change = max(await _list(controller), default="")
     await _read_default(controller)
 
 
 async def process_config_changes(controller: Controller) -> None:
-    """Notifications appeared: those of unclean leader election lead to elections."""
+    """Process new notifications: those of unclean leader election lead to elections."""
     context = controller.context
     new = [path for path in await _list(controller) if path > context.config_change]
     if not new:
@@ -46,7 +47,7 @@ async def process_config_changes(controller: Controller) -> None:
 
 
 async def _list(controller: Controller) -> list[str]:
-    """The notifications in order; another name would stand behind all that come later."""
+    """The notifications in order. Another name would be sorted after all later ones."""
     paths = await list_notifications(controller, znodes.CONFIG_CHANGES, _RULE)
     return [path for path in paths if znodes.is_config_change(path)]
 
@@ -65,7 +66,8 @@ async def _entities(controller: Controller, paths: list[str]) -> dict[str, None]
 
 
 async def _read_default(controller: Controller) -> None:
-    """What counts for topics that say nothing: the broker's own, of all brokers, the daemon's."""
+    """Read the default for topics without a setting: of this broker, else of all brokers, else the
+    daemon's."""
     configuration = controller.configuration
     default = configuration.unclean_leader_election_enable
     paths = [znodes.broker_config_path(None), znodes.broker_config_path(configuration.broker_id)]
@@ -91,7 +93,8 @@ async def _read(controller: Controller, paths: list[str]) -> list[dict[str, str]
 async def read_min_insync_replicas(
     controller: Controller, topics: Iterable[str], rule: str
 ) -> dict[str, int]:
-    """Each topic's own, else the cluster's dynamic default, else the daemon's, else Kafka's."""
+    """The min.insync.replicas of each topic: its setting, else the cluster's dynamic default, else
+    the daemon's, else Kafka's."""
     names = list(dict.fromkeys(topics))
     if not names:
         return {}

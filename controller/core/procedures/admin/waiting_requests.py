@@ -1,8 +1,8 @@
-"""Answers that wait: for leaders of new partitions, or for topics to go (Kafka's topic purgatory),
-and then until brokers know.
+"""Answers that wait for leaders of new partitions, or for the deletion of topics (Kafka's topic
+purgatory), and then until brokers know.
 
-A request's time-out counts from the moment that it came in. It ends the waiting also while a long
-procedure runs, and in the queue: what has not begun by then is not begun any more.
+The time-out of a request starts when it arrives. It ends the wait also while a long procedure runs,
+and in the queue: a request that has not begun by then is not begun.
 """
 
 from typing import Final
@@ -39,18 +39,18 @@ from controller.core.triggers import ApiCall
 _RULE = "time-out of a request"
 _ANNOUNCED = "what was asked for is done"
 _NEXT_RESPONSES_MS: Final = 1_000
-"""An answer waits so long for the other brokers when the first one knows."""
+"""How long an answer waits for the other brokers after the first broker has responded."""
 WAITING_MAX: Final = 5_000
-"""Requests that wait at a time. Each costs every controller event a look."""
+"""The limit of waiting requests. Each costs a check at every controller event."""
 
 
 def timer_of(request: int) -> str:
-    """The timer of a request's time-out."""
+    """The name of the timer for a request's time-out."""
     return f"request:{request}"
 
 
 def start_time_out(controller: Controller, request: ApiRequest) -> None:
-    """A request came in: if it is one that may wait, its time begins."""
+    """Start the time-out of a request that may have to wait."""
     may_wait = (
         CreateTopicsReceived
         | CreatePartitionsReceived
@@ -64,7 +64,7 @@ def start_time_out(controller: Controller, request: ApiRequest) -> None:
 
 
 def give_answer(controller: Controller, answer: ApiAnswer, rule: str) -> None:
-    """Answer a request; its time-out is of no use any more."""
+    """Answer a request, and cancel its time-out."""
     controller.issue(answer, Reason(rule))
     timer = timer_of(answer.request)
     if controller.timed.pop(timer, None) is not None:
@@ -72,10 +72,9 @@ def give_answer(controller: Controller, answer: ApiAnswer, rule: str) -> None:
 
 
 def answer_when_done(controller: Controller, waiting: WaitingRequest, rule: str) -> None:
-    """Answer at once where nothing is waited for or no time is left; else later.
+    """Answer at once if there is nothing to wait for or no time is left; else later.
 
-    However many wait, there is room for one more: who has waited longest is told that it took too
-    long.
+    At the limit, the oldest waiting request times out.
     """
     context, request = controller.context, waiting.answer.request
     if not waiting.leaderless and not waiting.undeleted:
@@ -92,13 +91,14 @@ def answer_when_done(controller: Controller, waiting: WaitingRequest, rule: str)
 
 
 def answer_completed(controller: Controller) -> None:
-    """After each controller event: answer what is done, when brokers know.
+    """After each controller event: answer the requests whose outcome has been reached and
+    propagated.
 
-    Each request costs one look, however much it waits for, and none at what is done already.
+    Each request costs one check, whatever it waits for; finished parts are not checked again.
     """
     context = controller.context
     for pending in list(context.propagating.values()):
-        # A broker without a channel hears nothing more.
+        # A broker without a channel does not respond any more.
         awaited = pending.awaited
         pending.awaited = {one: awaited[one] for one in awaited if one in context.channels}
         _answer_if_propagated(controller, pending)
@@ -123,10 +123,10 @@ def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
 def answer_when_propagated(
     controller: Controller, answer: WaitingAnswer | AnswerElectLeaders, rule: str
 ) -> None:
-    """Answer when every broker has taken what it was sent up to now, if there is time for that.
+    """Answer when every broker has acknowledged what it was sent so far, if there is time for that.
 
-    Who is answered may ask any broker next. One that hangs is waited for a moment only, and no more
-    before it has answered something.
+    The tool may ask any broker next. A broker that does not respond is waited for only briefly, and
+    not again before it has responded to something.
     """
     context, request = controller.context, answer.request
     unacked = context.unacked_metadata
@@ -140,7 +140,7 @@ def answer_when_propagated(
 
 
 def on_response(controller: Controller, answer: BrokerAnswered) -> None:
-    """A broker answered: it has taken all that it was sent before, too."""
+    """A broker responded: it has also processed all earlier requests."""
     context, broker = controller.context, answer.broker
     context.unresponsive.pop(broker, None)
     if context.unacked_metadata.get(broker) == answer.command:
@@ -169,7 +169,7 @@ def _answer_if_propagated(controller: Controller, pending: PropagatingAnswer) ->
 def _conclude(
     controller: Controller, pending: PropagatingAnswer, answer: ApiAnswer, rule: str
 ) -> None:
-    """Answer it, so or so."""
+    """Answer a request, whether or not all brokers responded."""
     del controller.context.propagating[answer.request]
     if pending.has_response:
         controller.issue(CancelTimer(_response_timer(answer.request)), Reason(rule))
@@ -177,7 +177,7 @@ def _conclude(
 
 
 def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingAnswer) -> None:
-    """One broker knows for a while: the others are waited for no longer, here and elsewhere."""
+    """One broker has known the outcome for a while: stop waiting for the others, for all requests."""
     controller.context.unresponsive.update(dict.fromkeys(pending.awaited))
     _conclude(controller, pending, pending.answer, "a broker is silent")
 
@@ -186,9 +186,9 @@ def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingAnswer
 
 
 def time_out(controller: Controller, timer: str) -> None:
-    """A timer ran out. If it is that of a request, this is answered with what is not done.
+    """A timer fired. If it is the time-out of a request, answer with what is not done.
 
-    One whose procedure is running just now is answered when that has done its part.
+    A request whose procedure is running is answered when that procedure ends.
     """
     context = controller.context
     for pending in context.propagating.values():
@@ -220,10 +220,10 @@ def time_out(controller: Controller, timer: str) -> None:
 
 
 def abandon_waiting(controller: Controller) -> None:
-    """The term is over: nobody here sees any more what becomes of what was begun.
+    """The term has ended: this daemon no longer sees the outcome of what was begun.
 
-    The next controller goes on with it. A tool that was told to look for that one would ask it for
-    a topic that is there already.
+    The next controller completes it. The tools get no NOT_CONTROLLER: they would ask the next
+    controller for a topic that exists already.
     """
     context = controller.context
     for waiting in context.waiting.values():
@@ -233,14 +233,14 @@ def abandon_waiting(controller: Controller) -> None:
 
 
 def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingAnswer:
-    """The answer that tells of the topics that are not done by now."""
+    """The answer that names the topics that are not done by now."""
     leaderless = [one[0] for one in waiting.leaderless if not context.is_led(*one)]
     undeleted = [one for one in waiting.undeleted if context.is_in_metadata(one)]
     return _timed_out(waiting.answer, leaderless + undeleted)
 
 
 def _unpropagated(answer: WaitingAnswer | AnswerElectLeaders) -> WaitingAnswer | AnswerElectLeaders:
-    """The answer where no broker knows of what was done."""
+    """The answer if no broker knows the outcome."""
     if not isinstance(answer, AnswerElectLeaders):
         return _timed_out(answer, [one.name for one in answer.topics if one.name and not one.error])
     late = (
@@ -255,7 +255,7 @@ def _timed_out(answer: WaitingAnswer, topics: list[str]) -> WaitingAnswer:
     late, error = dict.fromkeys(topics), REQUEST_TIMED_OUT
     match answer:
         case AnswerCreateTopics(request=request, topics=created):
-            # As in Kafka its id is told all the same.
+            # Kafka returns the topic id all the same.
             return AnswerCreateTopics(
                 request,
                 tuple(

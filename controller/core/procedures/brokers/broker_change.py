@@ -1,4 +1,4 @@
-"""Brokers that come, go, bounce and change (KB 3.3, 3.4, 9.1 to 9.4)."""
+"""Brokers that register, disappear, restart and change (KB 3.3, 3.4, 9.1 to 9.4)."""
 
 from controller.core.controller import Controller
 from controller.core.procedures.brokers.registrations import (
@@ -32,10 +32,10 @@ _WHAT = {
 
 
 async def process_broker_change(controller: Controller) -> None:
-    """Compare who is registered with who is known (processBrokerChange, KB 3.3).
+    """Compare the registered brokers with the known ones (processBrokerChange, KB 3.3).
 
-    New ones first, then bounced, then dead ones: while the first two are handled, those that died
-    at the same time still count as live (KB 3.3.7).
+    New brokers first, then bounced, then dead ones: while the first two are handled, brokers that
+    died at the same time still count as live (KB 3.3.7).
     """
     context = controller.context
     current = {broker.id: broker for broker in await read_brokers(controller, _RULE)}
@@ -88,7 +88,7 @@ def _unregister(context: ControllerContext, brokers: list[int]) -> None:
 
 
 async def process_broker_modification(controller: Controller, id: int) -> None:
-    """A broker changed its registration: endpoints count, the rack alone does not (KB 3.4)."""
+    """A broker changed its registration: endpoints matter, the rack alone does not (KB 3.4)."""
     context = controller.context
     found = await read_registrations(controller, [id], "broker modifications")
     before = context.brokers.get(id)
@@ -100,7 +100,8 @@ async def process_broker_modification(controller: Controller, id: int) -> None:
 
 
 async def on_broker_startup(controller: Controller, new: list[int]) -> None:
-    """Tell the others and the new ones, bring replicas and partitions online (KB 9.1)."""
+    """Send metadata to the existing and the new brokers, bring replicas and partitions online (KB
+    9.1)."""
     context = controller.context
     for broker in new:
         context.offline_dirs.pop(broker, None)
@@ -124,7 +125,7 @@ async def on_broker_startup(controller: Controller, new: list[int]) -> None:
 
 
 async def on_broker_failure(controller: Controller, dead: list[int]) -> None:
-    """The replicas of brokers that are gone become offline (KB 9.2)."""
+    """The replicas of dead brokers go offline (KB 9.2)."""
     context = controller.context
     for broker in dead:
         context.offline_dirs.pop(broker, None)
@@ -133,7 +134,7 @@ async def on_broker_failure(controller: Controller, dead: list[int]) -> None:
 
 
 async def on_replicas_become_offline(controller: Controller, replicas: Replicas) -> None:
-    """New leaders for all partitions that lost theirs, then the ISRs (KB 9.3)."""
+    """New leaders for all partitions that lost theirs, then smaller ISRs (KB 9.3)."""
     context = controller.context
     leaderless = sorted_partitions(filter(context.has_offline_leader, context.partitions()))
     await change_partitions(controller, leaderless, PartitionState.OFFLINE, FAILURE)

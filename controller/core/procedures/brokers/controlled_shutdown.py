@@ -1,4 +1,5 @@
-"""A broker wants to stop: its leaderships move first (doControlledShutdown, KB 9.5)."""
+"""A broker shuts down in a controlled way: its leaderships move first (doControlledShutdown, KB
+9.5)."""
 
 from controller.core import error_codes
 from controller.core.commands import AnswerControlledShutdown, Reason
@@ -17,7 +18,8 @@ _RULE = "controlled shutdown"
 async def process_controlled_shutdown(
     controller: Controller, asked: ControlledShutdownReceived
 ) -> None:
-    """Move what the broker leads, stop what it follows, answer with what it still leads."""
+    """Move what the broker leads, stop what it follows, answer with the partitions that it still
+    leads."""
     error = _error_of_request(controller, asked)
     remaining: tuple[tuple[str, int], ...] = ()
     if not error:
@@ -27,10 +29,10 @@ async def process_controlled_shutdown(
 
 
 def _error_of_request(controller: Controller, asked: ControlledShutdownReceived) -> int:
-    """What keeps the broker from shutting down in order; 0 if nothing.
+    """Why the broker cannot shut down in a controlled way; 0 if it can.
 
-    Kafka's ControllerMovedException is STALE_CONTROLLER_EPOCH on the wire; the missing element
-    for a broker that is not known is answered as UNKNOWN_SERVER_ERROR.
+    Kafka's ControllerMovedException is STALE_CONTROLLER_EPOCH on the wire; its
+    NoSuchElementException for an unknown broker is answered as UNKNOWN_SERVER_ERROR.
     """
     if not controller.is_active:
         return error_codes.STALE_CONTROLLER_EPOCH

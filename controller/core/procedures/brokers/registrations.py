@@ -1,4 +1,4 @@
-"""Reading who is registered under /brokers/ids."""
+"""Registered brokers below /brokers/ids, and the channels to them."""
 
 from collections.abc import Iterable
 
@@ -14,8 +14,8 @@ from controller.core.zookeeper_io import read_children, read_znodes
 async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
     """All registered brokers by id (getAllBrokerAndEpochsInCluster, KB 3.3.1); watches the list.
 
-    A child that is no broker id, an unreadable registration, and one under the daemon's own id
-    are told and left out; one that vanished in between is left out.
+    A child that is no broker id, an unreadable registration, and one with the daemon's id are
+    reported and skipped; one that has just disappeared is skipped.
     """
     children = await read_children(controller, znodes.BROKER_IDS, rule, watch=True)
     ids = []
@@ -34,7 +34,7 @@ async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
 
 
 async def read_registrations(controller: Controller, ids: list[int], rule: str) -> list[Broker]:
-    """The registrations of these brokers, those that exist and can be read; watches each."""
+    """The registrations of these brokers that exist and can be read; watches each."""
     paths = [znodes.broker_path(id) for id in ids]
     found = await read_znodes(controller, paths, rule, watch=True)
     brokers = []
@@ -50,7 +50,7 @@ async def read_registrations(controller: Controller, ids: list[int], rule: str) 
 
 
 def _compare_protocols(controller: Controller, id: int, data: bytes | None) -> None:
-    """Tell of a new broker whose registration contradicts our protocol version."""
+    """Report a new broker whose registration contradicts the configured protocol version."""
     side = controller.protocol.contradicted_by(znodes.registration_version(data))
     if not side or id in controller.context.brokers:
         return
@@ -71,7 +71,7 @@ def _report(controller: Controller, path: str, text: str) -> None:
 
 
 def open_channels(controller: Controller, brokers: Iterable[Broker], rule: str) -> None:
-    """A channel to each; one that stands already is left as it is (KB 3.3.8)."""
+    """Open a channel to each broker that has none (KB 3.3.8)."""
     listener = controller.configuration.controller_listener
     channels = controller.context.channels
     for broker in brokers:
@@ -92,15 +92,15 @@ def open_channels(controller: Controller, brokers: Iterable[Broker], rule: str) 
 
 
 def require_no_leftover_channels(controller: Controller) -> None:
-    """Raises ProcedureError where a broker has a channel that was open before the role was taken:
-    Kafka's cannot register the metrics of another one (ControllerChannelManager.startup)."""
+    """Raise ProcedureError if a broker has a channel from before the role was taken: Kafka's
+    controller cannot register the metrics of a second one (ControllerChannelManager.startup)."""
     left = sorted(controller.leftover_channels & controller.context.brokers.keys())
     if left:
         raise ProcedureError(f"broker {left[0]} has a channel of an earlier term")
 
 
 def close_channels(controller: Controller, brokers: Iterable[int], rule: str) -> None:
-    """End the channels; what is queued for these brokers is dropped and never answered."""
+    """Close the channels; the requests in their queues are dropped and never answered."""
     context = controller.context
     for broker in brokers:
         epoch = context.channels.pop(broker, None)

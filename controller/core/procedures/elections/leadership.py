@@ -46,13 +46,13 @@ from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.zookeeper_io import read_znodes, write
 
 Results = dict[Partition, LeaderAndIsr | None]
-"""What came of each election: the new leadership, or None where it failed."""
+"""The result of each election: the new leadership, or None if it failed."""
 
 _NO_CHILD = b""
 
 
 class Created(NamedTuple):
-    """New partitions that have their first leader now, and those that had a state before."""
+    """New partitions that got their first leader, and those that already had a state."""
 
     led: list[Partition]
     existing: list[Partition]
@@ -61,10 +61,11 @@ class Created(NamedTuple):
 async def initialize_leader_and_isr(
     controller: Controller, partitions: list[Partition], batch: RequestBatch
 ) -> Created:
-    """The first leader and ISR of new partitions (initializeLeaderAndIsrForPartitions, KB 4.3).
+    """Create the first leader and ISR of new partitions (initializeLeaderAndIsrForPartitions, KB
+    4.3).
 
-    The leader is the first live replica, the ISR all live ones. Those that get none stay as they
-    are, and the operator is told; but for those that have a state already, with STATE_ADOPTED.
+    Partitions without an online replica stay as they are and are reported. So are those that
+    already have a state, unless STATE_ADOPTED applies.
     """
     context = controller.context
     failures = Failures(controller, "no_leader_created", context.leaderless)
@@ -99,7 +100,7 @@ async def initialize_leader_and_isr(
 
 
 def _creates(states: dict[Partition, LeaderAndIsr]) -> list[WriteOperation]:
-    """Parents first; they may be there already, their results do not matter (KB 4.3.3)."""
+    """Parents first; they may exist, so their results do not matter (KB 4.3.3)."""
     topics = dict.fromkeys(partition.topic.name for partition in states)
     creates: list[WriteOperation] = []
     creates += [Create(znodes.partitions_path(name), _NO_CHILD) for name in topics]
@@ -116,9 +117,10 @@ def _creates(states: dict[Partition, LeaderAndIsr]) -> list[WriteOperation]:
 async def elect_leaders(
     controller: Controller, partitions: list[Partition], strategy: Strategy, batch: RequestBatch
 ) -> Results:
-    """Elect anew (electLeaderForPartitions, KB 4.4), until each succeeded or failed for good.
+    """Elect leaders (electLeaderForPartitions, KB 4.4), until each election has succeeded or
+    failed.
 
-    A write that meets another version goes round again with what stands in ZooKeeper then.
+    If a write finds another version, the election is repeated with the state in ZooKeeper.
     """
     results: Results = {}
     failures = Failures(controller, "no_leader_elected", controller.context.leaderless)
@@ -149,8 +151,8 @@ async def _elect_once(
     failures: Failures,
     unclean: dict[Partition, None],
 ) -> list[Partition]:
-    """One round; gives the partitions whose version did not fit. `unclean` takes those that a
-    cancellation has left a leader that was not in sync."""
+    """One round. Returns the partitions whose version did not match. `unclean` collects those that
+    a cancellation has left with a leader that was not in sync."""
     results.update(dict.fromkeys(partitions))
     states = await read_states(controller, partitions, strategy.name, failures)
     originals = await _cancelled(controller, partitions)
@@ -199,7 +201,7 @@ async def _elect_once(
 async def _cancelled(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, tuple[int, ...]]:
-    """The originals of those whose reassignment /admin/reassign_cancel takes back."""
+    """The originals of the partitions whose reassignment /admin/reassign_cancel cancels."""
     records = controller.context.reassignments
     legacy = [one for one in partitions if one in records and records[one].legacy]
     if not legacy or not await is_cancelled(controller):
@@ -218,10 +220,10 @@ async def read_states(
     failures: Failures,
     stateless: list[Partition] | None = None,
 ) -> list[tuple[Partition, LeaderAndIsr]]:
-    """The state znodes of partitions, those that this controller may change.
+    """The state znodes of partitions, of those that this controller may change.
 
-    Left out, and told as failures: missing or unreadable ones, which `stateless` takes, and those
-    that a later controller has written (KB 4.4).
+    Missing and unreadable states are added to `failures` and `stateless`; states that a later
+    controller has written are added to `failures` (KB 4.4).
     """
     stateless = [] if stateless is None else stateless
     epoch = controller.context.epoch
@@ -258,9 +260,9 @@ async def read_states(
 async def write_states(
     controller: Controller, states: list[tuple[Partition, LeaderAndIsr]], reason: Reason
 ) -> list[tuple[Partition, LeaderAndIsr, int]]:
-    """Write state znodes, each at the version that its value carries.
+    """Write state znodes, each at the version in its value.
 
-    Gives each with its new version and ZooKeeper's code.
+    Returns each state with its new version and ZooKeeper's code.
     """
     writes = await write(
         controller,
@@ -299,10 +301,10 @@ async def _with_unclean_permission(
     strategy: Strategy,
     failures: Failures,
 ) -> list[Candidate]:
-    """Which of them may get an unclean leader (collectUncleanLeaderElectionState, KB 4.4.1).
+    """Which partitions may get an unclean leader (collectUncleanLeaderElectionState, KB 4.4.1).
 
-    Only those without an online ISR member can need it; for them the topic's configuration is
-    read, else the controller's own setting counts.
+    Only those without an online ISR member can need one. For them the topic's configuration is
+    read, with the controller's setting as the default.
     """
     if strategy.unclean is Unclean.NEVER:
         return [Candidate(partition, state, False) for partition, state in states]
@@ -329,7 +331,7 @@ async def _with_unclean_permission(
 async def _unclean_topics(
     controller: Controller, topics: list[str], failures: Failures
 ) -> dict[str, bool]:
-    """Whether each topic allows unclean leaders; those whose configuration is bad are left out."""
+    """Whether each topic allows unclean leaders, without topics whose configuration cannot be read."""
     paths = [znodes.topic_config_path(topic) for topic in topics]
     found = await read_znodes(controller, paths, "unclean leader election of the topics")
     allowed: dict[str, bool] = {}

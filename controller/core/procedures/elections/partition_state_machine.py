@@ -1,4 +1,4 @@
-"""Moving partitions through their states (ZkPartitionStateMachine.handleStateChanges, KB 4)."""
+"""The partition state machine's transitions (ZkPartitionStateMachine.handleStateChanges, KB 4)."""
 
 from collections.abc import Iterable
 
@@ -24,9 +24,9 @@ async def change_partitions(
 ) -> Results:
     """Move partitions to `target`; one request batch covers them all (KB 4.1.2).
 
-    Going ONLINE, new ones get their first leader, the others are elected by `strategy`. A
-    transition that the table does not have is told and left out. Gives what became of those that
-    went through an election (KB 4.1.3).
+    When partitions go ONLINE, new ones get their first leader, and the others are elected by
+    `strategy`. A transition that the table does not have is reported and skipped. Returns the
+    results of the elections (KB 4.1.3).
     """
     name = strategy.name if strategy is not None else ""
     controller.observer.moves_partitions(partitions, target, rule, name)
@@ -90,9 +90,10 @@ async def retry_offline_partitions(
 async def start_partition_states(
     controller: Controller, partitions: Iterable[Partition], repaired: Iterable[Partition] = ()
 ) -> None:
-    """The states at failover, then elections for those without a leader (KB 4.2.1).
+    """Set the states at failover, then elect for partitions without a leader (KB 4.2.1).
 
-    A leader takes a repaired assignment or ISR in with a new leader epoch only: elected anew, too.
+    A leader accepts a repaired assignment or ISR only with a new leader epoch: such a partition is
+    elected again, too.
     """
     context = controller.context
     changed = dict.fromkeys(repaired)

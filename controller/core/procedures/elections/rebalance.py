@@ -1,4 +1,4 @@
-"""Leaders go back to the preferred replicas by themselves (KB 10)."""
+"""The automatic rebalance: leaders move back to the preferred replicas (KB 10)."""
 
 from controller.core.commands import Reason, StartTimer
 from controller.core.controller import Controller
@@ -10,18 +10,18 @@ FIRST_MS = 5_000
 
 
 def rebalance_timer(controller: Controller) -> str:
-    """The timer of this term: one of an earlier term that fires late means nothing."""
+    """The timer of this term; a late one of an earlier term is ignored."""
     return f"{RULE}, term {controller.context.epoch}"
 
 
 def schedule_rebalance(controller: Controller, delay_ms: int) -> None:
-    """Look again after a while, if that is configured."""
+    """Start the timer, if the automatic rebalance is configured."""
     if controller.configuration.auto_leader_rebalance_enable:
         controller.issue(StartTimer(rebalance_timer(controller), delay_ms), Reason(RULE))
 
 
 async def process_rebalance(controller: Controller) -> None:
-    """Look at every broker, then wait for the next time (KB 10.1)."""
+    """Check every broker, then start the timer again (KB 10.1)."""
     interval_ms = controller.configuration.leader_imbalance_check_interval_seconds * 1000
     try:
         await _rebalance(controller)

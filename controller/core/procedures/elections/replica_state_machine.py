@@ -1,4 +1,4 @@
-"""Moving replicas through their states (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
+"""The replica state machine's transitions (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
 
 from collections import defaultdict
 
@@ -21,7 +21,7 @@ from controller.core.state_machines import PREVIOUS_REPLICA_STATES, ReplicaState
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 
 Replicas = dict[int, list[Partition]]
-"""Replicas by broker: the partitions whose replica on that broker is meant."""
+"""Replicas by broker, as their partitions."""
 
 
 async def change_replicas(
@@ -34,8 +34,8 @@ async def change_replicas(
 ) -> None:
     """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1).
 
-    A transition that the table does not have is logged and skipped. When replicas go offline, the
-    others get LeaderAndIsr; not `notifies_unchanged`: only where that changes the ISR.
+    A transition that the table does not have is reported and skipped. When replicas go offline, the
+    others are sent LeaderAndIsr; without `notifies_unchanged` only if the ISR changes.
     """
     if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
         return
@@ -64,7 +64,7 @@ async def _valid(
     allowed = PREVIOUS_REPLICA_STATES[target]
     for place, partition in enumerate(partitions):
         state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
-        # One that was removed meanwhile is not there afterwards, either.
+        # A replica that was removed meanwhile must not get a state again.
         if state in allowed or broker in partition.replicas:
             partition.replica_states[broker] = state
         if state in allowed:
@@ -85,7 +85,7 @@ async def _change_on(
     batch: RequestBatch,
     failures: Failures,
 ) -> None:
-    """The transitions that need no ZooKeeper."""
+    """The transitions that do not use ZooKeeper."""
     for place, partition in enumerate(partitions):
         if target is ReplicaState.NEW:
             _make_new(broker, partition, batch, failures)
@@ -150,11 +150,11 @@ async def _take_offline(
     *,
     notifies_unchanged: bool,
 ) -> None:
-    """Stop the replicas, take them out of the ISR, tell the others (KB 5.1, 5.2)."""
+    """Stop the replicas, remove them from the ISR, notify the others (KB 5.1, 5.2)."""
     context = controller.context
     led = []
     for partition in partitions:
-        # The epoch in it is the one before the ISR shrinks (KB 5.2.6).
+        # Its leader epoch is the one before the ISR shrinks (KB 5.2.6).
         batch.add_stop_replica((broker,), partition, delete=False)
         if partition.leadership is not None:
             led.append(partition)
@@ -178,10 +178,10 @@ def _remaining(partition: Partition, broker: int) -> list[int]:
 async def _remove_from_isr(
     controller: Controller, broker: int, partitions: list[Partition], rule: str
 ) -> list[Partition]:
-    """Take a broker out of the ISR of partitions (removeReplicasFromIsr, KB 5.2).
+    """Remove a broker from the ISR of partitions (removeReplicasFromIsr, KB 5.2).
 
-    Gives those whose state is as it must be now, in ZooKeeper and here. To delete a topic no state
-    is needed (DELETION_NEEDS_NO_STATE).
+    Returns those whose state is now correct in ZooKeeper and in the context. To delete a topic, no
+    state is needed (DELETION_NEEDS_NO_STATE).
     """
     context = controller.context
     done: list[Partition] = []
@@ -218,7 +218,7 @@ async def _remove_from_isr(
 
 
 def _with_epoch(state: LeaderAndIsr, epoch: int) -> LeaderAndIsr:
-    """What was read, under our own controller epoch (KB 5.2.2)."""
+    """The state that was read, with this controller's epoch (KB 5.2.2)."""
     return LeaderAndIsr(
         state.leader,
         state.leader_epoch,
@@ -242,7 +242,8 @@ def _without(state: LeaderAndIsr, broker: int, epoch: int) -> LeaderAndIsr:
 
 
 async def start_replica_states(controller: Controller) -> None:
-    """The states at failover and what brokers must do (ReplicaStateMachine.startup, KB 5.3)."""
+    """Set the states at failover, and send brokers their requests (ReplicaStateMachine.startup, KB
+    5.3)."""
     context = controller.context
     online: Replicas = defaultdict(list)
     offline: Replicas = defaultdict(list)

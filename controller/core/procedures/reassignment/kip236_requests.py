@@ -1,4 +1,4 @@
-"""/admin/reassignment_requests: the requests, one after the other (KB 14.5.2)."""
+"""/admin/reassignment_requests: requests, carried out one after the other (KB 14.5.2)."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ _RULE = "reassignment requests"
 
 
 class Queued(NamedTuple):
-    """A request, by the name of its znode and the transaction that created it."""
+    """A request, with the name of its znode and the transaction that created it."""
 
     child: str
     request: Request
@@ -42,7 +42,7 @@ class Queued(NamedTuple):
 
 
 async def process_requests(controller: Controller) -> None:
-    """Begin what each request asks for, then delete it."""
+    """Begin the reassignments of each request, then delete it."""
     if not controller.configuration.has_kip_236:
         return
     children = await list_requests(controller)
@@ -59,7 +59,7 @@ async def process_requests(controller: Controller) -> None:
 
 
 async def list_requests(controller: Controller) -> list[str]:
-    """The children by their numbers, whatever else is there behind them; watches them."""
+    """The children in the order of their numbers, then all others; watches them."""
     found = await read_children(controller, REASSIGNMENT_REQUESTS, _RULE, watch=True)
     if found.error == NO_NODE:
         await make_parents(controller)
@@ -72,8 +72,8 @@ async def list_requests(controller: Controller) -> list[str]:
 
 
 async def read_requests(controller: Controller, children: list[str]) -> list[Queued]:
-    """The requests in order; those that nobody can read are moved out of the way, and those that
-    were carried out and could not be deleted are left out."""
+    """The requests in order. Unreadable ones are deleted; those that were carried out and could not
+    be deleted are skipped."""
     done = controller.context.requests_done
     children = [one for one in children if one not in done]
     paths = [request_path(one) for one in children]
@@ -94,7 +94,7 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
 
 
 async def delete_request(controller: Controller, queued: Queued) -> None:
-    """It is done with. One that cannot be deleted asks for nothing any more."""
+    """Delete a request that was carried out. If it cannot be deleted, it is emptied."""
     asks = bool(queued.request.assignments)
     await _delete(controller, queued.child, "it was carried out", asks=asks)
 
@@ -118,7 +118,7 @@ async def _delete(controller: Controller, child: str, done: str, *, asks: bool =
 
 
 async def _process(controller: Controller, queued: Queued) -> bool:
-    """False: a cancellation came in between, and what is left of it waits."""
+    """Carry out one request. False: a cancellation came in between, and the rest of it waits."""
     assignments, legacy = queued.request.assignments, queued.request.legacy
     names = controller.order.names(assignments)
     entries = (await read_legacy(controller)).entries if legacy else {}
@@ -141,15 +141,15 @@ async def _process(controller: Controller, queued: Queued) -> bool:
 
 
 def has_lost_entries(controller: Controller, queued: Queued) -> bool:
-    """Whether an earlier term made a request of entries: a stock controller, which cannot read
-    them, may have deleted them since."""
+    """Whether an earlier term made the request of entries: a stock controller, which cannot read
+    entries with originals, may have deleted them since."""
     epoch = queued.request.controller_epoch
     return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
 
 
 def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
-    """The partitions of a request that says that it was made of entries, and there are none of the
-    kind: each is named."""
+    """Refuse the partitions of a request that claims to be made of entries that do not exist;
+    returns them."""
     if not queued.request.legacy or has_lost_entries(controller, queued):
         return set()
     asked = queued.request.assignments
@@ -167,6 +167,6 @@ def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -
 
 
 async def remove_refused(controller: Controller, refused: dict[Name, tuple[int, ...]]) -> None:
-    """Entries that are ignored leave /admin/reassign_partitions: else it would stand for ever."""
+    """Remove refused entries from /admin/reassign_partitions, which would stay there for ever."""
     if refused:
         await remove_entries(controller, lambda name, target: refused.get(name) == target)

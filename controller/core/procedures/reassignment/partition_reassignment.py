@@ -1,10 +1,10 @@
 """Moving partitions to other replicas (KafkaController.onPartitionReassignment, KB 7.7).
 
-RS, ORS, TRS, AR and RR (KB 0.1) are all replicas, those before, those wanted, those being added
-and those being removed. The assignment in ZooKeeper is written before replicas are added and after
-others are removed, so that whoever is controller next can go on from any point between.
+RS, ORS, TRS, AR and RR (KB 0.1) are all replicas, the original ones, the target ones, those being
+added and those being removed. The assignment in ZooKeeper is written before replicas are added and
+after others are removed, so that the next controller can continue from any point.
 
-Each step is taken for all partitions that are given. Under Kafka's rules that is one.
+Each step is taken for all given partitions together. Under Kafka's rules that is one partition.
 """
 
 from collections import defaultdict
@@ -41,9 +41,9 @@ RAISE = "reassignment: raise the leader epoch"
 
 
 async def reassign(controller: Controller, moves: list[Move]) -> Errors:
-    """Begin, go on with, replace, cancel or end the reassignment of partitions.
+    """Begin, continue, replace, cancel or complete the reassignment of partitions.
 
-    While /admin/reassign_cancel stands nothing is done, but for cancelling (KB 14.2.3).
+    While /admin/reassign_cancel exists, only cancellations are done (KB 14.2.3).
     """
     if any(one.assignment.is_being_reassigned for one in moves) and await is_cancelled(controller):
         moves = [one for one in moves if not one.assignment.is_being_reassigned]
@@ -51,7 +51,7 @@ async def reassign(controller: Controller, moves: list[Move]) -> Errors:
 
 
 async def carry_out(controller: Controller, moves: list[Move]) -> Errors:
-    """The same for those of which it is known that they are not cancelled."""
+    """As `reassign`, for partitions that are known not to be cancelled."""
     if not moves:
         return {}
     try:
@@ -73,7 +73,7 @@ async def _carry_out(controller: Controller, moves: list[Move]) -> Errors:
 
 
 async def complete_if_caught_up(controller: Controller, partitions: Iterable[Partition]) -> None:
-    """ISRs changed: end the reassignments that are complete now (maybeCompleteReassignment)."""
+    """ISRs changed: complete the reassignments that have caught up (maybeCompleteReassignment)."""
     moving = [one for one in partitions if one in controller.context.reassigning]
     for number, part in enumerate(parts(controller, moving)):
         if number:
@@ -87,7 +87,7 @@ async def complete_if_caught_up(controller: Controller, partitions: Iterable[Par
 async def complete_ones(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, None]:
-    """Those whose TRS are all in the ISR that ZooKeeper has now (KB 7.5)."""
+    """The partitions whose TRS are all in the ISR that ZooKeeper has now (KB 7.5)."""
     complete = {one: None for one in partitions if not one.assignment.is_being_reassigned}
     moving = [one for one in partitions if one not in complete]
     for partition, isr in (await read_isrs(controller, moving)).items():
@@ -99,8 +99,7 @@ async def complete_ones(
 async def drops_all_in_sync(
     controller: Controller, assignments: Mapping[Partition, Assignment]
 ) -> dict[Partition, None]:
-    """Those of which only replicas are in sync that their new assignment drops: records would be
-    lost."""
+    """The partitions whose new assignment would drop every replica in sync: records would be lost."""
     unwanted = {
         partition: [one for one in partition.replicas if one not in assignment.replicas]
         for partition, assignment in assignments.items()
@@ -116,7 +115,7 @@ async def drops_all_in_sync(
 async def read_isrs(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, tuple[int, ...]]:
-    """The ISRs that stand in ZooKeeper now; empty where one cannot be read.
+    """The ISRs in ZooKeeper; empty where one cannot be read.
 
     Below IBP 2.7-IV2 the read watches the states, which leaders write.
     """
@@ -175,7 +174,7 @@ def _unwanted(move: Move) -> tuple[int, ...]:
 async def _remove_replicas(
     controller: Controller, brokers: Mapping[Partition, Iterable[int]]
 ) -> None:
-    """Stop and delete replicas of each partition; no answer is waited for (KB 7.7.1)."""
+    """Stop and delete replicas of each partition, without waiting for responses (KB 7.7.1)."""
     replicas = _by_broker(brokers)
     await change_replicas(controller, replicas, ReplicaState.OFFLINE, RULE)
     await delete_replicas(controller, replicas, RULE)
@@ -193,10 +192,11 @@ def _by_broker(brokers: Mapping[Partition, Iterable[int]]) -> Replicas:
 
 
 async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, ...]]) -> None:
-    """Drop what a reassignment that is replaced or cancelled was adding.
+    """Drop the replicas that a replaced or cancelled reassignment was adding.
 
-    Before the assignment without them is stored: should this controller fail in between, the
-    next one goes on with the earlier one, and none of them is left in the ISR unknown.
+    This happens before the assignment without them is stored. If this controller fails in between,
+    the next one continues with the earlier assignment, and no dropped replica stays in the ISR
+    unnoticed.
     """
     for partition, dropped in unwanted.items():
         partition.assignment = _without(partition.assignment, dropped)
@@ -206,7 +206,7 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
     await _remove_replicas(controller, unwanted)
     leaderless = [one for one in unwanted if one.leadership is not None and one.leader == NO_LEADER]
     if leaderless:
-        # Nobody who stays could lead: as any other partition it waits, offline, for who can.
+        # No remaining replica can lead: the partition goes offline and waits, like any other.
         await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
         await change_partitions(controller, leaderless, PartitionState.ONLINE, RULE, OFFLINE)
 
@@ -234,7 +234,8 @@ async def _start_replicas(controller: Controller, partitions: list[Partition]) -
         batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
         batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
         for broker in assignment.adding:
-            # One that got a request before has a state: it needs the raised leader epoch only.
+            # A replica that was sent a request before has a state: it only needs the new leader
+            # epoch.
             if partition.replica_states.get(broker) in (None, ReplicaState.NON_EXISTENT):
                 new[broker].append(partition)
     controller.send(batch)
@@ -244,7 +245,7 @@ async def _start_replicas(controller: Controller, partitions: list[Partition]) -
 
 
 async def raise_leader_epochs(controller: Controller, partitions: list[Partition]) -> Errors:
-    """The same leaders and ISRs with new leader epochs (updateLeaderEpoch)."""
+    """Write the same leaders and ISRs with new leader epochs (updateLeaderEpoch)."""
     failures = Failures(controller, "leader_epoch_not_raised")
     errors: Errors = {}
     remaining = partitions
@@ -321,7 +322,7 @@ async def _finish(controller: Controller, partitions: list[Partition]) -> Errors
 
 
 async def _forget(controller: Controller, partitions: list[Partition]) -> None:
-    """Nothing of their reassignments is left, and every broker learns of the outcome."""
+    """Remove all that is left of the reassignments, and send every broker the outcome."""
     if not partitions:
         return
     context = controller.context
@@ -345,9 +346,9 @@ def _report_completed(controller: Controller, partition: Partition, before: Assi
 
 
 async def _move_leaders_if_required(controller: Controller, partitions: list[Partition]) -> Errors:
-    """A leader among TRS, and followers that know the final assignment (B3).
+    """Elect leaders among TRS, and send followers the final assignment (B3).
 
-    Whether an election succeeds is not looked at (KB 7.7, B3).
+    The result of an election is not checked (KB 7.7, B3).
     """
     staying: list[Partition] = []
     moved: list[Partition] = []
@@ -368,7 +369,7 @@ async def _move_leaders_if_required(controller: Controller, partitions: list[Par
 
 
 async def _remove_requests(controller: Controller, partitions: list[Partition]) -> None:
-    """The entries of the request that are fulfilled go; one with another list stays (KB 7.6.3)."""
+    """Remove the fulfilled entries of the request; an entry with another list stays (KB 7.6.3)."""
     done = {one.key: one.replicas for one in partitions}
     takes_repeated = REQUEST_CHANGES_SEEN.applies(controller.configuration)
 
@@ -380,6 +381,6 @@ async def _remove_requests(controller: Controller, partitions: list[Partition]) 
 
 
 def report_failed(controller: Controller, errors: Errors) -> None:
-    """Reassignments that failed half way, each with its error."""
+    """Report the reassignments that failed half way, each with its error."""
     for partition, error in errors.items():
         controller.notice("error", "reassignment_failed", repr(partition), describe(error))

@@ -1,7 +1,7 @@
-"""/admin/reassignments/$topic/$partition: what is under way by way of ZooKeeper (KB 14.4).
+"""/admin/reassignments/$topic/$partition: records of the reassignments under way (KB 14.4).
 
-A record is written together with the topic's znode in one multi, so the two agree but where
-somebody else wrote the topic: then the topic's znode is right and the record is over.
+A record is written together with the topic's znode in one multi, so that the two agree. If somebody
+else wrote the topic, the topic's znode counts and the record is obsolete.
 """
 
 from collections.abc import Iterable
@@ -44,11 +44,11 @@ from controller.core.zookeeper_io import (
 _RULE = "reassignment: records of what is under way"
 _NO_CHILD = b""
 _ATTEMPTS = 3
-"""A record that is not there is made, one that is there set, its parent made first."""
+"""The attempts are: create a missing record, overwrite an existing one, create its parent first."""
 
 
 class RecordedMove(NamedTuple):
-    """A partition, what /admin/reassignments is to say of it, and its topic's znode with the new
+    """A partition, its new record in /admin/reassignments, and its topic's znode with the new
     assignment."""
 
     partition: Partition
@@ -63,14 +63,14 @@ ADMIN_TOOLS: Final = "the AlterPartitionReassignments API"
 
 
 def route_of(record: Reassignment) -> str:
-    """Where a reassignment was asked for."""
+    """Where a reassignment was requested."""
     if record.api:
         return ADMIN_TOOLS
     return LEGACY if record.legacy else REQUESTS
 
 
 def holder(controller: Controller, partition: Partition) -> str:
-    """The route by which a partition is reassigned; empty: it is not."""
+    """The route by which a partition is being reassigned; empty: it is not."""
     record = controller.context.reassignments.get(partition)
     if record is not None:
         return route_of(record)
@@ -78,7 +78,7 @@ def holder(controller: Controller, partition: Partition) -> str:
 
 
 async def make_parents(controller: Controller) -> None:
-    """The parents of requests, records and deletions, where they are missing."""
+    """Create the parents of requests, records and deletions, where they are missing."""
     await _make(controller, [REASSIGNMENT_REQUESTS, REASSIGNMENTS, REPLICA_DELETIONS])
 
 
@@ -93,8 +93,8 @@ async def _make(controller: Controller, paths: list[str]) -> None:
 async def write_with_records(
     controller: Controller, moves: list[RecordedMove]
 ) -> dict[Partition, None]:
-    """Store assignments, each with its record in one multi: both or none, and the record's czxid is
-    no other's. Gives those that were refused, or whose reply was lost."""
+    """Store assignments, each with its record in one multi, so that each record has a separate
+    czxid. Returns the partitions whose multi was refused, or whose reply was lost."""
     known = controller.context.reassignments
     have_parents = {one.topic.name for one in known}
     names = dict.fromkeys(one.partition.topic.name for one in moves)
@@ -115,7 +115,7 @@ async def write_with_records(
 
 
 async def write_with_record(controller: Controller, move: RecordedMove) -> None:
-    """Store one, whatever somebody has made of its record. Raises ProcedureError."""
+    """Store one assignment, whatever state its record is in. Raises ProcedureError."""
     known = controller.context.reassignments
     path = znodes.reassignment_path(*move.partition.key)
     errors: list[int] = []
@@ -147,7 +147,7 @@ def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
 
 
 async def remove_records(controller: Controller, partitions: Iterable[Partition]) -> None:
-    """Their reassignments are over: the records go, and the parents that have no other."""
+    """Remove the records of reassignments that are over, and the parents that become empty."""
     known = controller.context.reassignments
     over = [one for one in partitions if known.pop(one, None) is not None]
     await _delete(controller, [one.key for one in over])
@@ -169,10 +169,10 @@ async def _delete(controller: Controller, names: list[znodes.Name]) -> None:
 
 
 async def repair_records(controller: Controller) -> None:
-    """Write again what somebody else changed or deleted of what is under way.
+    """Write the records again that somebody else changed or deleted.
 
-    What is known counts. Nobody watches the records, whose number has no bound: this looks at all
-    of them in one read. What is written in between is left to the next look.
+    The context counts. The number of records has no bound, so that none is watched: all are read in
+    one go. A change after the read is left to the next check.
     """
     known = controller.context.reassignments
     paths = [znodes.reassignment_path(*one.key) for one in known]
@@ -215,9 +215,9 @@ async def _write_again(controller: Controller, operations: list[WriteOperation])
 
 
 async def load_records(controller: Controller) -> list[Partition]:
-    """Take the records at failover; gives the partitions whose reassignment somebody else ended.
+    """Load the records at failover. Returns the partitions whose reassignment somebody else ended.
 
-    Those that cannot be read, or whose partition does not exist, are removed.
+    Records that cannot be read, or whose partition does not exist, are removed.
     """
     names = await _list(controller)
     paths = [znodes.reassignment_path(*name) for name in names]
@@ -260,11 +260,11 @@ async def load_records(controller: Controller) -> list[Partition]:
 def _is_informed_by_failover(
     controller: Controller, partition: Partition, path: str, data: bytes | None
 ) -> bool:
-    """Whether brokers need no new leader epoch to learn of a move that is under way: one was
-    written after the move was stored, and the failover's LeaderAndIsr carries it.
+    """Whether brokers need no new leader epoch to learn of a reassignment: one was written after
+    the reassignment was stored, and the failover's LeaderAndIsr has it.
 
-    Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, as a move that
-    is gone on with does.
+    Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, which
+    continuing the reassignment does.
     """
     if not controller.protocol.has_alter_partition:
         return False
@@ -289,7 +289,7 @@ def _report_ended(controller: Controller, partition: Partition, record: Reassign
 
 
 async def _list(controller: Controller) -> list[znodes.Name]:
-    """The partitions that have a record. Parents without any are removed: a controller that ended
+    """The partitions that have a record. Empty parents are removed: a controller that stopped
     between two writes has left them."""
     topics = (await read_children(controller, REASSIGNMENTS, _RULE)).children
     parents = {znodes.reassignments_path(topic): topic for topic in topics}

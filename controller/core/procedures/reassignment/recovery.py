@@ -1,7 +1,7 @@
-"""What a failover makes of reassignments that the last controller left (KB 14.5.5, 14.5.6).
+"""Reassignments at failover, as the last controller left them (KB 14.5.5, 14.5.6).
 
-First what /admin/reassignments says, then the requests, then /admin/reassign_partitions: a later
-source wins the target, unless it comes by another route.
+First the records in /admin/reassignments, then the requests, then /admin/reassign_partitions: a
+later source determines the target, unless it uses another route.
 """
 
 from typing import NamedTuple
@@ -52,16 +52,17 @@ from controller.core.znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassig
 
 
 class Sources(NamedTuple):
-    """What stands in ZooKeeper besides the records: requests, and entries."""
+    """What ZooKeeper has besides the records: requests and entries."""
 
     requests: list[Queued]
     legacy: LegacyZnode
 
 
 async def load_reassignments(controller: Controller) -> LegacyZnode:
-    """What is under way by way of ZooKeeper, and whether it is cancelled: elections ask for it.
+    """Load the reassignments that were requested by way of ZooKeeper, and whether they are
+    cancelled, which elections depend on.
 
-    Gives /admin/reassign_partitions as it is then.
+    Returns /admin/reassign_partitions as it is then.
     """
     context = controller.context
     await make_parents(controller)
@@ -74,10 +75,10 @@ async def load_reassignments(controller: Controller) -> LegacyZnode:
 
 
 async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition]:
-    """Go on with what is under way and begin what was asked for meanwhile.
+    """Continue the reassignments under way, and begin those that were requested meanwhile.
 
-    A cancellation that stands goes first, and nothing begins then. Gives the partitions that
-    were begun or changed; those that go on as they were are the caller's.
+    An existing cancellation goes first, and then nothing begins. Returns the partitions that were
+    begun or changed; the caller resumes the others.
     """
     context = controller.context
     children = await list_requests(controller)
@@ -92,7 +93,7 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
 
 
 async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
-    """Reassignments that somebody else ended: their entries and records go."""
+    """Remove the entries and records of reassignments that somebody else ended."""
     records = controller.context.reassignments
     targets = {one.key: records[one].replicas for one in ended}
     if targets:
@@ -101,7 +102,7 @@ async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
 
 
 async def _adopt(controller: Controller, legacy: LegacyZnode) -> None:
-    """Reassignments that a stock controller began by the znode are of that route from now on."""
+    """Reassignments that a stock controller began by the znode belong to that route."""
     context = controller.context
     for name, entry in legacy.entries.items():
         partition = context.find(*name)
@@ -124,7 +125,7 @@ async def _adopt(controller: Controller, legacy: LegacyZnode) -> None:
 
 
 async def _cancel(controller: Controller, sources: Sources) -> None:
-    """Resume the rollback. What has not begun is cancelled, too, if it is older."""
+    """Resume the rollback. Entries that have not begun are cancelled as well, if they are older."""
     _date_entries(controller, sources)
     await cancel_entries(controller, sources.legacy, controller.context.cancel)
     if any(not one.request.legacy for one in sources.requests):
@@ -133,7 +134,7 @@ async def _cancel(controller: Controller, sources: Sources) -> None:
 
 
 def _date_entries(controller: Controller, sources: Sources) -> None:
-    """An entry that a request was made of is at least as old as that."""
+    """An entry that a request was made of is at least as old as the request."""
     seen = controller.context.entries_seen
     for queued in sources.requests:
         for name, target in queued.request.assignments.items():
@@ -165,8 +166,8 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
 def _merged(
     controller: Controller, sources: Sources
 ) -> tuple[dict[Name, Submission], dict[Name, tuple[int, ...]]]:
-    """What is new: the last target of the route that has the partition; and what is ignored of
-    the entries."""
+    """The new submissions, with the last target of the route that has the partition; and the
+    ignored entries."""
     wanted: dict[Name, Submission] = {}
     ignored: dict[Name, tuple[int, ...]] = {}
     for one in _asked(controller, sources):
@@ -186,7 +187,7 @@ def _merged(
 
 
 def _asked(controller: Controller, sources: Sources) -> list[Submission]:
-    """What the requests ask for, without those that have an entry, and then the entries."""
+    """The targets of the requests, without those that have an entry, and then those of the entries."""
     entries = sources.legacy.entries
     asked = [
         Submission(name, target, queued.request.legacy, queued.path)
@@ -210,9 +211,9 @@ def _report_ignored(controller: Controller, one: Submission, before: Submission)
 
 
 async def _repair_entries(controller: Controller, legacy: LegacyZnode) -> None:
-    """Entries that a stock controller removed, and originals that were stripped, come back."""
+    """Write the entries again that a stock controller removed, with their originals."""
     if _repaired(controller, legacy) != legacy.entries:
-        # What began may have been completed at once, and refused entries were removed.
+        # A new reassignment may be complete already, and refused entries are removed.
         legacy = await read_legacy(controller)
         repaired = _repaired(controller, legacy)
         if repaired != legacy.entries:

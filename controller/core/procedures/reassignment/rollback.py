@@ -1,7 +1,7 @@
-"""Cancelling: partitions go back to the replicas that they had (KB 14.2.2, steps 1 to 7).
+"""Rollback: partitions return to their original replicas (KB 14.2.2, steps 1 to 7).
 
-OAR are a partition's originals, RAR - OAR the other replicas that it has: what the text of the
-document calls OAR - RAR (KIP-236 C-14). All partitions take a step together, then the next one.
+OAR are a partition's originals, RAR - OAR its other replicas, which the text of the document calls
+OAR - RAR (KIP-236 C-14). All partitions take a step together, then the next one.
 """
 
 from collections import defaultdict
@@ -48,7 +48,7 @@ _WAITS: Final = "rollback_waits"
 
 
 class Rollback:
-    """What goes back in one go, and the assignment and ISR that each had before.
+    """The partitions of one rollback, with the assignment that each had before.
 
     `needed`: how many originals have to be live and in sync before another replica that is in sync
     is removed.
@@ -63,7 +63,7 @@ class Rollback:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Those that are still on their way."""
+        """The partitions whose rollback proceeds."""
         return list(self.originals)
 
     def dropped(self) -> Replicas:
@@ -76,7 +76,7 @@ class Rollback:
         return replicas
 
     def leave(self, partition: Partition) -> None:
-        """It cannot go back now: it has what it had."""
+        """Restore the assignment of a partition that cannot be rolled back now."""
         partition.assignment = self.before[partition]
         del self.originals[partition]
 
@@ -87,10 +87,10 @@ Step = Callable[[Controller, Rollback], Awaitable[None]]
 async def roll_back(
     controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: str
 ) -> list[Partition]:
-    """Take partitions back to their originals; gives those that are there now. `cause`: what
+    """Roll partitions back to their originals; returns those that are rolled back. `cause`: what
     cancels their reassignments.
 
-    Where too few originals are in sync the partition waits, and the log says so.
+    A partition with too few originals in sync waits, which is reported.
     """
     context = controller.context
     moving = [one for one in originals if one.assignment != Assignment(originals[one])]
@@ -115,7 +115,7 @@ async def roll_back(
 
 
 def _report(controller: Controller, step: int, what: str, partitions: list[Partition]) -> None:
-    """A step, before it is taken."""
+    """Report a step, before it is taken."""
     controller.notice(
         "info", "rollback", listed(partitions), f"step {step} of {len(STEPS)}: {what}"
     )
@@ -141,8 +141,8 @@ async def _needed(
     partitions: list[Partition],
     originals: dict[Partition, tuple[int, ...]],
 ) -> dict[Partition, int]:
-    """How many originals must be in sync: min.insync.replicas of them, or all; one if the operator
-    forces it."""
+    """How many originals must be in sync: min.insync.replicas, at most all; one if the operator
+    forces the rollback."""
     if controller.context.cancel_forced:
         return dict.fromkeys(partitions, 1)
     topics = [one.topic.name for one in partitions]
@@ -156,7 +156,8 @@ async def _without_waiting(
     originals: dict[Partition, tuple[int, ...]],
     needed: dict[Partition, int],
 ) -> dict[Partition, tuple[int, ...]]:
-    """Those that can go back now. A partition without any state has nothing to lose."""
+    """The partitions that can be rolled back now. A partition without any state has nothing to
+    lose."""
     await _watch_states(controller, moving)
     stateless: list[Partition] = []
     unreadable = Failures(controller, _WAITS)
@@ -179,7 +180,7 @@ async def _without_waiting(
 
 
 async def _watch_states(controller: Controller, partitions: list[Partition]) -> None:
-    """Below IBP 2.7-IV2 leaders write the ISR themselves, on which a rollback may wait."""
+    """Below IBP 2.7-IV2 leaders write the ISR themselves, which a rollback may wait for."""
     if not controller.protocol.has_alter_partition:
         paths = [znodes.state_path(*one.key) for one in partitions]
         await read_znodes(controller, paths, _RULE, watch=True)
@@ -196,8 +197,8 @@ async def _take_originals(controller: Controller, rollback: Rollback) -> None:
 
 
 async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None:
-    """Steps 2 and 3 in one write and one batch of requests: between two of them replicas outside
-    of the originals would be in the ISR and fenced, and producers with acks=all would wait."""
+    """Steps 2 and 3 in one write and one batch of requests. Between them, replicas outside of the
+    originals would be in the ISR and fenced, and producers with acks=all would wait."""
     _report(controller, 2, "a leader in OAR, the ISR without RAR - OAR", rollback.partitions)
     led = [one for one in rollback.partitions if one.leadership is not None]
     why_not: dict[Partition, str] = {}
@@ -299,4 +300,4 @@ STEPS: Final[tuple[Step, ...]] = (
     _remove_from_znodes,
     _report_everybody,
 )
-"""In the document's order; one after the other, each for all partitions."""
+"""In the document's order, one after the other, each for all partitions."""

@@ -1,4 +1,5 @@
-"""Beginning or changing a reassignment by way of ZooKeeper: an entry, or a request (KB 14.5.2).
+"""Beginning or changing a reassignment by way of ZooKeeper: by an entry, or by a request (KB
+14.5.2).
 
 A partition is reassigned by one route at a time: by /admin/reassign_partitions (legacy), by
 /admin/reassignment_requests, or by admin tools.
@@ -30,39 +31,39 @@ _RULE = "reassignment: begin"
 
 
 class Verdict(Enum):
-    """What became of a submission."""
+    """The outcome of a submission."""
 
     UNDER_WAY = auto()
-    """Now, or already; a step of it may have failed and been told."""
+    """Now, or already. A step of it may have failed, which is reported."""
     REFUSED = auto()
     WAITS = auto()
-    """/admin/reassign_cancel stands: nothing was done."""
+    """/admin/reassign_cancel exists: nothing was done."""
 
 
 class Submission(NamedTuple):
-    """A partition, the replicas that it shall have, and the route by which that was asked for."""
+    """A partition, its target replicas, and the route of the request."""
 
     name: Name
     target: tuple[int, ...]
     legacy: bool
     source: str = ""
-    """The znode that asks for it, where that says more than the route."""
+    """The znode of the request, if it says more than the route."""
 
     @property
     def route(self) -> str:
-        """By which way it was asked for."""
+        """The route of the request."""
         return LEGACY if self.legacy else REQUESTS
 
 
 def held_text(route: str) -> str:
-    """That a partition is reassigned by another route."""
+    """The text that a partition is being reassigned by another route."""
     return f"It is being reassigned by way of {route}, which has to end or be cancelled first."
 
 
 def problem_with(controller: Controller, name: Name, target: tuple[int, ...]) -> str:
     """Why a partition cannot be moved to these replicas at all; empty: nothing is wrong.
 
-    A broker that is not registered may be one that starts again: it is waited for.
+    A broker that is not registered may be restarting: the reassignment waits for it.
     """
     if _existing(controller, name) is None:
         return "The partition does not exist."
@@ -76,8 +77,8 @@ def problem_with(controller: Controller, name: Name, target: tuple[int, ...]) ->
 
 
 def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> bool:
-    """Whether an entry of /admin/reassign_partitions, or of the extra znode, can be done; why it is
-    removed from its znode is told."""
+    """Whether an entry of /admin/reassign_partitions, or of the extra znode, is possible. If not,
+    reports why it is removed."""
     why = problem_with(controller, name, entry.replicas)
     partition = controller.context.find(*name)
     if not why and partition is not None:
@@ -96,8 +97,8 @@ def reject(
     why: str,
     error: int = error_codes.INVALID_REPLICA_ASSIGNMENT,
 ) -> None:
-    """Report that a reassignment of a partition is rejected. `why` is the reason alone, `text` says
-    also what was asked for."""
+    """Report that a reassignment is rejected. `why` is the reason alone; `text` also has the
+    request."""
     controller.observer.rejects(name, error, why)
     topic, number = name
     controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
@@ -119,7 +120,7 @@ def _existing(controller: Controller, name: Name) -> Partition | None:
 async def submit(controller: Controller, submissions: list[Submission]) -> dict[Name, Verdict]:
     """Begin reassignments, or change those of the same route that are under way.
 
-    Of a partition that is submitted several times the last target counts.
+    If a partition is submitted several times, the last target counts.
     """
     verdicts: dict[Name, Verdict] = {}
     for number, part in enumerate(parts(controller, submissions)):
@@ -169,7 +170,7 @@ async def _submit(controller: Controller, submissions: list[Submission]) -> dict
 
 
 def _refused(controller: Controller, partition: Partition | None, one: Submission) -> str:
-    """Why a submission cannot be carried out whatever is configured; empty: it can."""
+    """Why a submission cannot be carried out, whatever the settings; empty: it can."""
     refused = problem_with(controller, one.name, one.target)
     if refused or partition is None:
         return refused
@@ -183,8 +184,8 @@ def _moves(
     least: dict[str, int],
     isrs: dict[Partition, tuple[int, ...]],
 ) -> list[Move]:
-    """What each submission makes of its partition; those with too few replicas are refused. `least`
-    has the topics' min.insync.replicas, `isrs` those that are in ZooKeeper."""
+    """The move of each submission; those with too few replicas are refused. `least` has the topics'
+    min.insync.replicas, `isrs` the ISRs in ZooKeeper."""
     known = controller.context.reassignments
     moves: list[Move] = []
     for partition, one in wanted.items():
@@ -205,8 +206,8 @@ def _moves(
 
 
 def _has_enough(controller: Controller, one: Submission, replicas: int, least: int) -> bool:
-    """Whether a partition has min.insync.replicas (KIP-236 D-08). An entry of the old znode
-    passes, as existing software expects; the operator is warned."""
+    """Whether a partition has min.insync.replicas (KIP-236 D-08). An entry of
+    /admin/reassign_partitions is accepted with a warning, as existing software expects."""
     if replicas >= least:
         return True
     lacks = (
@@ -224,7 +225,7 @@ def _has_enough(controller: Controller, one: Submission, replicas: int, least: i
 def _changed(
     controller: Controller, partition: Partition, record: Reassignment, isr: tuple[int, ...]
 ) -> Assignment:
-    """What a change of target makes of the assignment: intermediate replicas are dropped."""
+    """The assignment after a change of target: intermediate replicas are dropped."""
     assigned, target = partition.replicas, record.replicas
     originals = record.original_replicas
     dropped = replicas_to_drop(assigned, partition.leader, isr, record.top, target, originals)
@@ -237,8 +238,8 @@ def _changed(
 def report_begun(
     controller: Controller, partition: Partition, record: Reassignment, source: str
 ) -> None:
-    """A reassignment begins: from where, to where, and where it was asked for. The replicas that
-    the partition has are no move."""
+    """Report that a reassignment begins: from where, to where, and where it was requested. A target
+    that the partition already has is no move."""
     if record.replicas == partition.replicas == record.original_replicas:
         return
     text = f"from {list(record.original_replicas)} to {list(record.replicas)}, by {source}"
@@ -263,7 +264,7 @@ def _report_dead(controller: Controller, partition: Partition, target: tuple[int
 
 
 def report_held(controller: Controller, submission: Submission) -> None:
-    """A partition is asked for whose reassignment came by another route."""
+    """Refuse a submission for a partition whose reassignment came by another route."""
     partition = controller.context.find(*submission.name)
     if partition is not None:
         _refuse(controller, submission, held_text(holder(controller, partition)))

@@ -1,4 +1,4 @@
-"""What a new controller does, step by step (KafkaController.onControllerFailover, KB 6.2)."""
+"""The steps of a new controller (KafkaController.onControllerFailover, KB 6.2)."""
 
 from controller.core import znodes
 from controller.core.controller import Controller
@@ -36,7 +36,7 @@ _RULE = "failover"
 
 
 async def fail_over(controller: Controller) -> None:
-    """Take over the cluster as it stands. An error gives the role up again."""
+    """Take over the cluster in its current state. After an error the role is given up."""
     context = controller.context
     context.is_loaded = True
     controller.notice(
@@ -45,7 +45,7 @@ async def fail_over(controller: Controller) -> None:
     await set_up_features(controller)
     requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
     await read_stats(controller, requests, _RULE, watch=True)
-    # Old notifications are deleted unread: what they tell of is read anew (KB 6.2 step 4).
+    # Old notifications are deleted unread: their subjects are read anyway (KB 6.2 step 4).
     for parent in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
         old = await list_notifications(controller, parent, _RULE)
         await delete_notifications(controller, old, "failover: delete old notifications")
@@ -75,8 +75,8 @@ async def fail_over(controller: Controller) -> None:
 
 
 def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> bool:
-    """Whether partitions that are being reassigned get a leader: who may lead depends on whether
-    the reassignment is cancelled. Else brokers learn of this controller first."""
+    """Whether partitions that are being reassigned need a leader: which replicas may lead depends
+    on a cancellation. If not, brokers learn of this controller first."""
     return any(
         one in repaired or one.leadership is None or not context.is_online(one.leader, one)
         for one in context.reassigning
@@ -84,10 +84,10 @@ def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> 
 
 
 async def load_context(controller: Controller) -> list[Partition]:
-    """Brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
+    """Load brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
 
-    Gives the partitions whose assignment or ISR named the daemon. Raises ProcedureError where
-    channels are left of an earlier term.
+    Returns the partitions whose assignment or ISR named the daemon. Raises ProcedureError if
+    channels are left from an earlier term.
     """
     context = controller.context
     for broker in await read_brokers(controller, _RULE):
@@ -106,10 +106,10 @@ async def load_context(controller: Controller) -> list[Partition]:
 
 
 async def _load_leaders(controller: Controller) -> list[Partition]:
-    """Every state znode; a missing or unreadable one leaves its partition without leadership.
+    """Read every state znode; if one is missing or unreadable, its partition has no leadership.
 
-    Gives the partitions whose ISR names the daemon. Raises ProcedureError for one that is listed
-    and has a leader, but no replicas.
+    Returns the partitions whose ISR names the daemon. Raises ProcedureError for a listed partition
+    that has a leader, but no replicas.
     """
     to_repair = []
     partitions = sorted_partitions(controller.context.partitions())
