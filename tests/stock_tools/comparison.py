@@ -2,7 +2,7 @@
 
     python -m tests.stock_tools.comparison
 
-plays it with all VERSIONS and writes its matrix into docs/stock_tools.md.
+plays it with all VERSIONS and writes its matrix into docs/stock-tools.md.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ VERSIONS: Mapping[str, Versions] = {
     f"{kafka}-at-{protocol}": Versions(kafka, protocol)
     for kafka, protocol in (("3.9.1", "3.9"), ("3.9.1", "2.6"), ("3.3.2", "3.3"), ("2.8.2", "2.8"))
 }
-PAGE = Path(__file__).parents[2] / "docs" / "stock_tools.md"
+PAGE = Path(__file__).parents[2] / "docs" / "stock-tools.md"
 BEGIN = "<!-- The matrix is written by python -m tests.stock_tools.comparison -->\n"
 END = "<!-- end of the matrix -->\n"
 SAME, OLDER = "same", "-"
