@@ -1,6 +1,6 @@
 """Why the fold may decide otherwise than Kafka without being wrong: the rules, by name.
 
-A divergence is explained by one rule at most. docs/agreement.md states them, and each has a test
+A divergence is explained by one rule at most. docs/agreement-rules.md states them, and each has a test
 in which it must not match.
 """
 

@@ -11,11 +11,12 @@ from tools.pages import deviations, examples, state_machines
 ROOT: Final = Path(__file__).parents[2]
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
-    "README.md": partial(examples.with_examples_run, "README.md"),
     "docs/deviations.md": deviations.page,
     "docs/settings.md": reference.page,
     "docs/state-machines.md": state_machines.page,
-    "docs/tutorial.md": partial(examples.with_examples_run, "docs/tutorial.md"),
-    "docs/why.md": partial(examples.with_examples_run, "docs/why.md"),
+    **{
+        name: partial(examples.with_examples_run, name)
+        for name in examples.pages_with_examples(ROOT)
+    },
 }
 """The function that returns the current text of each page."""

@@ -36,6 +36,15 @@ class Example:
     output: str
 
 
+def pages_with_examples(root: Path = ROOT) -> list[str]:
+    """The Markdown files at `root` and in its docs/ that have console blocks, as paths below it."""
+    return [
+        str(page.relative_to(root))
+        for page in sorted([*root.glob("*.md"), *root.glob("docs/*.md")])
+        if examples_of(page.read_text(encoding="utf-8"))
+    ]
+
+
 def with_examples_run(name: str, root: Path = ROOT) -> str:
     """The page `name` (a path below `root`) with the output that its commands have now.
 
