@@ -18,12 +18,19 @@ _TEST: Final = re.compile(r"(?:async )?def (test_\w+)")
 def page() -> str:
     """The page."""
     lines = [
-        "# Where refold decides better than Kafka",
+        "# Where refold decides differently from Kafka",
         "",
-        "Drawn from `controller/core/deviations.py` by `python -m tools.pages --write`.",
-        '`rules = "kafka"` turns off those that are not marked as always on. Its tests, in the',
-        "sections of tests/core with its name, show what is decided with it and, where it can be",
-        "turned off, without it.",
+        "refold avoids known defects of Kafka's controller. This page lists each of these deviations",
+        "with the defect, refold's rule and the source. To decide as Kafka does instead, run the",
+        "daemon with",
+        "",
+        "    refold.rules=kafka",
+        "",
+        'Deviations that are marked "Always on" apply in both cases: without them the cluster would be',
+        "harmed, or the daemon could not be its controller. The tests of a deviation show what is",
+        "decided with it and, if it can be turned off, without it.",
+        "",
+        "Generated from `controller/core/deviations.py` by `python -m tools.pages --write`.",
         "",
     ]
     shown = shown_by_section()
