@@ -19,15 +19,17 @@ _HEAD = """\
 A setting can be in four places. The first of these that has it counts:
 
 1. the command line;
-2. the environment: `REFOLD_` and the key in capitals, with `_` for each dot and without the prefix `refold.`
-   (`zookeeper.connect` is `REFOLD_ZOOKEEPER_CONNECT`, `refold.log.dir` is `REFOLD_LOG_DIR`);
-3. the file of `--config`: TOML if its name ends in `.toml`, otherwise Java properties, such as the
-   `server.properties` of one of the brokers;
+2. the environment: `REFOLD_` and the key in capitals, with `_` for each dot and without the
+   prefix `refold.` (`zookeeper.connect` is `REFOLD_ZOOKEEPER_CONNECT`, `refold.log.dir` is
+   `REFOLD_LOG_DIR`);
+3. the file of `--config`: TOML if its name ends in `.toml`, otherwise Java properties, such as
+   the `server.properties` of one of the brokers;
 4. the default.
 
-Keys are Kafka's if Kafka has one. In a file, a key with the prefix `refold.` is for the daemon alone and takes
-precedence. So you can use a broker's `server.properties`: add `refold.broker.id` and `refold.listeners`, or use
-`--broker-id` and `--listeners`. In TOML, dotted keys and nested tables mean the same:
+Keys are Kafka's if Kafka has one. In a file, a key with the prefix `refold.` is for the daemon
+alone and takes precedence. So you can use a broker's `server.properties`: add `refold.broker.id`
+and `refold.listeners`, or use `--broker-id` and `--listeners`. In TOML, dotted keys and nested
+tables mean the same:
 
 ```toml
 [zookeeper]
@@ -38,8 +40,8 @@ broker.id = 1000
 log.dir = "/var/lib/refold"
 ```
 
-A key that neither refold nor Kafka 3.9 has is an error in TOML, and a warning in a `server.properties`. Keys of Kafka
-that refold does not need are ignored.
+A key that neither refold nor Kafka 3.9 has is an error in TOML, and a warning in a
+`server.properties`. Keys of Kafka that refold does not need are ignored.
 
 Generated from `controller/settings/table.py` by `python -m tools.pages --write`.
 
@@ -49,9 +51,10 @@ Generated from `controller/settings/table.py` by `python -m tools.pages --write`
 _ABOUT_TOPICS = """\
 ## Kafka's defaults for topics
 
-refold validates the configuration of new topics with the following keys and reports them to the tool that creates the
-topic. They have Kafka's defaults. Brokers apply their own values, so set the same values here. These keys can only be in
-a file, and only with these names: `refold.log.segment.bytes`, for example, is a different setting.
+refold validates the configuration of new topics with the following keys and reports them to the
+tool that creates the topic. They have Kafka's defaults. Brokers apply their own values, so set
+the same values here. These keys can only be in a file, and only with these names:
+`refold.log.segment.bytes`, for example, is a different setting.
 """
 
 
