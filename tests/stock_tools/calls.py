@@ -19,8 +19,8 @@ from tests.stock_tools.steps import (
 
 NODE = Reason(
     "one more node",
-    "The daemon is a node of the cluster without replicas, so it gets each request that a tool sends "
-    "to every node. Without the daemon's lines the output is the same.",
+    "The daemon is a node of the cluster without replicas, so it gets each request that a tool "
+    "sends to every node. Without the daemon's lines the output is the same.",
     without_daemon,
 )
 _LOGGERS_ALTERED = (
@@ -35,8 +35,8 @@ NO_LOGGERS = Reason(
 )
 FEWER_EPOCHS = Reason(
     "fewer leader epochs",
-    "A reassignment ends with one new leader epoch: refold removes the old replicas from the ISR in "
-    "the same write (isr-within-replicas). A stock controller increases it again for each of them.",
+    "A reassignment ends with one new leader epoch: refold removes the old replicas from the ISR "
+    "in the same write (isr-within-replicas). A stock controller increases it for each of them.",
     lambda said: re.sub(r'"leader_epoch": \d+', '"leader_epoch": (number)', said),
 )
 REASONS = (NODE, NO_LOGGERS, WORDS_OF_39, FEWER_EPOCHS)
