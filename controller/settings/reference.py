@@ -74,15 +74,19 @@ def page() -> str:
             "",
             "The daemon does not start if one of these is set to anything but `false`:",
             "",
-            *(f"- `{key}`: {why}." for key, why in REFUSED.items()),
+            "| key | why |",
+            "|---|---|",
+            *(f"| `{key}` | {why}. |" for key, why in REFUSED.items()),
             "",
             "## Kafka's keys without effect",
             "",
             "The daemon logs a warning if one of these is set:",
             "",
-            *(f"- `{key}`: {why}." for key, why in IGNORED.items()),
+            "| key | why |",
+            "|---|---|",
+            *(f"| `{key}` | {why}. |" for key, why in IGNORED.items()),
             *(
-                f"- `listener.name.<listener>.{key}`: {why}."
+                f"| `listener.name.<listener>.{key}` | {why}. |"
                 for key, why in IGNORED_FOR_ONE_LISTENER.items()
             ),
             "",

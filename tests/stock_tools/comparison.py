@@ -196,7 +196,8 @@ def _short(asked: str) -> str:
 
 def reasons() -> str:
     """Why cells are not "same"."""
-    return "".join(f"- *{one.name}*: {one.text}\n" for one in REASONS)
+    rows = (f"| {one.name} | {one.text} |\n" for one in REASONS)
+    return "".join(["| name | reason |\n", "|---|---|\n", *rows])
 
 
 def with_matrix(page: str, text: str) -> str:
