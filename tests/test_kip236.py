@@ -9,10 +9,15 @@ from tools.mutations.listing import read_mutations
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/kip-236.md"
-FOLDERS = ("tests/core", "tests/operator/reassignment", "tests/interrupted_lab")
+FOLDERS = (
+    "tests/controller/core",
+    "tests/controller/operator/reassignment",
+    "tests/lab/interrupted",
+)
 COUNTS = {"M": 13, "P": 6, "C": 29, "E": 8, "Q": 27, "F": 6, "D": 17, "X": 5}
 """How many sentences each section of the document has."""
 
+CORE = "tests/controller/core/"
 NO_RULE = "no rule: "
 REASON_WORDS_MIN = 5
 _ROW = re.compile(r"\| ([A-Z])-(\d\d) \| (.+) \| (.+) \|")
@@ -31,7 +36,7 @@ def functions() -> frozenset[str]:
     return frozenset(
         f"{module.relative_to(ROOT)}::{node.name}"
         for folder in FOLDERS
-        for module in (ROOT / folder).glob("test_*.py")
+        for module in (ROOT / folder).rglob("test_*.py")
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.startswith("test_")
@@ -58,12 +63,12 @@ def test_a_reason_is_words() -> None:
 
 
 def test_what_the_core_does_for_a_sentence_is_noticed_when_it_is_taken_out() -> None:
-    """Of the tests in tests/core that a sentence names, a mutation names one at least."""
+    """Of the tests in tests/controller/core that a sentence names, a mutation names one at least."""
     mutated = {name.partition("[")[0] for one in read_mutations(ROOT) for name in one.tests}
     unnoticed = [
         (section, number)
         for section, number, text in rows()
-        if (named := [one for one in _TEST.findall(text) if one.startswith("tests/core")])
+        if (named := [one for one in _TEST.findall(text) if one.startswith(CORE)])
         and not any(one in mutated for one in named)
     ]
     assert unnoticed == []

@@ -1,4 +1,4 @@
-"""The list of mutations: `[[mutation]]` tables in tests/mutations/*.toml."""
+"""The list of mutations: `[[mutation]]` tables in tests/tools/mutations/*.toml."""
 
 import tomllib
 from pathlib import Path

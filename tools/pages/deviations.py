@@ -55,9 +55,9 @@ def _item(text: str) -> list[str]:
 
 
 def shown_by_section() -> dict[str, list[str]]:
-    """The tests of tests/core below each heading, as pytest names them."""
+    """The tests of tests/controller/core below each heading, as pytest names them."""
     sections: dict[str, list[str]] = {}
-    for module in sorted((ROOT / "tests/core").glob("test_*.py")):
+    for module in sorted((ROOT / "tests/controller/core").rglob("test_*.py")):
         for section, test in _tests_of(module):
             sections.setdefault(section, []).append(f"{module.relative_to(ROOT)}::{test}")
     return sections

@@ -17,7 +17,7 @@ from controller.core.values import LeaderAndIsr
 from eventstore.reader import LogReader
 from replay.kafka_text.rendering import kafka_lines
 from replay.logs.decode import UPCASTERS
-from tests.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster
 from tests.replay.recorded_log import write_log
 
 TRACE = Path(__file__).with_name("seed_001.txt")

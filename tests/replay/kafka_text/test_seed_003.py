@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.canonical import EVENT_SCHEMAS, cause_of, kind_of
 from controller.core.events import Event, WatchFired
-from tests.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster
 from tests.replay.kafka_text.rendering import PAGE, lines_of
 from tests.replay.kafka_text.scenes import broker_dies_and_returns, session_ends
 
