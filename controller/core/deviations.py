@@ -32,7 +32,7 @@ OWN_ID_REPAIRED: Final = Deviation(
     rule="Another live broker takes its place before the partition gets a state. A partition with "
     "a state gets its known replicas back. If an ISR contains the id at a take-over, a leader is "
     "elected without it.",
-    source="facts.md, Taking the controller role; DESIGN.md, ZooKeeper and brokers",
+    source="docs/observations.md#the-controller-role; docs/design.md#daemons-id",
     always=True,
 )
 ROLE_BY_SESSION: Final = Deviation(
@@ -43,14 +43,14 @@ ROLE_BY_SESSION: Final = Deviation(
     rule="The session that owns /controller is controller. What the daemon's last session left in "
     "/controller is replaced at once. Any other session with the same id counts as another "
     "broker.",
-    source="races.md R3 (KAFKA-14845), R15 (KAFKA-13407), KB 13.3.4; DESIGN.md, Terms",
+    source="race R3 (KAFKA-14845), race R15 (KAFKA-13407), KB 13.3.4; docs/design.md#terms",
 )
 EVERY_WRITE_GUARDED: Final = Deviation(
     name="every-write-guarded",
     defect="Kafka writes /feature without a check of the controller epoch, so a deposed "
     "controller can overwrite it.",
     rule="The write checks /controller_epoch, as all others do.",
-    source="KB 1.3 table, KB 18 point 15",
+    source="KB 1.3, KB 18 point 15",
     always=True,
 )
 UNREADABLE_SKIPPED: Final = Deviation(
@@ -58,7 +58,7 @@ UNREADABLE_SKIPPED: Final = Deviation(
     defect="If one broker registration cannot be read, Kafka drops the whole controller event or "
     "gives up the failover.",
     rule="Log the path, skip the znode, and continue.",
-    source="KB 1.2 item 3, KB 3.1.5",
+    source="KB 1.2.3, KB 3.1.5",
     always=True,
 )
 
@@ -75,7 +75,7 @@ FAILOVER_BACK_OFF: Final = Deviation(
     "again at once: the controller epoch rises by 15 to 25 per second.",
     rule="After a failed failover other brokers can take the role. The daemon tries again one "
     "second later.",
-    source="KB 6.2 end, OB-04, OB-05",
+    source="KB 6.2, OB-04, OB-05",
 )
 
 REQUEST_CHANGES_SEEN: Final = Deviation(
@@ -85,7 +85,7 @@ REQUEST_CHANGES_SEEN: Final = Deviation(
     "request is not noticed. The znode stays, and no further request is handled.",
     rule="A change of the znode is handled like its creation. The remaining entries are written "
     "back with the version that was read.",
-    source="races.md R22 (KAFKA-9478), KB 7.2 step 6, KB 7.6.3",
+    source="race R22 (KAFKA-9478), KB 7.2 step 6, KB 7.6.3",
 )
 UNREADABLE_REQUEST_KEPT: Final = Deviation(
     name="unreadable-request-kept",
@@ -118,14 +118,14 @@ LEADER_MOVED_FIRST: Final = Deviation(
     rule="Another replica in sync becomes leader first; if it is not online, the controller waits "
     "for it. The assignment is stored when the replica is removed. If no other replica is in "
     "sync, the request is rejected, as by Kafka's KRaft controller.",
-    source="races.md R24 (KAFKA-14808), OB-06, KB 7.8.4",
+    source="race R24 (KAFKA-14808), OB-06, KB 7.8.4",
 )
 RESUME_ERRORS_TOLD: Final = Deviation(
     name="resume-errors-told",
     defect="If one reassignment cannot be resumed, because its partition has no state yet or its "
     "state cannot be read, every later failover fails and a broker's start-up is cut short.",
     rule="The reassignment is logged and left unchanged, and the others continue.",
-    source="KB 6.2 end, KB 7.7 A1, races.md R23 (KAFKA-8249)",
+    source="KB 6.2, KB 7.7 A1, race R23 (KAFKA-8249)",
 )
 DELETION_ENDS_REASSIGNMENT: Final = Deviation(
     name="deletion-ends-reassignment",
@@ -134,7 +134,7 @@ DELETION_ENDS_REASSIGNMENT: Final = Deviation(
     "later topic of that name. After a failover the deletion waits for a reassignment that cannot "
     "end.",
     rule="The deletion of a topic ends its reassignments: they are neither resumed nor waited for.",
-    source="races.md R23 (KAFKA-8249), OB-02, KB 8.2.1, KB 9.1",
+    source="race R23 (KAFKA-8249), OB-02, KB 8.2.1, KB 9.1",
 )
 DELETION_MARK_ENDS: Final = Deviation(
     name="deletion-mark-ends",
@@ -158,7 +158,7 @@ ISR_BY_LEADER: Final = Deviation(
     "leader epoch. It also accepts an ISR without the leader, or with brokers outside the "
     "assignment.",
     rule="All of these are answered with INVALID_REQUEST, as by Kafka's KRaft controller.",
-    source="OB-13, races.md R18, KB 11.2",
+    source="OB-13, race R18, KB 11.2",
 )
 STANDS_AGAIN_WHEN_FENCED: Final = Deviation(
     name="stands-again-when-fenced",
@@ -195,7 +195,7 @@ CREATIONS_TOGETHER: Final = Deviation(
     "round trips. Of many requests, the last ones time out.",
     rule="Consecutive waiting requests without a common topic are validated in their order and "
     "written together. Each gets its own answer.",
-    source="DESIGN.md, Kafka's rules and better ones; ZkAdminManager.createTopics",
+    source="docs/design.md#kafkas-rules-and-better-ones; ZkAdminManager.createTopics",
 )
 LONG_WORK_INTERRUPTED: Final = Deviation(
     name="long-work-interrupted",
@@ -214,7 +214,7 @@ REASSIGNMENTS_TOGETHER: Final = Deviation(
     rule="Up to 100 of them are read, written and sent together, in the order of the steps of "
     "one. A failover does not increase the leader epoch of a reassignment if its own requests "
     "reach all brokers concerned.",
-    source="KB 7.4, KB 7.7; facts.md, Kafka's own controller as the peer",
+    source="KB 7.4, KB 7.7; docs/observations.md#performance",
 )
 ORIGINALS_RESTORED_BY_API: Final = Deviation(
     name="originals-restored-by-api",
@@ -239,7 +239,7 @@ ISR_WITHIN_REPLICAS: Final = Deviation(
     "acknowledged records are lost.",
     rule="The write of the new leader epoch removes from the ISR what is no longer a replica "
     "(with kip-236.enable).",
-    source="KB 7.7 B3, KB 7.8.4, races.md R18; Partition.maybeIncrementLeaderHW",
+    source="KB 7.7 B3, KB 7.8.4, race R18; Partition.maybeIncrementLeaderHW",
 )
 
 ALL: Final = (

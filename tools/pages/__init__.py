@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from controller.settings import reference
-from tools.pages import deviations, examples, state_machines
+from tools.pages import deviations, examples, imports, state_machines
 
 ROOT: Final = Path(__file__).parents[2]
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/deviations.md": deviations.page,
+    "docs/design.md": imports.page,
     "docs/settings.md": reference.page,
     "docs/state-machines.md": state_machines.page,
     **{

@@ -1,4 +1,4 @@
-"""The counts that Kafka's controller shows (KB 2.2.12, 2.2.13; tables 17.3 and 17.8)."""
+"""The counts that Kafka's controller shows (KB 2.2.12, 2.2.13, 17.3, 17.8)."""
 
 import pytest
 

@@ -111,7 +111,7 @@ def session_expiry_in_a_failover() -> History:
 
 
 def own_id_repaired() -> History:
-    """A broker that made a topic for a client chose the daemon as a replica (facts.md)."""
+    """A broker that made a topic for a client chose the daemon as a replica."""
     cluster = Cluster(1, 2).start()
     seen = cluster.seen()
     cluster.create_topic("t", {0: [DAEMON, 1]})
@@ -119,7 +119,7 @@ def own_id_repaired() -> History:
 
 
 def reassignment() -> History:
-    """Seed 001's example, {1,2,3} to {4,5,6}: leader epochs 6 to 10, versions 8 to 15 (KB 7.10)."""
+    """The example {1,2,3} to {4,5,6}: leader epochs 6 to 10, versions 8 to 15 (KB 7.10)."""
     cluster = example()
     seen = cluster.seen()
     play_example(cluster)

@@ -281,7 +281,7 @@ class RandomIncident:
 
     def _gave_up(self) -> bool:
         """Whether refold ended by itself, as it does when it was paused in the middle of an append
-        to its log (DESIGN.md, Terms)."""
+        to its log (docs/design.md#terms)."""
         if self._refold is None or self._refold.running:
             return False
         assert "for one append" in self._refold.last_words(), self._refold.last_words()

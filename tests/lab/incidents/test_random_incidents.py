@@ -1,4 +1,4 @@
-"""Random acts on a cluster that is written to, from a printed seed (issue 5).
+"""Random acts on a cluster that is written to, from a printed seed.
 
     REFOLD_SEED=7 pytest -s tests/lab/incidents/test_random_incidents.py -k at-3.9
 

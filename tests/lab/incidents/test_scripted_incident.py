@@ -1,4 +1,4 @@
-"""The same incident once under a stock controller and once under refold (issue 5)."""
+"""The same incident once under a stock controller and once under refold."""
 
 import sys
 import time

@@ -33,7 +33,7 @@ async def test_what_is_stuck_on_a_dead_target_holds_up_nothing_else(moving: Movi
     assert await daemon.stop() == 0
 
 
-async def test_the_two_examples_of_the_seed(moving: Moving) -> None:
+async def test_the_two_examples_of_kip_236(moving: Moving) -> None:
     """Brokers 4 and 5 are down, so foo1-0 waits; there are no brokers 8 to 10 for foo2-1."""
     daemon = await moving.controlling()
     await moving.create_topic("foo1", {0: [1, 2, 3]})
@@ -86,8 +86,8 @@ async def test_a_dropped_replicas_files_go_at_once(
     second: list[int],
     files: list[int],
 ) -> None:
-    """Both examples of kip-236.md. The throttle keeps the new ones out of sync, but those that
-    shall be."""
+    """The examples KIP-236 P-04 and KIP-236 P-06. The throttle keeps the new ones out of sync, but
+    those that shall be."""
     daemon = await moving.controlling()
     topic = f"dropped-{len(original)}"
     await moving.create_topic(topic, {0: original})

@@ -1,4 +1,4 @@
-"""A recording of a stock cluster is what `refold import` reads (issue 7)."""
+"""A recording of a stock cluster is what `refold import` reads."""
 
 import asyncio
 import json

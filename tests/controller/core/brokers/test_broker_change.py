@@ -1,4 +1,4 @@
-"""Brokers that come, go, bounce and change (KB 3.3, 3.4, 9.1 to 9.4; table 17)."""
+"""Brokers that come, go, bounce and change (KB 3.3, 3.4, 9.1 to 9.4, 17.1)."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""/admin/preferred_replica_election (KB 3.9, 6.2 step 13): rows CI-16 to CI-18, CI-28 of KB 17."""
+"""/admin/preferred_replica_election (KB 3.9, 6.2 step 13): CI-16 to CI-18, CI-28."""
 
 import pytest
 

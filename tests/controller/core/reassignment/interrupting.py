@@ -44,7 +44,7 @@ def interruptible(brokers: int, *replicas: int, **settings: Any) -> Cluster:
 
 
 def half_way(*in_sync: int) -> Cluster:
-    """The seed's example: [1,2,3] on the way to [4,5,6], of which some are in sync."""
+    """The example of KIP-236 M-06: [1,2,3] on the way to [4,5,6], of which some are in sync."""
     cluster = interruptible(6, 1, 2, 3)
     submit(cluster, {T0: [4, 5, 6]})
     catch_up(cluster, *in_sync)

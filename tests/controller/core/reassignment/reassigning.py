@@ -166,13 +166,13 @@ def assert_no_failures(cluster: Cluster) -> None:
     assert [one for one in notices if one.code in failures] == []
 
 
-# The example of seed 001 ------------------------------------------------------------------------
+# The example of KB 7.10 -------------------------------------------------------------------------
 
 EXAMPLE = ("daehokimm-topic", 0)
 
 
 def example() -> Cluster:
-    """Seed 001 before its reassignment: [1,2,3] of six brokers, leader epoch 5, version 7."""
+    """The example before its reassignment: [1,2,3] of six brokers, leader epoch 5, version 7."""
     cluster = Cluster(*range(1, 7))
     topic, number = EXAMPLE
     cluster.change_topic_quietly(topic, {number: [1, 2, 3]})

@@ -1,4 +1,4 @@
-"""Elections while /admin/reassign_cancel stands: only originals lead (seed 000, steps 1 and 2).
+"""Elections while /admin/reassign_cancel stands: only originals lead (KB 14.2.2, steps 1 and 2).
 
 t-0 goes from [1,2,3] to [4,5,6]; its rollback waits, since too few originals are in sync.
 """

@@ -1,4 +1,4 @@
-"""The drop set: what a change of target leaves of a reassignment (KB 14.6; kip-236.md)."""
+"""The drop set: what a change of target leaves of a reassignment (KB 14.6)."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def dropped(
     )
 
 
-def test_the_seeds_example_drops_3_and_never_2() -> None:
+def test_the_example_of_kip_236_drops_3_and_never_2() -> None:
     """[1,2] to [2,3] to [2,4], 3 not in sync: existing [1,2,3], top 2."""
     assigned = [2, 3, 1]
     assert dropped(assigned, 1, [1, 2], top=2, target=[2, 4], originals=[1, 2]) == [3]
@@ -76,7 +76,7 @@ def files(cluster: object) -> list[int]:
     return [id for id, one in cluster.brokers.items() if T0 in one.logs]  # type: ignore[attr-defined]
 
 
-def test_the_seeds_example_deletes_the_dropped_replica_at_once() -> None:
+def test_the_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [2, 3]})
     assert files(cluster) == [1, 2, 3]

@@ -36,7 +36,7 @@ from tests.controller.core.reassignment.reassigning import (
 T1 = ("t", 1)
 FOO1, FOO2 = ("foo1", 0), ("foo2", 1)
 
-SEED_ENTRIES = b"""
+KIP_236_ENTRIES = b"""
 {"version":1,
  "partitions":[{"topic": "foo1",
                 "partition": 0,
@@ -50,7 +50,7 @@ SEED_ENTRIES = b"""
                }]
 }
 """
-SEED_EXTRA = b"""
+KIP_236_EXTRA = b"""
 {"version":1,
  "partitions":[{"topic": "foo1",
                 "partition": 0,
@@ -79,14 +79,14 @@ def moves(issued: object) -> bool:
     )
 
 
-def test_the_two_examples_of_the_seed_in_sequence() -> None:
+def test_the_two_examples_of_kip_236_in_sequence() -> None:
     cluster = Cluster(*range(1, 11), kip_236_enable=True).start()
     cluster.create_topic("foo1", {0: [1, 2, 3]})
     cluster.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
-    cluster.put(znodes.REASSIGN_PARTITIONS, SEED_ENTRIES)
+    cluster.put(znodes.REASSIGN_PARTITIONS, KIP_236_ENTRIES)
     assert assignment(cluster, FOO1) == "1,2,4,3 adding 4 removing 3"
     assert assignment(cluster, FOO2) == "7,9,8,5,6 adding 7,9 removing 5,6"
-    cluster.put(REASSIGN_PARTITIONS_EXTRA, SEED_EXTRA)
+    cluster.put(REASSIGN_PARTITIONS_EXTRA, KIP_236_EXTRA)
     assert extra(cluster) is None
     assert entries(cluster) == {
         FOO1: Entry((1, 2, 5), (1, 2, 3)),
@@ -106,8 +106,8 @@ def test_after_both_examples_cancelling_gives_the_first_originals() -> None:
     cluster = Cluster(*range(1, 11), kip_236_enable=True).start()
     cluster.create_topic("foo1", {0: [1, 2, 3]})
     cluster.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
-    cluster.put(znodes.REASSIGN_PARTITIONS, SEED_ENTRIES)
-    cluster.put(REASSIGN_PARTITIONS_EXTRA, SEED_EXTRA)
+    cluster.put(znodes.REASSIGN_PARTITIONS, KIP_236_ENTRIES)
+    cluster.put(REASSIGN_PARTITIONS_EXTRA, KIP_236_EXTRA)
     cancel_all(cluster)
     assert (assignment(cluster, FOO1), assignment(cluster, FOO2)) == ("1,2,3", "5,6,8")
     assert_nothing_is_left(cluster)
@@ -144,7 +144,7 @@ def test_without_anything_under_way_it_is_as_good_as_the_other() -> None:
 
 
 def test_what_is_stuck_keeps_nothing_else_from_its_end() -> None:
-    """Seed 000, motivation 2."""
+    """KIP-236 M-07."""
     cluster = two_partitions()
     cluster.stop_broker(4)
     submit(cluster, {T0: [4]})

@@ -1,4 +1,4 @@
-"""Partition reassignment as KB 7.7 and 7.8 have it: moved, cancelled and replaced (table 17)."""
+"""Partition reassignment as KB 7.7 and 7.8 have it: moved, cancelled and replaced (KB 17.1)."""
 
 from typing import Any
 

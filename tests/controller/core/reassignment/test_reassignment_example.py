@@ -1,4 +1,4 @@
-"""Seed 001's example, {1,2,3} to {4,5,6}: row OB-01 of KB 17, KB 7.10 and the seed's trace.
+"""The example {1,2,3} to {4,5,6}: row OB-01, KB 7.10 and its trace.
 
 tests/transcripts/reassignment.txt shows the same step by step.
 """
@@ -139,7 +139,7 @@ def test_OB_01_what_a_new_an_old_and_the_leading_replica_are_told() -> None:
 
 
 def test_OB_01_metadata_carries_the_raised_epoch() -> None:
-    """R25: an epoch that was raised in ZooKeeper alone would stall consumers."""
+    """Race R25: an epoch that was raised in ZooKeeper alone would stall consumers."""
     _, seen, _ = played()
     updates = [one for one in seen.broker_requests() if isinstance(one, UpdateMetadataRequest)]
     epochs = [one.partitions[0].leadership.leader_epoch for one in updates if one.broker == 1]

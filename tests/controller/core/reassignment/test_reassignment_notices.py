@@ -1,4 +1,4 @@
-"""What the log says of each move: where it came from, and how it ended, once (kip-236.md)."""
+"""What the log says of each move: where it came from, and how it ended, once (docs/kip-236.md)."""
 
 from collections.abc import Callable
 

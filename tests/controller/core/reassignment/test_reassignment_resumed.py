@@ -231,7 +231,7 @@ def test_a_target_that_bounces_is_told_again() -> None:
 def test_a_session_that_ends_while_it_is_cancelled_or_replaced(
     end: str, number: int, fate: Fate
 ) -> None:
-    """R24: the leader is among those that are dropped. Asked again, it is done."""
+    """Race R24: the leader is among those that are dropped. Asked again, it is done."""
     cluster = cluster_of(5, 1, 2)
     reassign(cluster, 3, 4)
     catch_up(cluster, 3)

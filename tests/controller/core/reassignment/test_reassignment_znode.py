@@ -218,7 +218,7 @@ def test_a_request_that_is_withdrawn_meanwhile(
 
 
 def test_an_entry_that_is_written_meanwhile_is_kept_and_handled() -> None:
-    """R22: two writers of the request."""
+    """Race R22: two writers of the request."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     put_request(cluster, {T0: [2]})

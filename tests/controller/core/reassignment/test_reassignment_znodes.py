@@ -22,15 +22,15 @@ from controller.core.reassignment_znodes import (
     write_request,
 )
 
-_SEEDS_OLD = b"""{"version":1,
+_KIP_236_ENTRIES = b"""{"version":1,
  "partitions":[{"topic": "foo1", "partition": 0, "replicas": [1,2,4],
                 "original_replicas": [1,2,3]},
                {"topic": "foo2", "partition": 1, "replicas": [7,9,8],
                 "original_replicas": [5,6,8]}]}"""
 
 
-def test_the_seeds_entries_are_read() -> None:
-    found = read_entries(znodes.REASSIGN_PARTITIONS, _SEEDS_OLD)
+def test_the_entries_of_kip_236_are_read() -> None:
+    found = read_entries(znodes.REASSIGN_PARTITIONS, _KIP_236_ENTRIES)
     assert found.entries == {
         ("foo1", 0): Entry((1, 2, 4), (1, 2, 3)),
         ("foo2", 1): Entry((7, 9, 8), (5, 6, 8)),

@@ -1,4 +1,4 @@
-"""/admin/reassignment_requests and /admin/reassignments (seed 000, the new protocol; KB 14.4)."""
+"""/admin/reassignment_requests and /admin/reassignments (KB 14.4, 14.5)."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_a_request_begins_what_it_asks_for_and_goes() -> None:
     assert entries(cluster) is None
 
 
-def test_a_request_as_the_seed_spells_it_with_its_commas() -> None:
+def test_a_request_as_kip_236_spells_it_with_its_commas() -> None:
     cluster = interruptible(3, 1)
     data = b'{ "version":1, "assignments":{ "t": {"0":[1,2,3]} }, "legacy":false }'
     cluster.ask(CreateSequential(REQUEST_PREFIX, data))

@@ -1,4 +1,4 @@
-"""Cancelling by /admin/reassign_cancel: the seven steps, and what waits (seed 000; KB 14.2)."""
+"""Cancelling by /admin/reassign_cancel: the seven steps, and what waits (KB 14.2)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Rollbacks with brokers dead: who leads then, and which of them wait (KB 14.2; kip-236.md)."""
+"""Rollbacks with brokers dead: who leads then, and which of them wait (KB 14.2)."""
 
 from typing import Any
 

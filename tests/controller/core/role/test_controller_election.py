@@ -1,4 +1,4 @@
-"""Who becomes controller, and how the role changes hands (KB 3.2, 6.1, 13; tables 17.1, 17.10)."""
+"""Who becomes controller, and how the role changes hands (KB 3.2, 6.1, 13, 17.1, 17.10)."""
 
 import pytest
 

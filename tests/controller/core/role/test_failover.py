@@ -1,4 +1,4 @@
-"""What a new controller does with the cluster as it stands (KB 6.2, 6.3; tables 17.1, 17.10)."""
+"""What a new controller does with the cluster as it stands (KB 6.2, 6.3, 17.1, 17.10)."""
 
 from controller.core import znodes
 from controller.core.commands import ReadChildren, ReadZnodes

@@ -1,4 +1,4 @@
-"""The /feature znode at failover (KB 11.9.1; table 17.1, CI-30 to CI-35)."""
+"""The /feature znode at failover (KB 11.9.1, CI-30 to CI-35)."""
 
 import msgspec
 import pytest

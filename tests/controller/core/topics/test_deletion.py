@@ -1,4 +1,4 @@
-"""Deleting topics: what brokers are told, what becomes of the znodes (KB 8; table 17.10)."""
+"""Deleting topics: what brokers are told, what becomes of the znodes (KB 8, 17.10)."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Brokers that come, go and fail while topics are deleted (KB 8.2, 8.3, 8.6; table 17.10)."""
+"""Brokers that come, go and fail while topics are deleted (KB 8.2, 8.3, 8.6, 17.10)."""
 
 import pytest
 

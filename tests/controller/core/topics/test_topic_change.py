@@ -1,4 +1,4 @@
-"""Topics and partitions that appear and vanish (KB 3.5, 3.6, 4.3; tables 17.1, 17.11)."""
+"""Topics and partitions that appear and vanish (KB 3.5, 3.6, 4.3, 17.1, 17.11)."""
 
 import pytest
 

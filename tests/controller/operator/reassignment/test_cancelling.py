@@ -42,7 +42,7 @@ async def run_remove(stage: Stage, *, dry_run: bool = False) -> None:
     await remove_cancel(stage.cluster, stage.report(), dry_run=dry_run)
 
 
-async def test_it_prints_and_does_what_the_seed_shows() -> None:
+async def test_it_prints_and_does_what_kip_236_shows() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     catch_up(stage.world, 4)

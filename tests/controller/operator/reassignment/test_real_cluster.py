@@ -142,7 +142,7 @@ async def cluster(stock: Cluster) -> Cluster:
 
 
 @pytest.mark.ci
-async def test_a_reassignment_is_cancelled_as_the_seed_shows(cluster: Cluster) -> None:
+async def test_a_reassignment_is_cancelled_as_kip_236_shows(cluster: Cluster) -> None:
     await cluster.create("orders", 1, 2, 3)
     moves, back = cluster.file(orders0=(4, 2, 3)), cluster.file(orders0=(1, 2, 3))
     given = ("--reassignment-json-file", moves)

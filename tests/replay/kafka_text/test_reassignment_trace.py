@@ -1,4 +1,4 @@
-"""Seed 001's trace, a reassignment from {1,2,3} to {4,5,6} under Kafka 3.3, is a golden text.
+"""The published trace of KB 7.10, {1,2,3} to {4,5,6} under Kafka 3.3, is a golden text.
 
 Sets are in any order, and what Kafka tells of batches that go to nobody is left out.
 """
@@ -20,7 +20,7 @@ from replay.logs.decode import UPCASTERS
 from tests.controller.core.cluster import Cluster
 from tests.replay.recorded_log import write_log
 
-TRACE = Path(__file__).with_name("seed_001.txt")
+TRACE = Path(__file__).with_name("reassignment_trace.txt")
 TOPIC = "daehokimm-topic"
 FIRST_VERSION = 7
 
@@ -56,8 +56,8 @@ def golden() -> list[str]:
     return [in_order(as_of_3_9(one)) for one in lines if "HashSet() for 0 partitions" not in one]
 
 
-def seed() -> tuple[Cluster, int]:
-    """The cluster of the seed at its end, and the last event before it began."""
+def traced() -> tuple[Cluster, int]:
+    """The cluster of the trace at its end, and the last event before it began."""
     cluster = Cluster(1, 2, 3, 4, 5, 6, inter_broker_protocol_version="3.3")
     cluster.change_topic_quietly(TOPIC, {0: [1, 2, 3]})
     for path in (znodes.partitions_path(TOPIC), znodes.partition_path(TOPIC, 0)):
@@ -91,8 +91,8 @@ def rebalance_timers(cluster: Cluster) -> Iterator[str]:
             yield one.command.timer
 
 
-def test_the_trace_of_the_seed(tmp_path: Path) -> None:
-    cluster, before = seed()
+def test_the_published_trace(tmp_path: Path) -> None:
+    cluster, before = traced()
     log = write_log(tmp_path / "log", cluster)
     with LogReader.open(log, UPCASTERS) as reader:
         lines = [line for line in kafka_lines(reader) if line.seq > before]

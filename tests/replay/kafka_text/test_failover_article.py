@@ -1,4 +1,4 @@
-"""docs/kafka-logs.md maps each log line of seed 003 to its event in a log of refold."""
+"""docs/kafka-logs.md maps each log line of the article in KB 16 to its event in a log of refold."""
 
 import re
 from functools import cache
@@ -13,14 +13,14 @@ from tests.controller.core.cluster import Cluster
 from tests.replay.kafka_text.rendering import PAGE, lines_of
 from tests.replay.kafka_text.scenes import broker_dies_and_returns, session_ends
 
-SEED = Path(__file__).with_name("seed_003.txt")
+ARTICLE = Path(__file__).with_name("failover_article.txt")
 _ROW = re.compile(
     r"\| `(?P<old>[^`]+)` \| `(?P<event>\w+)`(?P<what>[^|]*)\|(?P<outcomes>[^|]*)\|(?P<new>.*)\|"
 )
 
 
 class Row(NamedTuple):
-    """A line of the seed, the event that is the reason, what is heard until the line of today."""
+    """A line of the article, the event that is its reason, what is heard until today's line."""
 
     old: str
     event: str
@@ -50,8 +50,8 @@ def letters(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def test_every_line_of_the_seed_has_its_row() -> None:
-    for line in SEED.read_text(encoding="utf-8").splitlines():
+def test_every_line_of_the_article_has_its_row() -> None:
+    for line in ARTICLE.read_text(encoding="utf-8").splitlines():
         parts = [one.old.split("[...]") for one in rows()]
         assert any(all(letters(part) in letters(line) for part in of_row) for of_row in parts), line
 
