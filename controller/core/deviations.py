@@ -37,9 +37,9 @@ OWN_ID_REPAIRED: Final = Deviation(
 )
 ROLE_BY_SESSION: Final = Deviation(
     name="role-by-session",
-    defect="If a broker finds its own id in /controller, Kafka assumes that the broker is "
-    "controller, even if an earlier session created the znode. Then /controller exists and no "
-    "broker is controller.",
+    defect="If a broker finds its id in /controller, Kafka assumes that the broker is controller, "
+    "even if an earlier session created the znode. Then /controller exists and no broker is "
+    "controller.",
     rule="The session that owns /controller is controller. What the daemon's last session left in "
     "/controller is replaced at once. Any other session with the same id counts as another "
     "broker.",
@@ -81,8 +81,8 @@ FAILOVER_BACK_OFF: Final = Deviation(
 REQUEST_CHANGES_SEEN: Final = Deviation(
     name="request-changes-seen",
     defect="Changes of /admin/reassign_partitions after its creation are ignored. An entry with a "
-    "duplicate replica is never removed. After somebody deletes the znode by hand, the next "
-    "request is not noticed. The znode stays, and no further request is handled.",
+    "duplicate replica is never removed. After an operator deletes the znode, the next request is "
+    "not noticed. The znode stays, and no further request is handled.",
     rule="A change of the znode is handled like its creation. The remaining entries are written "
     "back with the version that was read.",
     source="race R22 (KAFKA-9478), KB 7.2 step 6, KB 7.6.3",
@@ -91,7 +91,7 @@ UNREADABLE_REQUEST_KEPT: Final = Deviation(
     name="unreadable-request-kept",
     defect="A reassignment request that cannot be read is ignored, and deleted when the next "
     "reassignment completes.",
-    rule="The request is logged and kept until somebody repairs or deletes it.",
+    rule="The request is logged and kept until an operator repairs or deletes it.",
     source="OB-03, KB 7.6.2",
 )
 EMPTY_TARGET_REFUSED: Final = Deviation(
@@ -104,8 +104,8 @@ EMPTY_TARGET_REFUSED: Final = Deviation(
 LEADERLESS_ANSWERED: Final = Deviation(
     name="leaderless-answered",
     defect="If an election is requested for a partition that never had a leader, the whole "
-    "request fails: nobody gets an answer, and a request in ZooKeeper stays and makes every later "
-    "failover fail.",
+    "request fails: no client gets an answer, and a request in ZooKeeper stays and makes every "
+    "later failover fail.",
     rule="The answer for that partition says that no leader is available; the others are elected.",
     source="OB-05, OB-12, KB 3.9 step 5",
 )
@@ -162,8 +162,8 @@ ISR_BY_LEADER: Final = Deviation(
 )
 STANDS_AGAIN_WHEN_FENCED: Final = Deviation(
     name="stands-again-when-fenced",
-    defect="If somebody else changes /controller_epoch, the controller stays active with the old "
-    "epoch, and all its later writes fail.",
+    defect="If another process changes /controller_epoch, the controller stays active with the "
+    "old epoch, and all its later writes fail.",
     rule="The daemon resigns and takes the role again, with an epoch above its own and the stored "
     "one.",
     source="OB-15, KB 13.3.1",

@@ -334,8 +334,8 @@ REFUSED: Final = {
     "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
     "role belongs to a KRaft controller then",
     "zookeeper.ssl.client.enable": "refold does not speak TLS with ZooKeeper",
-    "zookeeper.set.acl": "refold does not authenticate to ZooKeeper and would make znodes that "
-    "anybody may change",
+    "zookeeper.set.acl": "refold does not authenticate to ZooKeeper and would create znodes that "
+    "every client may change",
 }
 """Keys of Kafka that must not be set, or not to true: what they stand for, refold does not do."""
 

@@ -37,7 +37,7 @@ def page() -> str:
     shown = shown_by_section()
     for one in ALL:
         lines += [
-            f"## {one.name}",
+            f"## `{one.name}`",
             "",
             *_item(f"Defect: {one.defect}"),
             *_item(f"Rule: {one.rule}"),
