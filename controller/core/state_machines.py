@@ -1,6 +1,6 @@
 """The partition and the replica state machine as tables (Kafka's PartitionState and ReplicaState).
 
-`docs/state_machines.md` is generated from these tables.
+`docs/state-machines.md` is generated from these tables.
 """
 
 from enum import IntEnum

@@ -370,7 +370,8 @@ def _defaults(broker_settings: Mapping[str, str]) -> Values:
 
 @lru_cache(maxsize=1)
 def _defaults_by(settings: tuple[tuple[str, str], ...]) -> Values:
-    """The defaults, cached: one daemon has one set of broker settings, and a request many topics."""
+    """The defaults, cached: one daemon has one set of broker settings, and a request many
+    topics."""
     broker_settings = dict(settings)
     values = {one.name: _default(one, broker_settings) for one in TOPIC_CONFIGS}
     values[_RETENTION] = max(_number(values, _RETENTION), -1)
@@ -428,7 +429,8 @@ def _check_remote(values: Values, broker_settings: Mapping[str, str]) -> None:
 
 
 def _check_local_retention_of_old(values: Values) -> None:
-    """LogConfig.RemoteLogConfig of 3.0 to 3.5: an unlimited retention is less than any local one."""
+    """LogConfig.RemoteLogConfig of 3.0 to 3.5: an unlimited retention is less than any local
+    one."""
     for name in ("retention.bytes", _RETENTION):
         whole, local = _number(values, name), _number(values, f"local.{name}")
         _check_local_retention(values, name, has_limit=(whole, local) != (-1, -1))

@@ -225,7 +225,8 @@ async def _verdicts(controller: Controller, operations: list[WriteOperation]) ->
 async def _settle(
     controller: Controller, operations: list[WriteOperation], tried: list[int], done: Writes
 ) -> list[int]:
-    """Find out about the writes whose reply was lost. Returns the indexes of those to issue again."""
+    """Find out about the writes whose reply was lost. Returns the indexes of those to issue
+    again."""
     lost = [place for place in tried if done.errors[place] in (CONNECTION_LOSS, SESSION_EXPIRED)]
     if not lost:
         return []

@@ -177,7 +177,8 @@ def _conclude(
 
 
 def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingAnswer) -> None:
-    """One broker has known the outcome for a while: stop waiting for the others, for all requests."""
+    """One broker has known the outcome for a while: stop waiting for the others, for all
+    requests."""
     controller.context.unresponsive.update(dict.fromkeys(pending.awaited))
     _conclude(controller, pending, pending.answer, "a broker is silent")
 

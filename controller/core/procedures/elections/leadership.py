@@ -331,7 +331,8 @@ async def _with_unclean_permission(
 async def _unclean_topics(
     controller: Controller, topics: list[str], failures: Failures
 ) -> dict[str, bool]:
-    """Whether each topic allows unclean leaders, without topics whose configuration cannot be read."""
+    """Whether each topic allows unclean leaders, without topics whose configuration cannot be
+    read."""
     paths = [znodes.topic_config_path(topic) for topic in topics]
     found = await read_znodes(controller, paths, "unclean leader election of the topics")
     allowed: dict[str, bool] = {}

@@ -333,7 +333,8 @@ def _assignment(controller: Controller, name: Name) -> Assignment:
 async def _trigger(
     controller: Controller, targets: dict[Name, Assignment], *, by_api: bool = False
 ) -> Answers:
-    """Begin reassignments in order (maybeTriggerPartitionReassignment, KB 7.4); returns the errors."""
+    """Begin reassignments in order (maybeTriggerPartitionReassignment, KB 7.4); returns the
+    errors."""
     errors: Answers = {}
     for number, part in enumerate(parts(controller, controller.order.names(targets))):
         if number:

@@ -244,7 +244,8 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
 
 
 def originals_of(controller: Controller, partition: Partition) -> tuple[int, ...]:
-    """The original replicas of a partition: as recorded, else its replicas without the adding ones."""
+    """The original replicas of a partition: as recorded, else its replicas without the adding
+    ones."""
     record = controller.context.reassignments.get(partition)
     return record.original_replicas if record is not None else partition.assignment.origin
 

@@ -99,7 +99,8 @@ async def complete_ones(
 async def drops_all_in_sync(
     controller: Controller, assignments: Mapping[Partition, Assignment]
 ) -> dict[Partition, None]:
-    """The partitions whose new assignment would drop every replica in sync: records would be lost."""
+    """The partitions whose new assignment would drop every replica in sync: records would be
+    lost."""
     unwanted = {
         partition: [one for one in partition.replicas if one not in assignment.replicas]
         for partition, assignment in assignments.items()

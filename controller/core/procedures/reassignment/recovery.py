@@ -187,7 +187,8 @@ def _merged(
 
 
 def _asked(controller: Controller, sources: Sources) -> list[Submission]:
-    """The targets of the requests, without those that have an entry, and then those of the entries."""
+    """The targets of the requests, without those that have an entry, and then those of the
+    entries."""
     entries = sources.legacy.entries
     asked = [
         Submission(name, target, queued.request.legacy, queued.path)

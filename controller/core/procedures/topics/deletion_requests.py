@@ -1,4 +1,5 @@
-"""DeleteTopics: creates markers below /admin/delete_topics, which start the deletion (KB 8, 11.8)."""
+"""DeleteTopics: creates markers below /admin/delete_topics, which start the deletion (KB 8,
+11.8)."""
 
 from controller.core import error_codes, znodes
 from controller.core.commands import Reason

@@ -36,7 +36,8 @@ Assignments = dict[int, Assignment]
 
 
 class _Change(NamedTuple):
-    """The new content of a topic's znode, its number of partitions, and the version that was read."""
+    """The new content of a topic's znode, its number of partitions, and the version that was
+    read."""
 
     data: bytes
     partitions: int
@@ -46,7 +47,8 @@ class _Change(NamedTuple):
 async def process_create_partitions(
     controller: Controller, asked: CreatePartitionsReceived
 ) -> None:
-    """Validate every topic, write the valid ones, answer when all their partitions have a leader."""
+    """Validate every topic, write the valid ones, answer when all their partitions have a
+    leader."""
     brokers = controller.context.sorted_live_brokers()
     error = error_codes.NONE
     if not controller.is_active:

@@ -116,7 +116,8 @@ def _check_configs(controller: Controller, configs: dict[str, str]) -> None:
 
 
 def _counts(controller: Controller, asked: NewTopic, brokers: list[Broker]) -> tuple[int, int]:
-    """The numbers of partitions and replicas, with the configured defaults. Raises RequestRefused."""
+    """The numbers of partitions and replicas, with the configured defaults. Raises
+    RequestRefused."""
     partitions, replication_factor = asked.partitions, asked.replication_factor
     if partitions == NOT_GIVEN:
         partitions = controller.configuration.num_partitions
