@@ -28,7 +28,7 @@ from controller.core.scram_requests import AlterUserScramCredentialsReceived
 
 _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
-_BELOW: Final = f"{user_configs.ROOT}/"
+_BELOW: Final = f"{znodes.USER_CONFIGS}/"
 _UNREADABLE: Final = b"sealed as a whole"
 """Replaces the whole content of a znode that cannot be parsed, since its secrets cannot be
 located."""

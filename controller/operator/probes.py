@@ -23,10 +23,10 @@ from controller.api.listening import listen
 from controller.brokers.connection import BrokerConnection
 from controller.brokers.errors import ChannelError
 from controller.core import znodes
-from controller.core.cluster_id import CLUSTER_ID, read_cluster_id
 from controller.core.errors import ZnodeError
 from controller.core.outcomes import Znodes
 from controller.core.values import Broker, Endpoint
+from controller.core.znodes import CLUSTER_ID, read_cluster_id
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.status import (
     BrokerStatus,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, REASSIGNMENTS
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, REASSIGNMENTS
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.documents import format_partitions
 from controller.operator.reassignment.report import Report

@@ -14,8 +14,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
-from controller.core.znodes import DATA_BYTES_MAX
+from controller.core.znodes import DATA_BYTES_MAX, REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
 from controller.operator.reassignment.cluster import TRIES_MAX, Cluster
 from controller.operator.reassignment.cluster_state import (
     KAFKA_API,

@@ -1,6 +1,6 @@
 """--list: all reassignments in progress."""
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.cluster import Cluster
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.damaged_znodes import (

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from controller.core.reassignment_znodes import Entry
+from controller.core.znodes import Entry
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.documents import Partition, Targets, format_partition
 from controller.operator.reassignment.steps import Step, describe_step

@@ -8,7 +8,8 @@ from typing import Final
 import anyio
 
 from controller.core.operations import NODE_EXISTS, OK, Create, CreateSequential, WriteOperation
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
+    DATA_BYTES_MAX,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
     REQUEST_PREFIX,
@@ -16,7 +17,6 @@ from controller.core.reassignment_znodes import (
     request_number,
     write_request,
 )
-from controller.core.znodes import DATA_BYTES_MAX
 from controller.operator.reassignment.cluster import Cluster
 from controller.operator.reassignment.cluster_state import ClusterState, Record, Role
 from controller.operator.reassignment.damaged_znodes import warn_unusable_records

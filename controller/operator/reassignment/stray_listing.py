@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from controller.core.reassignment_znodes import REPLICA_DELETIONS, ReplicaDeletion
+from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion
 from controller.operator.reassignment.cluster import Cluster
 from controller.operator.reassignment.cluster_state import ClusterState, Deletions
 from controller.operator.reassignment.damaged_znodes import warn_unreadable_topics

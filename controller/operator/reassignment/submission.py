@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import (
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
 )
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.operator.reassignment.cluster_state import KAFKA_API, NO_RECORD, ClusterState, Role
 from controller.operator.reassignment.damaged_znodes import unreadable_entries, unreadable_topics
 from controller.operator.reassignment.documents import (

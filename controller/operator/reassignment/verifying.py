@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import anyio
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.cluster import Cluster
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.damaged_znodes import (
