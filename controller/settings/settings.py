@@ -1,4 +1,4 @@
-"""The settings of one run, gathered from all sources and checked."""
+"""The settings of one run, merged from all sources and validated."""
 
 import re
 import socket
@@ -49,8 +49,9 @@ _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What `refold run` and `refold check` work with. Fields are named as their keys (table.py);
-    times in milliseconds. `described`: what tools are told of it (described.py)."""
+    """The settings of `refold run` and `refold check`. Fields are named as their keys
+    (table.py); times are in milliseconds. `config_entries`: the daemon's configuration, as
+    DescribeConfigs returns it."""
 
     zookeeper: ConnectString
     session_timeout_ms: int
@@ -87,7 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     messages: Literal["auto", "json", "text"]
 
     def configuration(self) -> Configuration:
-        """The part that changes decisions; it goes into the log's header."""
+        """The settings that affect decisions. They are part of the log's header."""
         return Configuration(
             broker_id=self.broker_id,
             inter_broker_protocol_version=self.inter_broker_protocol_version,
@@ -110,7 +111,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class Loaded(NamedTuple):
-    """Settings that can be used, and what the operator ought to know about them."""
+    """Valid settings, and warnings for the operator."""
 
     settings: Settings
     warnings: tuple[str, ...]
@@ -119,8 +120,8 @@ class Loaded(NamedTuple):
 def load(
     flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
 ) -> Loaded:
-    """Settings by flags, then environment, then file, then defaults. Raises SettingsError with
-    every problem that there is."""
+    """Merge settings: flags take precedence over the environment, the file and the defaults.
+    Raises SettingsError with all problems."""
     file = from_file(config) if config else []
     layers = [list(flags), list(from_environment(environment)), file]
     unknown = list(_unknown(file))
@@ -152,19 +153,19 @@ def load(
 
 
 def _broker_settings(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, str]:
-    """Those that are given of the settings that say what holds for topics."""
+    """The given settings that determine topic configurations."""
     *_, file = layers
     found = {one.key: one for one in file if one.text and one.key in TOPIC_KEYS}
     for key, text, source in found.values():
         if problem := problem_with(key, text):
-            problems.append(f"{key}={text} ({source}): no broker would start with it: {problem}")
+            problems.append(f"{key}={text} ({source}): a broker would not start with it: {problem}")
     ours = {key: effective_setting(key, layers) for key in BROKER_KEYS if key in BY_KEY}
     return {key: one.text for key, one in (found | ours).items() if one}
 
 
 def _config_entries(layers: list[list[RawSetting]]) -> tuple[ConfigEntry, ...]:
-    """Every setting that has a key of Kafka's, and where its value comes from: it was given, or is
-    a default, which may be the daemon's own. No password is among them: refold has none."""
+    """All settings with a Kafka key, with their source: set, or a default, which may differ from
+    Kafka's. There are no passwords among them, because refold has none."""
     *_, file = layers
     ours = {
         key: _entry(key, effective_setting(key, layers), BY_KEY[key].default) for key in _KAFKAS
@@ -190,11 +191,11 @@ def _unknown(file: list[RawSetting]) -> Iterator[str]:
 
 def _refused(file: list[RawSetting]) -> list[str]:
     return [
-        f"{key}={given.text} ({given.source}) cannot be: {why}"
+        f"{key}={given.text} ({given.source}) is not allowed: {why}"
         for key, why in REFUSED.items()
         if (given := effective_setting(key, [file])) and given.text.lower() != "false"
     ] + [
-        f"{key}= ({source}): no broker would start with it: a class must have a name"
+        f"{key}= ({source}): a broker would not start with it: a class must have a name"
         for key, text, source in {one.key: one for one in file}.values()
         if key in CLASSES and not text
     ]
@@ -208,8 +209,8 @@ def _ignored_for_one_listener(file: list[RawSetting]) -> Iterator[str]:
 
 
 def _without_a_brokers_address(layers: list[list[RawSetting]]) -> list[RawSetting]:
-    """The file without a broker's advertised.listeners, where the daemon has listeners of its own:
-    what it tells others would be that broker's address."""
+    """The file without advertised.listeners, if the daemon has separate listeners: it would
+    advertise the broker's address."""
     *_, file = layers
     listeners = effective_setting("listeners", layers)
     if listeners is None or (listeners in file and listeners.key == "listeners"):
@@ -218,13 +219,14 @@ def _without_a_brokers_address(layers: list[list[RawSetting]]) -> list[RawSettin
 
 
 def _misspelt_variables(environment: Mapping[str, str]) -> Iterator[str]:
-    """Others may have variables that begin with REFOLD_: told is what is nearly one of ours."""
+    """Other programs may use variables that begin with REFOLD_, so only near misses are
+    reported."""
     variables = [setting.variable for setting in SETTINGS]
     for name in sorted(environment):
         if name.startswith("REFOLD_") and name not in variables:
             near = get_close_matches(name, variables, 1, 0.85)
             if near:
-                yield f"the environment variable {name} is not known; did you mean {near[0]}?"
+                yield f"the environment variable {name} is unknown; did you mean {near[0]}?"
 
 
 def _values(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, Any]:
@@ -236,8 +238,8 @@ def _values(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, An
         if text is None:
             values[setting.key] = None
             if setting.required:
-                ways = f"{setting.flag}, {setting.variable} or a file by --config"
-                problems.append(f"{setting.key} is not given: use {ways}")
+                ways = f"{setting.flag}, {setting.variable} or a file with --config"
+                problems.append(f"{setting.key} is not set: use {ways}")
             continue
         try:
             values[setting.key] = setting.parse(text)
@@ -250,23 +252,25 @@ def _values(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, An
 def _endpoints(
     values: Mapping[str, Any], problems: list[str]
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """Listeners and advertised listeners, with their security protocols."""
+    """Listeners and advertised listeners with their security protocols."""
     protocols: dict[str, str] = values["listener.security.protocol.map"]
     listeners: tuple[Address, ...] = values["listeners"]
     advertised: tuple[Address, ...] = values["advertised.listeners"] or listeners
     for one in (*listeners, *advertised):
         if one.listener not in protocols:
-            problem = f"listener.security.protocol.map says nothing of the listener {one.listener}"
+            problem = f"listener.security.protocol.map does not contain the listener {one.listener}"
             if problem not in problems:
                 problems.append(problem)
     for one in advertised:
         if one.host in _EVERY_INTERFACE:
             problems.append(
-                f"nobody can connect to {one.host}: leave the host of listeners out for every "
+                f"nobody can connect to {one.host}: omit the host of listeners for every "
                 "interface, or give advertised.listeners a host name"
             )
         if not one.port:
-            problems.append(f"the port of the listener {one.listener} is 0: nobody can be told it")
+            problems.append(
+                f"the port of the listener {one.listener} is 0 and cannot be advertised"
+            )
     listening, told = (
         tuple(
             Endpoint(one.listener, protocols.get(one.listener, ""), one.host, one.port)
@@ -278,28 +282,28 @@ def _endpoints(
 
 
 def _with_host(endpoint: Endpoint) -> Endpoint:
-    """Who listens on every interface is told of by this machine's name, as Kafka does."""
+    """A listener on every interface is advertised with this machine's name, as in Kafka."""
     return endpoint if endpoint.host else structs.replace(endpoint, host=socket.getfqdn())
 
 
 def _inter_broker_listener(values: Mapping[str, Any], problems: list[str]) -> str:
-    """The name of the listener between brokers (KB 12.1.6)."""
+    """The name of the inter-broker listener (KB 12.1.6)."""
     name, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
     if name and protocol:
         problems.append(
-            "inter.broker.listener.name and security.inter.broker.protocol are both given: "
-            "leave one of them out"
+            "inter.broker.listener.name and security.inter.broker.protocol are both "
+            "set: remove one of them"
         )
     listener = name or protocol or "PLAINTEXT"
     if values["control.plane.listener.name"] == listener:
         problems.append(
-            f"control.plane.listener.name={listener}: must not be the listener between brokers"
+            f"control.plane.listener.name={listener}: must not be the inter-broker listener"
         )
     return str(listener)
 
 
 def _limits(values: Mapping[str, Any], problems: list[str]) -> Limits:
-    """What clients may take of the endpoint."""
+    """The endpoint's limits for clients."""
     limits = Limits(
         connections_max=values["max.connections"],
         connections_per_address_max=values["max.connections.per.ip"],
@@ -312,8 +316,8 @@ def _limits(values: Mapping[str, Any], problems: list[str]) -> Limits:
     largest = min(limits.request_bytes_max, limits.controller_request_bytes_max)
     if limits.whole_bytes_max is not None and limits.whole_bytes_max < largest:
         problems.append(
-            f"queued.max.request.bytes={limits.whole_bytes_max}: must be at least {largest}, the "
-            "size that a request to the controller may have"
+            f"queued.max.request.bytes={limits.whole_bytes_max}: must be at least "
+            f"{largest}, the maximum size of a request to the controller"
         )
     return limits
 

@@ -189,7 +189,7 @@ async def test_a_produce_request_whose_lengths_lie_closes_the_connection(
         assert await client.closed()
     async with Client(with_broker.port) as client:
         await client.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
-    assert "a Produce request without acks where they must be" in caplog.text
+    assert "a Produce request ends before its acks" in caplog.text
 
 
 async def test_a_broker_that_does_not_say_what_it_offers_is_passed_nothing(

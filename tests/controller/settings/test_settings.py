@@ -175,8 +175,8 @@ def test_a_log_directory_that_cannot_be(tmp_path: Path, folder: str) -> None:
 
 def test_what_is_missing_is_said_with_the_ways_to_give_it(tmp_path: Path) -> None:
     text = problems(tmp_path, "", environment={})
-    assert "zookeeper.connect is not given: use --zookeeper, REFOLD_ZOOKEEPER_CONNECT" in text
-    assert text.count("is not given") == 3
+    assert "zookeeper.connect is not set: use --zookeeper, REFOLD_ZOOKEEPER_CONNECT" in text
+    assert text.count("is not set") == 3
 
 
 @pytest.mark.parametrize(
@@ -213,14 +213,14 @@ def test_a_class_without_a_name_is_refused_as_by_kafka(tmp_path: Path, key: str,
     line = f'{key} = ""' if name.endswith(".toml") else f"{key}="
     told = problems(tmp_path, line, name=name)
     assert f"{key}= ({tmp_path / name}" in told
-    assert "no broker would start with it" in told
+    assert "a broker would not start with it" in told
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("inter.broker.listener.name=A\nsecurity.inter.broker.protocol=SSL", "both given"),
-        ("control.plane.listener.name=PLAINTEXT", "must not be the listener between brokers"),
+        ("inter.broker.listener.name=A\nsecurity.inter.broker.protocol=SSL", "both set"),
+        ("control.plane.listener.name=PLAINTEXT", "must not be the inter-broker listener"),
         ("listeners=INTERNAL://h:1", "says nothing of the listener INTERNAL"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
         ("listeners=PLAINTEXT://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
@@ -322,7 +322,7 @@ def test_what_no_broker_takes_for_its_topics_is_refused(tmp_path: Path) -> None:
     told = problems(tmp_path, "log.segment.bytes=13\nlog.cleanup.policy=shred")
     assert "log.segment.bytes=13" in told
     assert "server.properties:1" in told
-    assert "no broker would start with it: Invalid value 13" in told
+    assert "a broker would not start with it: Invalid value 13" in told
     assert "String must be one of: compact, delete" in told
 
 

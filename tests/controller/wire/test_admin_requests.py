@@ -288,7 +288,7 @@ def test_an_election_of_an_unknown_type_is_malformed() -> None:
 def test_a_version_that_is_not_spoken_is_malformed(head: RequestHead) -> None:
     _, last = SPOKEN_WITH_TOOLS[head.api_key]
     for version in (-1, last + 1):
-        with pytest.raises(MalformedRequest, match=f"version {version} is not offered"):
+        with pytest.raises(MalformedRequest, match=f"version {version} is not supported"):
             decoded(head._replace(version=version), bytes(50))
 
 
