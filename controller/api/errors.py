@@ -19,5 +19,5 @@ class NoUpstream(ApiError):
 
 
 class NoBrokersKnown(ApiError):
-    """A request is to be forwarded before any broker is known. Nobody is at fault: the client
+    """A request is to be forwarded before any broker is known. This is no fault: the client
     tries its next bootstrap address."""

@@ -50,7 +50,7 @@ class StandardOutput(io.BufferedWriter):
 
     @property
     def is_lost(self) -> bool:
-        """Whether output was lost that somebody would have read."""
+        """Whether output was lost although its reader is still there."""
         return self.fault is not None and not self.is_unread
 
     @contextmanager
@@ -87,7 +87,7 @@ def print_result(result: object, show: Callable[[], None], *, as_json: bool) -> 
 
 
 def is_lost() -> bool:
-    """Whether output so far could not be written although somebody reads it."""
+    """Whether output so far could not be written although its reader is still there."""
     with suppress(OutputFault):
         sys.stdout.flush()
     output = getattr(sys.stdout, "buffer", None)

@@ -75,7 +75,7 @@ async def _run(task: MirrorTask) -> int:
 
 
 def _report(event: MirrorEvent) -> None:
-    # If the daemon was killed, nobody reads the pipe; publishing continues.
+    # After the daemon was killed, the pipe has no reader; publishing continues.
     with suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), msgspec.json.encode(event) + b"\n")
 

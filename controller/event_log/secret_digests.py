@@ -35,7 +35,7 @@ located."""
 
 
 class SecretDigests:
-    """The secrets behind the digests of one run, kept while requests about secrets are pending."""
+    """The secrets of the digests of one run, kept while requests about secrets are pending."""
 
     def __init__(self) -> None:
         self._key = token_bytes(_KEY_BYTES)

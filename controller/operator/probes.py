@@ -1,5 +1,5 @@
-"""Probes ZooKeeper, brokers, listeners, the clock and the disk for the checks. Probes leave
-nothing behind, and return failures as part of the status."""
+"""Probes ZooKeeper, brokers, listeners, the clock and the disk for the checks. Probes change
+nothing permanently, and return failures as part of the status."""
 
 import os
 import re

@@ -264,7 +264,7 @@ def _endpoints(
     for one in advertised:
         if one.host in _EVERY_INTERFACE:
             problems.append(
-                f"nobody can connect to {one.host}: omit the host of listeners for every "
+                f"clients cannot connect to {one.host}: omit the host of listeners for every "
                 "interface, or give advertised.listeners a host name"
             )
         if not one.port:

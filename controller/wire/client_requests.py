@@ -81,7 +81,9 @@ def decode_request(head: RequestHead, frame: bytes) -> Any:
     except (KioIndexError, SerialError, ValueError, struct.error) as fault:
         raise MalformedRequest(f"{head.description} cannot be read: {fault!r}") from fault
     except KeyError as fault:
-        raise UnknownTaggedField(f"{head.description} has an unknown tagged field: {fault}") from fault
+        raise UnknownTaggedField(
+            f"{head.description} has an unknown tagged field: {fault}"
+        ) from fault
 
 
 def encode_request(head: RequestHead, client_id: str, request: Any) -> bytes:

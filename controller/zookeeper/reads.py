@@ -1,4 +1,4 @@
-"""ReadZnodes, ReadStats and ReadChildren: pages of multiRead, or one request a znode."""
+"""ReadZnodes, ReadStats and ReadChildren, as pages of multiRead or as one request per znode."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -13,25 +13,26 @@ from controller.zookeeper.wire import read_children
 from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, Request, Work
 
 EVENT_DATA_BYTES_MAX: Final = 512 * 1024
-"""Of znode data in one event (docs/design.md#the-log); a single larger znode stays whole."""
+"""Limit of znode data in one event (docs/design.md#the-log); a larger znode is not split."""
 
 PAGE_BYTES: Final = EVENT_DATA_BYTES_MAX // 2
-"""What a page's reply should have, so that one with larger znodes than before fits an event."""
+"""The target size of a page's reply. A page with larger znodes than expected still fits in an
+event."""
 
 FIRST_PAGE_ITEMS: Final = 64
 PAGE_ITEMS_MAX: Final = 1000
 SINGLES_ITEMS_MAX: Final = 500
-"""Items in an event where each znode has a reply of its own."""
+"""Znodes per event if each has a separate reply."""
 
 ITEM_BYTES_MIN: Final = PAGE_BYTES // PAGE_ITEMS_MAX
-"""What an item is taken to have at least: a page of missing znodes tells nothing of the others."""
+"""The minimum assumed size of a znode: a page of missing znodes says nothing about the others."""
 
 SINGLE_REPLY_BYTES: Final = 4096
-"""What a znode's reply is taken to have before it is seen."""
+"""The assumed size of a znode's reply before one was received."""
 
 
 class _ZnodeReads(Work):
-    """What both ways of reading many znodes share: the watches, the columns, the events."""
+    """The common part of both ways to read many znodes: watches, columns and events."""
 
     def __init__(self, command_id: CommandId, paths: Sequence[str], watch: bool, with_: Exchange):
         self._id = command_id
@@ -45,7 +46,7 @@ class _ZnodeReads(Work):
 
     @abstractmethod
     def _produce(self) -> Iterator[Request | None]:
-        """All requests in order; None where a reply must come first."""
+        """All requests in order; None if a reply must arrive first."""
 
     def take(self) -> Request | None:
         for request in self._requests:
@@ -78,7 +79,7 @@ class _ZnodeReads(Work):
             self._failed_watches[path] = error
 
     def _emit(self, columns: Columns) -> Iterator[ZnodesRead]:
-        """The events of the next items; those whose watch was refused end with that error."""
+        """The events of the next znodes. Those whose watch failed have that error."""
         count = len(columns)
         paths = self._paths[self._emitted : self._emitted + count]
         if self._failed_watches:
@@ -109,12 +110,12 @@ class _ZnodeReads(Work):
 
     @property
     def _watches_creation(self) -> bool:
-        """Whether a watch on a missing znode stands."""
+        """Whether a watch on a missing znode remains set."""
         return bool(self._with.bulk)
 
 
 def _event_ends(data: Sequence[bytes | None]) -> Iterator[int]:
-    """Where the events end, so that none holds too much data; one event at least."""
+    """Where to end events so that none has too much data; at least one end."""
     size = 0
     for place, one in enumerate(data):
         length = len(one) if one else 0
@@ -126,10 +127,10 @@ def _event_ends(data: Sequence[bytes | None]) -> Iterator[int]:
 
 
 class PagedReads(_ZnodeReads):
-    """ReadZnodes on a server that knows multiRead.
+    """ReadZnodes on a server with multiRead.
 
-    The first page is small; its reply tells how large the others may be. A reply's size is bounded
-    by asking for less at once.
+    The first page is small; its reply determines the size of the others. The size of a reply is
+    bounded by requesting fewer znodes.
     """
 
     _item_bytes = 0
@@ -166,7 +167,7 @@ class PagedReads(_ZnodeReads):
 
 
 class SingleReads(_ZnodeReads):
-    """ReadStats, and ReadZnodes on an old server: one request a znode, many in flight."""
+    """ReadStats, and ReadZnodes on an old server: one request per znode, many in flight."""
 
     def __init__(
         self, command_id: CommandId, command: ReadZnodes | ReadStats, with_: Exchange
@@ -218,7 +219,7 @@ class SingleReads(_ZnodeReads):
 
 
 class ChildrenReads(Work):
-    """ReadChildren: at most a watch and one request."""
+    """ReadChildren: at most one watch and one request."""
 
     def __init__(self, command_id: CommandId, command: ReadChildren, with_: Exchange) -> None:
         self._id = command_id

@@ -1,4 +1,4 @@
-"""Publishes the logs of a folder, and follows those that are written."""
+"""Publishes the logs in a folder, and follows those that are being written."""
 
 import asyncio
 import zlib
@@ -43,8 +43,9 @@ _CONCURRENT_LOGS: Final = 8
 
 
 class MirrorEvent(Struct, frozen=True, rename={"kind": "what"}):
-    """What happened to a log: records were published, all of it is ("whole"), it failed, it waits
-    for others, or it is damaged: a record of it is not as it was written."""
+    """What happened to a log: "published" records, "whole" (published completely), "failed",
+    "waits" for another producer, "made" (the topic was created), or "damaged" (a record was
+    changed)."""
 
     kind: str
     log: str
@@ -56,8 +57,8 @@ OnEvent = Callable[[MirrorEvent], None]
 
 
 class Publisher:
-    """Publishes the logs below a parent folder to a topic. It may be ended at any moment, and goes
-    on behind the last record that is there."""
+    """Publishes the logs below a parent folder to a topic. It may be stopped at any time, and
+    continues after the last published record."""
 
     def __init__(self, parent: Path, topic: Topic, on_event: OnEvent) -> None:
         self._parent = parent
@@ -67,17 +68,17 @@ class Publisher:
         self._places: list[TopicPartition] = []
 
     async def publish(self) -> int:
-        """All there is by now; how many records that were. A log with a damage is told of, and
-        nothing of it is published. Raises LogError."""
+        """Publish everything that is stored now; return the number of records. A damaged log is
+        reported and not published. Raises LogError."""
         ending = anyio.Event()
         ending.set()
         sound = [log for log in self._logs() if await run_sync(self._is_sound, log)]
         return sum([await self._publish(log, ending) for log in sound])
 
     async def follow(self, ending: anyio.Event) -> None:
-        """All there is and will be, until `ending` is set and what is written by then is published.
+        """Publish continuously, until `ending` is set and everything written by then is published.
 
-        What cannot be done is told and tried again. Raises LogError where the folder is gone.
+        Failures are reported and retried. Raises LogError if the folder was deleted.
         """
         known: set[Path] = set()
         async with anyio.create_task_group() as tasks:
@@ -93,8 +94,8 @@ class Publisher:
                     await ending.wait()
 
     def _is_sound(self, log: Path) -> bool:
-        """Of the topic only the last record is compared. It stands for those before it where the
-        log follows its own checksum chain."""
+        """Only the last record on the topic is compared. It represents those before it only if
+        the log is consistent with its own checksum chain."""
         report = verify(log)
         for damage in report.damages:
             text = f"{damage.file}, {damage.record}: {damage.text}"
@@ -115,7 +116,7 @@ class Publisher:
                     await self._publish(log, ending)
                 return
             except LogError as error:
-                # The topic may have been made anew.
+                # The topic may have been created again.
                 self._places = []
                 self._on_event(MirrorEvent("failed", str(log), str(error)))
             if ending.is_set():
@@ -125,7 +126,8 @@ class Publisher:
             pause_s = min(pause_s * 2, _RETRY_MAX_S)
 
     async def _publish(self, log: Path, ending: anyio.Event) -> int:
-        """A log, until nothing will follow, or nothing is there and it is to end."""
+        """Publish a log until it is complete, or until `ending` is set and everything is
+        published."""
         noted = read_progress(log, self._topic.name)
         key = _key(log)
         async with errors_of(self._topic), _fenced(self._topic):
@@ -163,17 +165,18 @@ class Publisher:
                             await ending.wait()
 
     async def _partitions(self, log: Path) -> list[TopicPartition]:
-        """The topic's, which is made where it is not there."""
+        """The partitions of the topic, which is created if necessary."""
         if not self._places:
             if await create_topic(self._topic):
-                self._on_event(MirrorEvent("made", str(log), f"{self._topic.place} was made"))
+                self._on_event(MirrorEvent("made", str(log), f"{self._topic.place} was created"))
             self._places = await partitions_of(self._topic)
         return self._places
 
     async def _still_holds(
         self, log: Path, places: list[TopicPartition], key: str, noted: Progress
     ) -> bool:
-        """Whether the topic has what is noted of a log; the note is of this topic then."""
+        """Whether the topic contains the last message of the note; if so, update the note's
+        servers."""
         if not await still_holds(self._topic, places, key.encode(), _last_message_of(noted)):
             return False
         if noted.servers != self._topic.servers:
@@ -181,12 +184,12 @@ class Publisher:
         return True
 
     def _wait(self, log: Path) -> None:
-        text = f"{self._topic.place}: waits for the end of another producer's transaction"
+        text = f"{self._topic.place}: waiting for another producer's transaction to end"
         self._on_event(MirrorEvent("waits", str(log), text))
 
 
 class _LogPublisher:
-    """One log's way to its partition."""
+    """Publishes one log to its partition."""
 
     def __init__(
         self,
@@ -214,21 +217,22 @@ class _LogPublisher:
         writer: AIOKafkaProducer,
         partitions: int,
     ) -> "_LogPublisher":
-        """On behind what is there; a log that is new to the topic gets a partition by its key."""
+        """Continue after the last published message. The partition of a new log is chosen by its
+        key."""
         if last is None:
             return cls(topic, key, log, writer, zlib.crc32(key) % partitions, None)
         if last.record is not None and not await run_sync(matches_log, log, last.record, last.at):
-            text = f"has another log under the name {key.decode()}: publish to another topic"
+            text = f"has a different log with the name {key.decode()}: publish to another topic"
             raise MirrorFailed(topic.place, text)
         return cls(topic, key, log, writer, last.partition, last)
 
     @property
     def at(self) -> Position | None:
-        """What is there by now."""
+        """The position after the last published message."""
         return self._last.at if self._last is not None else None
 
     async def send(self, batch: list[Message]) -> None:
-        """All of them, or none: one transaction."""
+        """Publish all messages in one transaction."""
         sent: list[asyncio.Future[RecordMetadata]] = []
         async with self._writer.transaction():
             for message in batch:
@@ -241,7 +245,7 @@ class _LogPublisher:
                         message.wall_ms,
                         headers,
                     )
-                    # The transaction raises what becomes of any; asyncio would tell of each.
+                    # The transaction raises all errors; otherwise asyncio would log each of them.
                     one.add_done_callback(_retrieve_exception)
                     sent.append(one)
         *_, last = sent
@@ -249,7 +253,7 @@ class _LogPublisher:
         self.note()
 
     def note(self, *, is_whole: bool = False) -> None:
-        """Write down how far it is."""
+        """Write the progress note."""
         if self._last is not None:
             found = self._last
             progress = Progress(
@@ -264,7 +268,7 @@ class _LogPublisher:
 
 
 def _parts(message: Message) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]:
-    """The values of a record's messages, with their headers. Only the last one says where it is."""
+    """The messages of a record, with their headers. Only the last one has the position."""
     body = encode(message.frame)
     at = (POSITION, encode_position(message.at))
     if len(body) <= PART_BYTES:
@@ -282,7 +286,7 @@ def _last_message_of(noted: Progress) -> LastMessage:
 
 
 def _key(log: Path) -> str:
-    """What all messages of a log have as their key."""
+    """The key of all messages of a log."""
     with open_segment(folders.segments_of(log)[0]) as first:
         return f"{first.header.cluster_id}/{log.name}"
 
@@ -293,12 +297,12 @@ async def _fenced(topic: Topic) -> AsyncIterator[None]:
     try:
         yield
     except ProducerFenced as error:
-        text = "somebody else publishes the same log there: end one of the two"
+        text = "another process publishes the same log there: stop one of the two"
         raise MirrorFenced(topic.place, text) from error
 
 
 def _ignore_fencing(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """aiokafka gives the error of a fence to futures, too, that nobody asks."""
+    """aiokafka also sets fencing errors on futures that nothing awaits."""
     if not isinstance(context.get("exception"), ProducerFenced):
         loop.default_exception_handler(context)
 

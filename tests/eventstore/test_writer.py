@@ -61,7 +61,7 @@ def test_what_is_out_of_order_is_refused_and_nothing_of_it_stored(tmp_path: Path
 
 def test_one_log_is_one_run(tmp_path: Path) -> None:
     write_log(tmp_path / "log")
-    with pytest.raises(LogExists, match="a folder of its own"):
+    with pytest.raises(LogExists, match="a separate folder"):
         LogWriter.create(tmp_path / "log", header())
 
 
@@ -69,7 +69,7 @@ def test_a_closed_writer_refuses(tmp_path: Path) -> None:
     writer = LogWriter.create(tmp_path / "log", header())
     writer.close()
     writer.close()
-    with pytest.raises(LogError, match="has let go"):
+    with pytest.raises(LogError, match="has closed"):
         writer.append([event(1)])
 
 

@@ -105,7 +105,7 @@ class ClientConnection:
         """Handle requests until the client disconnects or is idle for too long.
 
         Raises `RequestRejected` or MalformedRequest if the client is at fault, `NoUpstream` if a
-        broker is, `NoBrokersKnown` if nobody is, IncompleteReadError and OSError if either
+        broker is, `NoBrokersKnown` if neither is, IncompleteReadError and OSError if either
         disconnected.
         """
         idle_ms = self._limits.connections_max_idle_ms

@@ -73,7 +73,10 @@ def read_targets(file: Path) -> dict[Partition, tuple[int, ...]]:
     named = Counter((one.topic, one.partition) for one in entries)
     twice = [name for name, count in named.items() if count > 1]
     if twice:
-        text = f"Partition reassignment contains duplicate topic partitions: {format_partitions(twice)}"
+        text = (
+            "Partition reassignment contains duplicate topic partitions: "
+            f"{format_partitions(twice)}"
+        )
         problems.append(text)
     problems += [problem for one in entries for problem in _problems(one)]
     if problems:

@@ -168,7 +168,10 @@ class KafkaAdmin:
         )
         answer = await self._client.ask(node, _INCREMENTAL_ALTER_CONFIGS, request)
         refused = [
-            f"configuration of {one.resource_name}: {one.error_message or _format_error(one.error_code)}"
+            (
+                f"configuration of {one.resource_name}: "
+                f"{one.error_message or _format_error(one.error_code)}"
+            )
             for one in answer.responses
             if one.error_code is not ErrorCode.none
         ]

@@ -40,7 +40,7 @@ class Alter(Struct, frozen=True):
 Step = Configure | Write | Alter
 
 _LINE_CHARACTERS_MAX: Final = 2000
-"""Limits the printed content of a znode; nobody reads a large request."""
+"""Limits the printed content of a znode: a large request is not readable anyway."""
 
 
 def describe_step(step: Step) -> Iterator[str]:

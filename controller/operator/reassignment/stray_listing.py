@@ -49,7 +49,7 @@ class StrayScan(Struct, frozen=True):
 async def scan(cluster: Cluster) -> StrayScan:
     """Read the assignment, the pending deletions, the disks, and the assignment again.
 
-    With this order a replica that a reassignment leaves behind is assigned, covered by a pending
+    With this order a replica that a reassignment leaves on disk is assigned, covered by a pending
     deletion, or already deleted. So none is reported wrongly.
     """
     before = await cluster.admin.describe_all()

@@ -70,7 +70,9 @@ async def test_max_connections(serve_by: ServeBy, caplog: pytest.LogCaptureFixtu
             assert await silent.closed()
             await ask(third)
             await ask(first)
-    assert "closed the connection of 127.0.0.2: too many connections, and 127.0.0.1 needs one" in caplog.text
+    assert (
+        "closed the connection of 127.0.0.2: too many connections, and 127.0.0.1 needs one"
+    ) in caplog.text
 
 
 @pytest.mark.parametrize("liar", [allocate_producer_ids(STRANGER), allocate_producer_ids(1, 9)])
@@ -200,4 +202,7 @@ async def test_fewer_connections_than_asked_for_are_told(
     served = await serve_by(f"max.connections={files}")
     async with Client(served.port) as client:
         await ask(client)
-    assert f"instead of max.connections={files}: this process may open only {files} files" in caplog.text
+    assert (
+        f"instead of max.connections={files}: this process may open only {files} files"
+        in caplog.text
+    )

@@ -20,7 +20,9 @@ async def test_without_zookeeper_it_cannot_be_checked(tmp_path: Path) -> None:
     status, output = await refold("check", connect, tmp_path, "--config", str(config))
     assert status == 2
     # Nothing of a line is cut.
-    assert "cannot connect to ZooKeeper: no session within 0.5 s: no connection to 127.0.0.1" in output
+    assert (
+        "cannot connect to ZooKeeper: no session within 0.5 s: no connection to 127.0.0.1" in output
+    )
     assert "check zookeeper.connect, the servers and the network" in output
     assert "Traceback" not in output
 

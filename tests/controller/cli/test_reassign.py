@@ -96,15 +96,24 @@ def test_every_action_needs_a_cluster(action: str) -> None:
         ),
         (
             ("--delete-strays", *ZOOKEEPER),
-            "--delete-strays asks brokers for their log directories and requires --bootstrap-server",
+            (
+                "--delete-strays asks brokers for their log directories and requires "
+                "--bootstrap-server"
+            ),
         ),
         (
             ("--delete-strays", *BROKERS),
-            "--delete-strays works through znodes and requires --zookeeper: Kafka has no API for it",
+            (
+                "--delete-strays works through znodes and requires --zookeeper: Kafka "
+                "has no API for it"
+            ),
         ),
         (
             ("--remove-cancel", *BROKERS),
-            "--remove-cancel works through znodes and requires --zookeeper: Kafka has no API for it",
+            (
+                "--remove-cancel works through znodes and requires --zookeeper: Kafka "
+                "has no API for it"
+            ),
         ),
     ],
 )
@@ -114,7 +123,9 @@ def test_options_that_do_not_fit(arguments: tuple[str, ...], why: str) -> None:
 
 def test_cancel_says_which_way_needs_what(file: Path) -> None:
     (line,) = told(reassign("--cancel", *BROKERS))
-    assert line.endswith("with --reassignment-json-file Kafka's API cancels the partitions in the file")
+    assert line.endswith(
+        "with --reassignment-json-file Kafka's API cancels the partitions in the file"
+    )
     (line,) = told(reassign("--cancel", "--reassignment-json-file", file, *ZOOKEEPER))
     assert "uses Kafka's API and requires --bootstrap-server" in line
 

@@ -55,15 +55,15 @@ def test_tls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "why"),
     [
-        ({"security_protocol": "TLS"}, "security.protocol 'TLS' is none of PLAINTEXT, SSL"),
-        ({"security_protocol": "SASL_SSL"}, "sasl.mechanism GSSAPI is none of PLAIN"),
+        ({"security_protocol": "TLS"}, "security.protocol 'TLS' must be one of PLAINTEXT, SSL"),
+        ({"security_protocol": "SASL_SSL"}, "sasl.mechanism GSSAPI must be one of PLAIN"),
         (
             {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"},
             "sasl.jaas.config must have a username and a password",
         ),
         (
             {"security_protocol": "SSL", "ssl_truststore_location": "/absent.jks"},
-            "ssl.truststore.type is JKS: only PEM files can be read",
+            "ssl.truststore.type is JKS: only PEM files are supported",
         ),
         (
             {

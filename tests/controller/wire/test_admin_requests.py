@@ -280,7 +280,7 @@ def test_what_may_not_be_null_is_malformed(what: str) -> None:
 def test_an_election_of_an_unknown_type_is_malformed() -> None:
     head = RequestHead(ELECT_LEADERS, 2, 5)
     request = class_of(head)(election_type=2, topic_partitions=None)
-    with pytest.raises(MalformedRequest, match="no election of type 2"):
+    with pytest.raises(MalformedRequest, match="no election type 2"):
         decoded(head, plain(head, request))
 
 

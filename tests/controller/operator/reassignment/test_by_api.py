@@ -22,7 +22,7 @@ DAEMON = 1000
 
 class ScriptedAdmin(KafkaAdmin):
     """Brokers 1 to 4 and a refold; `moving` is what they say is being reassigned, `refusals` what
-    they refuse; `unresponsive` brokers do not answer. `asked` has what they were asked to change."""
+    they refuse; `unresponsive` brokers do not answer. `asked` are the requested changes."""
 
     def __init__(self) -> None:
         self.partitions = {("t", 0): PartitionMetadata((1, 2, 3), (1, 2, 3), 1)}

@@ -141,9 +141,9 @@ async def test_the_list_has_the_route_and_says_what_the_record_says() -> None:
     assert "  u-0: 0 of 2 replicas caught up, waits for 3,4 (/admin/reassignments)" in stage.lines
     assert any("u/0 cannot be read as a reassignment" in one for one in stage.warnings)
     assert any(
-        "/admin/reassignments/t/0 says from [6, 4] to [4, 6], /brokers/topics/t from [1, 2, 3] to "
-        "[4, 5, 6]; refold rewrites znodes that it did not write itself: a topic's znode at once, a "
-        "record at its next check" in one
+        "/admin/reassignments/t/0 says from [6, 4] to [4, 6], /brokers/topics/t from "
+        "[1, 2, 3] to [4, 5, 6]; refold rewrites znodes that it did not write "
+        "itself: a topic's znode at once, a record at its next check" in one
         for one in stage.warnings
     )
 
@@ -354,6 +354,7 @@ async def test_a_record_says_nothing_of_a_topic_at_rest_elsewhere() -> None:
     assert stage.lines == ["No partition reassignments found."]
     [warning] = stage.warnings
     assert (
-        "/admin/reassignments/t/0 says from [1, 2, 3] to [4, 5, 6], /brokers/topics/t [1, 2, 6] "
-        "and no reassignment; when refold takes the role, the topic's znode takes precedence" in warning
+        "/admin/reassignments/t/0 says from [1, 2, 3] to [4, 5, 6], "
+        "/brokers/topics/t [1, 2, 6] and no reassignment; when refold takes the "
+        "role, the topic's znode takes precedence" in warning
     )

@@ -86,7 +86,9 @@ async def test_what_other_routes_have_is_named() -> None:
     stage.leave_alone()
     request_quietly(stage.world, {T0: (4,)})
     await run_cancel(stage)
-    assert stage.warnings == ["Warning: reassignments of other routes, which --cancel does not end: t-0"]
+    assert stage.warnings == [
+        "Warning: reassignments of other routes, which --cancel does not end: t-0"
+    ]
 
 
 async def test_what_other_routes_have_goes_no_further_and_that_is_told() -> None:
@@ -95,7 +97,9 @@ async def test_what_other_routes_have_goes_no_further_and_that_is_told() -> None
     submit(stage.world, {T0: (4, 5, 6)})
     request(stage.world, {("u", 0): (3, 4)})
     await run_cancel(stage)
-    assert stage.warnings[-1] == ("Warning: reassignments of other routes, which make no progress until then: u-0")
+    assert stage.warnings[-1] == (
+        "Warning: reassignments of other routes, which make no progress until then: u-0"
+    )
     catch_up(stage.world, 3, 4, name=("u", 0))
     await list_reassignments(stage.cluster, stage.report())
     assert "  u-0: 2 of 2 replicas caught up (/admin/reassignments)" in stage.lines

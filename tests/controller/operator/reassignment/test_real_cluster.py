@@ -348,7 +348,9 @@ async def test_a_replica_that_a_dead_broker_kept_is_listed(stock: Cluster) -> No
         assert Path(stray["log_dir"]) == stock.scene.lab.brokers[3].folder / "data"
     status, output = await stock.by_both("--delete-strays")
     assert status == 1
-    assert "a stock controller, has the role: it does not support /admin/replica_deletions" in output
+    assert (
+        "a stock controller, has the role: it does not support /admin/replica_deletions" in output
+    )
     await stock.until_on_disk("kept", 4, there=True)
 
 

@@ -359,7 +359,9 @@ async def test_extra_ones_are_merged_and_the_later_one_wins() -> None:
 async def test_an_extra_one_over_another_route_is_refused() -> None:
     stage = Stage()
     stage.by_api(4, 5, 6)
-    with pytest.raises(Refused, match="already being reassigned, by the AlterPartitionReassignments API"):
+    with pytest.raises(
+        Refused, match="already being reassigned, by the AlterPartitionReassignments API"
+    ):
         await run_extra(stage, targets(t0=(2,)))
 
 
