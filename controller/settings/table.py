@@ -321,15 +321,15 @@ POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.
 not take the role."""
 
 REFUSED: Final = {
-    "create.topic.policy.class.name": "it is a plugin that refold cannot apply to topic creations. Remove it from the "
-    "daemon's file if topics may be created without it; if not, leave the role with "
-    "a stock controller",
-    "alter.config.policy.class.name": "it is a plugin that refold cannot apply to configuration changes. Remove it "
-    "from the daemon's file: brokers change configurations and apply theirs",
-    "authorizer.class.name": "it is a plugin that refold cannot apply: refold's endpoint would allow what it "
-    "forbids. The authorizers of brokers still apply to them",
-    "client.quota.callback.class": "it is a plugin that refold cannot apply: refold has no client quotas. Those of "
-    "brokers still apply to them",
+    "create.topic.policy.class.name": "it is a plugin that refold cannot apply to topic creations. "
+    "Remove it from the daemon's file if topics may be created without it; if not, leave the role "
+    "with a stock controller",
+    "alter.config.policy.class.name": "it is a plugin that refold cannot apply to configuration "
+    "changes. Remove it from the daemon's file: brokers change configurations and apply theirs",
+    "authorizer.class.name": "it is a plugin that refold cannot apply: refold's endpoint would "
+    "allow what it forbids. The authorizers of brokers still apply to them",
+    "client.quota.callback.class": "it is a plugin that refold cannot apply: refold has no client "
+    "quotas. Those of brokers still apply to them",
     "process.roles": "it is a KRaft setting, and refold is a controller for ZooKeeper mode",
     "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
     "role belongs to a KRaft controller then",

@@ -91,7 +91,7 @@ def test_a_changed_stream_is_found(tmp_path: Path) -> None:
         LogReader.open("-", standard_input=io.BytesIO(changed))
 
 
-def test_what_is_no_stream() -> None:
+def test_input_that_is_no_stream_is_rejected() -> None:
     with pytest.raises(NotALog, match="refold log copy LOG -"):
         LogReader.open("-", standard_input=io.BytesIO(b"hello"))
 

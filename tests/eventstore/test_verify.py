@@ -161,7 +161,7 @@ def test_a_cut_file_is_damaged(tmp_path: Path, part: float) -> None:
     assert verify(folder).damages
 
 
-def test_what_is_no_log(tmp_path: Path) -> None:
+def test_path_that_is_no_log_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(LogNotFound, match="no such file"):
         verify(tmp_path / "nowhere")
     with pytest.raises(NotALog, match="contains no segment"):

@@ -8,7 +8,7 @@ def test_everybody_comes_in_while_there_is_room() -> None:
     assert [admission.admit(1, "a"), admission.admit(2, "a"), admission.admit(3, "b")] == [None] * 3
 
 
-def test_who_never_asked_anything_goes_first_then_clients_then_brokers() -> None:
+def test_idle_connections_are_closed_first_then_clients_then_brokers() -> None:
     admission = Admission(4, 4)
     for number in (1, 2, 3, 4):
         admission.admit(number, "a")
@@ -43,7 +43,7 @@ def test_one_address_makes_room_among_its_own() -> None:
     assert admission.admit(5, "b") is None
 
 
-def test_what_is_told_of_a_connection_that_has_gone_has_no_effect() -> None:
+def test_calls_for_a_closed_connection_have_no_effect() -> None:
     admission = Admission(1, 1)
     admission.admit(1, "a")
     assert admission.admit(2, "b") == 1

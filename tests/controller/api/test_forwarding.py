@@ -97,7 +97,7 @@ async def test_the_brokers_own_table_is_offered_without_what_we_do_not_do(
         *((METADATA, 13), (9999, 0)),
     ],
 )
-async def test_what_is_not_offered_closes_the_connection(
+async def test_unsupported_api_closes_the_connection(
     with_broker: Served, broker: ScriptedBroker, api_key: int, version: int
 ) -> None:
     async with Client(with_broker.port) as client:
@@ -152,7 +152,7 @@ async def test_configurations_of_the_daemon_itself_are_empty_and_altered_without
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, str(OWN_ID)), (BROKER, ""), (BROKER, "1")])
-async def test_other_configurations_are_passed_on(
+async def test_configurations_of_brokers_are_forwarded(
     with_broker: Served, broker: ScriptedBroker, kind: int, name: str
 ) -> None:
     async with Client(with_broker.port) as client:
@@ -274,7 +274,7 @@ async def test_a_request_goes_to_the_listener_of_the_same_name(serve: Serve) -> 
     assert (len(inside.received), len(outside.received)) == (0, 1)
 
 
-async def test_nothing_is_passed_on_to_a_listener_where_we_have_an_identity(
+async def test_requests_are_not_forwarded_to_a_listener_with_an_identity(
     serve: Serve, broker: ScriptedBroker
 ) -> None:
     served = await serve()
@@ -309,7 +309,7 @@ async def answered(client: Client) -> None:
         await client.receive()
 
 
-async def test_what_hangs_at_a_paused_broker_is_asked_of_another(served: Served) -> None:
+async def test_read_request_to_a_paused_broker_is_retried_on_another(served: Served) -> None:
     async with two_brokers(served) as (first, second), AsyncExitStack() as stack:
         before = [await stack.enter_async_context(Client(served.port)) for _ in range(4)]
         for client in before:
@@ -333,7 +333,7 @@ async def test_what_hangs_at_a_paused_broker_is_asked_of_another(served: Served)
                     await answered(client)
 
 
-async def test_what_changes_something_is_not_asked_twice(serve: Serve) -> None:
+async def test_write_request_is_not_repeated(serve: Serve) -> None:
     served = await serve(request_timeout_ms=3000)
     async with two_brokers(served) as (first, second), AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(Client(served.port)) for _ in range(2)]

@@ -37,7 +37,7 @@ def every_version(*api_keys: int) -> list[RequestHead]:
 
 
 @pytest.mark.parametrize("head", every_version(LIST_GROUPS, LIST_TRANSACTIONS, DESCRIBE_LOG_DIRS))
-def test_it_has_nothing(head: RequestHead) -> None:
+def test_daemon_has_no_groups_transactions_or_log_directories(head: RequestHead) -> None:
     answer = decode_response(head, local_response(head)[4:])
     assert getattr(answer, "error_code", 0) == 0
     if head.api_key == DESCRIBE_LOG_DIRS:
@@ -82,7 +82,7 @@ ABOUT_BROKERS = every_version(DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER
 
 
 @pytest.mark.parametrize("head", ABOUT_BROKERS)
-def test_its_own_configuration_is_told_and_altered_without_effect(head: RequestHead) -> None:
+def test_daemon_configuration_is_described_and_altered_without_effect(head: RequestHead) -> None:
     frame = own_config_response(head, request_about(head, str(OWN_ID), "1"), OWN_ID, CONFIGS)
     assert frame is not None
     answer = decode_response(head, frame[4:])
@@ -102,7 +102,7 @@ def described(head: RequestHead, **asked: Any) -> Any:
 
 
 @pytest.mark.parametrize("head", every_version(DESCRIBE_CONFIGS))
-def test_its_settings_are_those_of_a_broker_that_cannot_be_altered(head: RequestHead) -> None:
+def test_daemon_configuration_entries_are_read_only(head: RequestHead) -> None:
     found = described(head)
     assert [(one.name, one.value) for one in found] == [one[:2] for one in CONFIGS]
     assert all(one.read_only and not one.is_sensitive for one in found)
@@ -120,12 +120,12 @@ def test_settings_that_are_asked_for_by_name() -> None:
     assert len(described(head, keys=())) == len(CONFIGS)
 
 
-def test_it_has_no_loggers_to_tell_of() -> None:
+def test_daemon_has_no_broker_loggers() -> None:
     assert described(RequestHead(DESCRIBE_CONFIGS, 4, 5), kind=BROKER_LOGGER) == ()
 
 
 @pytest.mark.parametrize("head", ABOUT_BROKERS)
-def test_what_does_not_name_it_is_not_its_own(head: RequestHead) -> None:
+def test_request_without_the_daemon_id_is_forwarded(head: RequestHead) -> None:
     assert own_config_response(head, request_about(head, "1", ""), OWN_ID, CONFIGS) is None
 
 

@@ -35,7 +35,7 @@ async def test_without_a_limit_everything_fits() -> None:
     assert await fits(MemoryPool(None), 2**40)
 
 
-async def test_who_came_first_is_served_first() -> None:
+async def test_memory_is_granted_in_order_of_arrival() -> None:
     """A large one is not kept waiting by small ones that come after it."""
     budget = MemoryPool(100)
     give_back = await budget.take(60)
@@ -49,7 +49,7 @@ async def test_who_came_first_is_served_first() -> None:
     await small
 
 
-async def test_who_goes_while_it_waits_leaves_its_turn_to_the_next() -> None:
+async def test_cancelled_waiter_passes_its_turn_to_the_next() -> None:
     budget = MemoryPool(100)
     await budget.take(60)
     large = asyncio.create_task(budget.take(100))
@@ -70,7 +70,7 @@ async def test_a_pace_is_kept_over_time() -> None:
     assert clock() - began >= 0.5
 
 
-async def test_what_is_larger_than_the_burst_goes_all_the_same() -> None:
+async def test_request_larger_than_the_burst_is_allowed() -> None:
     limiter = RateLimiter(10_000, burst=1000)
     await asyncio.wait_for(limiter.acquire(10_000), 0.5)
     with pytest.raises(TimeoutError):
@@ -81,7 +81,7 @@ def event_of(number: int) -> AllocateProducerIdsReceived:
     return AllocateProducerIdsReceived(number, 0, 1, 10)
 
 
-async def test_what_a_request_holds_is_held_until_it_is_answered() -> None:
+async def test_resources_of_a_request_are_held_until_the_response() -> None:
     """Also when its client does not wait for it any more."""
     asked: list[RequestReceived] = []
     pending = PendingRequests(asked.append, first_number=1)

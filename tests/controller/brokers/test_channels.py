@@ -232,7 +232,7 @@ async def test_a_broker_that_closes_at_the_request_is_told_once(
     assert len(broker.received) == 4
 
 
-async def test_what_a_broker_offers_is_told_before_its_first_answer_and_once(
+async def test_api_versions_are_reported_once_before_the_first_response(
     channels: BrokerChannels, broker: ScriptedBroker, told: Told
 ) -> None:
     async with broker.listening():

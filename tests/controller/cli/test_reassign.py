@@ -47,7 +47,7 @@ def told(result: Result) -> list[str]:
 
 
 @pytest.mark.parametrize("actions", [(), ("--list", "--cancel")])
-def test_there_is_exactly_one_action(actions: tuple[str, ...]) -> None:
+def test_exactly_one_action_is_required(actions: tuple[str, ...]) -> None:
     (line,) = told(reassign(*ZOOKEEPER, *actions))
     assert line.startswith("Command must include exactly one action: --generate, --execute, ")
 
@@ -193,7 +193,7 @@ def test_json_says_what_is_wrong(file: Path) -> None:
     assert answer["error"].startswith(f"{file} cannot be used: ")
 
 
-def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_cluster_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "ZOOKEEPER_MS", 200)
     (line,) = told(reassign("--list", "--zookeeper", f"{HOST}:{free_port()}"))
     assert line.startswith("cannot connect to ZooKeeper at ")

@@ -19,7 +19,7 @@ def content(log: Path) -> list[object]:
         return [reader.header, *reader.records(), reader.closing]
 
 
-async def test_what_was_logged_is_on_the_topic(scene: Scene, tmp_path: Path) -> None:
+async def test_all_logged_records_are_on_the_topic(scene: Scene, tmp_path: Path) -> None:
     """Killed with its mirror, then ended in order while two of three brokers came back late."""
     bootstrap = scene.lab.bootstrap
     settings = {"refold.mirror.topic": TOPIC}

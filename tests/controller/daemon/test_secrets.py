@@ -105,7 +105,7 @@ def written(digests: SecretDigests, *operations: Create | SetData | Delete) -> l
     return [getattr(one, "data", None) for one in command.operations]
 
 
-def test_what_is_read_back_is_what_was_written() -> None:
+def test_secret_read_back_has_the_digest_that_was_written() -> None:
     """The fold settles a write whose reply was lost by comparing the two."""
     digests = SecretDigests()
     [digest] = logged_credentials(digests.replace_secrets(asked(("ann", NEW))))
@@ -136,7 +136,7 @@ def test_of_what_cannot_be_read_nothing_is_told(theirs: bytes) -> None:
     assert read(digests, [theirs], ANN) == [b"sealed as a whole"]
 
 
-def test_what_is_not_of_users_is_left_alone() -> None:
+def test_znodes_outside_user_configs_are_unchanged() -> None:
     digests = SecretDigests()
     digests.replace_secrets(asked())
     path = znodes.topic_config_path("t")

@@ -32,7 +32,7 @@ def errors(found: ZooKeeperStatus) -> list[str]:
     return [one.line for one in check_start(settings(), found) if one.level == "error"]
 
 
-def test_nothing_stands_in_the_way() -> None:
+def test_all_start_checks_pass() -> None:
     assert errors(status()) == []
     assert errors(status(registered=(1,), controller=ControllerStatus(broker_id=1))) == []
     # Content that cannot be read is no controller, as in Kafka; its session may be replaced.
@@ -59,7 +59,7 @@ def test_nothing_stands_in_the_way() -> None:
         (status(migrating="KRaft controller 3000 migrates"), "KRaft controller 3000 migrates"),
     ],
 )
-def test_what_refuses_a_start(found: ZooKeeperStatus, told: str) -> None:
+def test_failed_start_check_refuses_the_start(found: ZooKeeperStatus, told: str) -> None:
     (error,) = errors(found)
     assert told in error
 

@@ -76,7 +76,9 @@ def test_tls(tmp_path: Path) -> None:
         ({"request_timeout_ms": "soon"}, "soon"),
     ],
 )
-def test_what_cannot_be_used(tmp_path: Path, properties: dict[str, str], why: str) -> None:
+def test_unsupported_client_options_are_rejected(
+    tmp_path: Path, properties: dict[str, str], why: str
+) -> None:
     with pytest.raises(SettingsError) as fault:
         client_options(given(tmp_path, **properties), "--command-config")
     assert why in str(fault.value)

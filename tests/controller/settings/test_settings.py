@@ -173,7 +173,7 @@ def test_a_log_directory_that_cannot_be(tmp_path: Path, folder: str) -> None:
     assert "(--refold.log.dir): must be a folder" in text
 
 
-def test_what_is_missing_is_said_with_the_ways_to_give_it(tmp_path: Path) -> None:
+def test_missing_setting_is_reported_with_its_sources(tmp_path: Path) -> None:
     text = problems(tmp_path, "", environment={})
     assert "zookeeper.connect is not set: use --zookeeper, REFOLD_ZOOKEEPER_CONNECT" in text
     assert text.count("is not set") == 3
@@ -258,7 +258,7 @@ def test_a_brokers_file_is_in_the_encoding_that_kafka_reads(tmp_path: Path) -> N
     assert given == {"zookeeper.connect": "zk1:2181", "broker.rack": "süd"}
 
 
-def test_what_new_topics_get_comes_from_a_brokers_file(tmp_path: Path) -> None:
+def test_topic_defaults_come_from_a_server_properties(tmp_path: Path) -> None:
     content = """
         num.partitions=6
         default.replication.factor=3
@@ -282,7 +282,7 @@ def test_what_new_topics_get_comes_from_a_brokers_file(tmp_path: Path) -> None:
     }
 
 
-def test_what_tools_are_told_of_the_settings(tmp_path: Path) -> None:
+def test_config_entries_have_values_and_sources(tmp_path: Path) -> None:
     content = """
         num.partitions=6
         log.retention.hours=24
@@ -318,7 +318,7 @@ def test_without_them_new_topics_get_kafkas_defaults(tmp_path: Path) -> None:
     assert configuration.broker_settings == {}
 
 
-def test_what_no_broker_takes_for_its_topics_is_refused(tmp_path: Path) -> None:
+def test_invalid_topic_defaults_are_rejected(tmp_path: Path) -> None:
     told = problems(tmp_path, "log.segment.bytes=13\nlog.cleanup.policy=shred")
     assert "log.segment.bytes=13" in told
     assert "server.properties:1" in told

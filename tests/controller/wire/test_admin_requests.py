@@ -192,7 +192,7 @@ def requests_of(head: RequestHead) -> st.SearchStrategy[Any]:
 @EVERY_VERSION
 @FEWER
 @given(data=st.data())
-def test_what_kio_writes_is_read(head: RequestHead, data: st.DataObject) -> None:
+def test_requests_encoded_by_kio_are_decoded(head: RequestHead, data: st.DataObject) -> None:
     request = data.draw(requests_of(head))
     frame = plain(head, request)
     assert frame == frame_of(head, request, repeat(NO_TAGS)), "the test's own"
@@ -222,7 +222,7 @@ def test_a_request_that_ends_early_is_malformed(head: RequestHead, data: st.Data
 @EVERY_VERSION
 @FEWER
 @given(data=st.data())
-def test_what_is_bent_is_malformed_or_what_kio_reads(
+def test_damaged_request_is_malformed_or_decoded_as_by_kio(
     head: RequestHead, data: st.DataObject
 ) -> None:
     """Some bytes of the body are others than they were."""
@@ -269,7 +269,7 @@ BODIES_WITH_NULL = {
 
 
 @pytest.mark.parametrize("what", BODIES_WITH_NULL)
-def test_what_may_not_be_null_is_malformed(what: str) -> None:
+def test_null_in_a_required_field_is_malformed(what: str) -> None:
     head, body = BODIES_WITH_NULL[what]
     flexible = class_of(head).__flexible__
     frame = pack(">hhih", *head, -1) + NO_TAGS * flexible + body

@@ -78,7 +78,7 @@ async def test_a_log_comes_back_as_it_was(topic: Topic, tmp_path: Path) -> None:
     assert one.report == verify(log)
 
 
-async def test_nothing_is_published_twice(topic: Topic, tmp_path: Path) -> None:
+async def test_records_are_published_once(topic: Topic, tmp_path: Path) -> None:
     """Neither with the note of how far it was, nor without."""
     log = write_log(tmp_path / "logs" / "run-a", 700, closed=False)
     first = await publisher(log.parent, topic).publish()
@@ -103,7 +103,7 @@ async def open_transaction(topic: Topic) -> AsyncIterator[None]:
 
 @leaves_connections
 @pytest.mark.parametrize("is_noted", [True, False])
-async def test_what_is_behind_an_open_transaction_is_not_published_again(
+async def test_records_after_an_open_transaction_are_not_published_again(
     is_noted: bool, topic: Topic, tmp_path: Path
 ) -> None:
     logs, heard, again = tmp_path / "logs", Heard(), Heard()
@@ -296,7 +296,7 @@ async def test_a_record_that_was_changed_is_told(topic: Topic, tmp_path: Path) -
     ]
 
 
-async def test_what_cannot_be_fetched(topic: Topic, tmp_path: Path) -> None:
+async def test_log_that_cannot_be_restored_is_reported(topic: Topic, tmp_path: Path) -> None:
     with pytest.raises(MirrorFailed, match="there is no such topic"):
         await fetched(topic, tmp_path / "out")
     write_log(tmp_path / "logs" / "run-a", 10)

@@ -38,7 +38,7 @@ def test_every_record_once_and_an_event_before_its_commands(tmp_path: Path) -> N
     assert next_messages(log, found[-1].at) == []
 
 
-def test_it_goes_on_from_any_record(tmp_path: Path) -> None:
+def test_publishing_continues_from_any_record(tmp_path: Path) -> None:
     log = write_log(tmp_path / "run-1", 30, segment_bytes=1)
     found = outbox(log)
     for number, one in enumerate(found):

@@ -143,14 +143,14 @@ async def test_more_needs_additional(admin: ScriptedAdmin) -> None:
     assert admin.asked == [("alter", {("t", 0): (4, 2, 3)})]
 
 
-async def test_what_moves_may_get_another_target(admin: ScriptedAdmin) -> None:
+async def test_reassignment_in_progress_can_get_another_target(admin: ScriptedAdmin) -> None:
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
     told = await run_execute(admin, targets(t0=(4, 1)), additional=True)
     assert '"replicas":[2,3,1]' in told.lines[0]
     assert admin.asked == [("alter", {("t", 0): (4, 1)})]
 
 
-async def test_what_the_controller_refuses_is_told(admin: ScriptedAdmin) -> None:
+async def test_rejections_of_the_controller_are_reported(admin: ScriptedAdmin) -> None:
     admin.refusals["t", 0] = "/admin/reassign_cancel exists"
     with pytest.raises(Refused) as fault:
         await run_execute(admin, targets(t0=(4, 2, 3)))
@@ -249,7 +249,9 @@ async def test_originals_of_a_cancellation_may_come_back_in_another_order(
 @pytest.mark.parametrize(
     ("controller", "role"), [(DAEMON, Role.REFOLD), (2, Role.STOCK), (-1, Role.NONE)]
 )
-async def test_who_is_controller(admin: ScriptedAdmin, controller: int, role: Role) -> None:
+async def test_controller_role_is_recognized(
+    admin: ScriptedAdmin, controller: int, role: Role
+) -> None:
     admin.controller = controller
     state = await KafkaClusterAdmin(admin).describe(["t"])
     assert state.controller.role is role

@@ -56,7 +56,7 @@ def change(stage: Stage, data: bytes, *names: Name) -> None:
 
 
 @pytest.mark.parametrize("data", [b"garbage", b"{}", OTHER])
-async def test_others_are_submitted_all_the_same_and_that_puts_it_right(data: bytes) -> None:
+async def test_damaged_record_does_not_block_a_request_which_repairs_it(data: bytes) -> None:
     stage = on_the_way()
     before = record(stage.world), record(stage.world, U0)
     change(stage, data, T0, U0)
@@ -104,7 +104,7 @@ async def test_a_target_can_be_changed_though_its_record_cannot_be_read() -> Non
 
 
 @pytest.mark.parametrize("data", [b"garbage", OTHER])
-async def test_what_is_rolled_back_is_what_is_on_its_way(data: bytes) -> None:
+async def test_cancellation_ignores_damaged_records(data: bytes) -> None:
     stage = on_the_way()
     change(stage, data, T0, U0)
     await cancel_all(stage.cluster, stage.report(), dry_run=True)
@@ -118,7 +118,7 @@ async def test_what_is_rolled_back_is_what_is_on_its_way(data: bytes) -> None:
     assert record(stage.world, U0) == Reassignment((3, 4), 2, False, (1, 2))
 
 
-async def test_what_was_deleted_with_its_entry_is_on_its_way_all_the_same() -> None:
+async def test_reassignment_with_deleted_entry_and_record_is_in_progress() -> None:
     stage = on_the_way()
     stage.world.remove_quietly("/admin/reassignments")
     stage.world.remove(znodes.REASSIGN_PARTITIONS)
@@ -155,7 +155,7 @@ async def test_originals_that_are_no_replicas_are_not_believed() -> None:
     assert "original_replicas -> Buffer(1, 2, 3)" in stage.said
 
 
-async def test_its_identity_is_that_of_something_changed() -> None:
+async def test_id_of_a_damaged_record_is_reported_as_changed() -> None:
     stage = on_the_way()
     czxid, _ = identity(stage.world, U0)
     change(stage, b"garbage", U0)
@@ -175,7 +175,7 @@ async def test_a_record_of_what_does_not_move_holds_nobody_up() -> None:
 
 
 @pytest.mark.parametrize("path", [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA])
-async def test_where_nobody_moves_unreadable_entries_away_that_is_for_the_operator(
+async def test_unreadable_entries_without_refold_need_the_operator(
     path: str,
 ) -> None:
     stage = Stage()
@@ -187,7 +187,7 @@ async def test_where_nobody_moves_unreadable_entries_away_that_is_for_the_operat
         await execute_extra(stage.cluster, stage.report(), targets(t0=(4,)), None, dry_run=False)
 
 
-async def test_where_refold_moves_unreadable_entries_away_it_is_tried_again() -> None:
+async def test_unreadable_entries_under_refold_advise_a_retry() -> None:
     stage = Stage()
     stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, b"garbage")
     with pytest.raises(Refused, match="refold is moving it away: try again"):
@@ -213,7 +213,7 @@ WITHOUT = (
 )
 
 
-async def test_what_lost_its_record_is_listed_as_what_it_may_be() -> None:
+async def test_reassignment_without_record_is_listed_with_possible_causes() -> None:
     stage = on_the_way()
     stage.world.remove_quietly("/admin/reassignments")
     await list_reassignments(stage.cluster, stage.report())
@@ -232,7 +232,7 @@ async def test_an_identity_that_is_gone_may_be_that_of_what_lost_its_record() ->
     assert warning.startswith(f"Warning: u-0: {WITHOUT}")
 
 
-async def test_nothing_is_said_of_records_that_a_stock_controller_never_makes() -> None:
+async def test_missing_records_under_a_stock_controller_are_not_reported() -> None:
     stage = Stage()
     reassign(stage.world, 4, 5, 6)
     stage.hand_over(1)
@@ -252,7 +252,7 @@ async def test_a_request_for_what_lost_its_record_is_refused_with_how_to_end_it(
         )
 
 
-async def test_what_began_to_move_while_it_was_looked_at_has_its_record() -> None:
+async def test_reassignment_that_starts_during_the_read_has_its_record() -> None:
     """The records are read before the topics."""
     stage = Stage()
     stage.client.before_topics = lambda: request(stage.world, {T0: (4, 5, 6)})
@@ -284,7 +284,7 @@ async def test_a_topic_that_nobody_can_read_is_named_and_the_others_listed() -> 
     assert warning.endswith("none can be submitted; fix the znode")
 
 
-async def test_what_is_asked_of_a_topic_that_nobody_can_read_is_listed_as_that() -> None:
+async def test_request_for_an_unreadable_topic_is_listed() -> None:
     stage = with_bad_topic()
     stage.leave_alone()
     request_quietly(stage.world, {("bad", 0): (3, 4)})
@@ -293,7 +293,7 @@ async def test_what_is_asked_of_a_topic_that_nobody_can_read_is_listed_as_that()
 
 
 @pytest.mark.parametrize("submit_it", [execute_extra, run_request])
-async def test_others_are_submitted_though_a_topic_cannot_be_read(submit_it: Any) -> None:
+async def test_unreadable_topic_does_not_block_other_submissions(submit_it: Any) -> None:
     stage = with_bad_topic()
     more = {"timeout_ms": 10_000} if submit_it is run_request else {}
     good, bad = targets(v0=(3, 4)), {**targets(v0=(3, 4)), ("bad", 0): (3, 4)}
@@ -304,7 +304,7 @@ async def test_others_are_submitted_though_a_topic_cannot_be_read(submit_it: Any
     assert record(stage.world, V0) is not None
 
 
-async def test_everything_is_cancelled_though_a_topic_cannot_be_read() -> None:
+async def test_unreadable_topic_does_not_block_cancel() -> None:
     stage = with_bad_topic()
     stage.world.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({("bad", 0): (3, 4)}))
     await cancel_all(stage.cluster, stage.report(), dry_run=False)
@@ -339,7 +339,7 @@ async def test_throttles_stay_while_a_topic_cannot_be_read() -> None:
     ]
 
 
-async def test_where_a_topic_that_cannot_be_read_could_go_nobody_knows() -> None:
+async def test_generate_rejects_an_unreadable_topic() -> None:
     stage = with_bad_topic()
     with pytest.raises(Refused, match=f"^Topic none not found.\n{UNREADABLE}"):
         await generate(stage.cluster, stage.report(), ["v", "none", "bad"], [1, 2], rack_aware=True)

@@ -42,7 +42,7 @@ async def run_remove(stage: Stage, *, dry_run: bool = False) -> None:
     await remove_cancel(stage.cluster, stage.report(), dry_run=dry_run)
 
 
-async def test_it_prints_and_does_what_kip_236_shows() -> None:
+async def test_cancel_prints_and_does_what_kip_236_shows() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     catch_up(stage.world, 4)
@@ -73,7 +73,7 @@ async def test_originals_that_nobody_wrote_are_shown_all_the_same() -> None:
     assert "there is no controller" in stage.warnings[0]
 
 
-async def test_nothing_pending_creates_nothing() -> None:
+async def test_cancel_without_pending_reassignments_creates_nothing() -> None:
     stage = Stage()
     await run_cancel(stage)
     assert stage.lines == ["There are no pending reassignments in /admin/reassign_partitions."]
@@ -81,7 +81,7 @@ async def test_nothing_pending_creates_nothing() -> None:
     assert stage.client.writes == 0
 
 
-async def test_what_other_routes_have_is_named() -> None:
+async def test_cancel_names_reassignments_of_other_routes() -> None:
     stage = Stage()
     stage.leave_alone()
     request_quietly(stage.world, {T0: (4,)})
@@ -91,7 +91,7 @@ async def test_what_other_routes_have_is_named() -> None:
     ]
 
 
-async def test_what_other_routes_have_goes_no_further_and_that_is_told() -> None:
+async def test_cancel_warns_that_other_routes_make_no_progress() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     submit(stage.world, {T0: (4, 5, 6)})
@@ -117,7 +117,7 @@ async def test_a_dry_run_only_tells() -> None:
     assert stage.client.writes == 0
 
 
-async def test_what_was_submitted_since_is_not_cancelled_by_what_stands() -> None:
+async def test_existing_cancel_does_not_cancel_later_submissions() -> None:
     stage = Stage()
     cancel_all(stage.world)
     submit(stage.world, {T0: (4, 5, 6)})
@@ -132,7 +132,7 @@ async def test_what_was_submitted_since_is_not_cancelled_by_what_stands() -> Non
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
 
 
-async def test_somebody_else_cancels_at_the_same_time() -> None:
+async def test_concurrent_cancel_is_reported() -> None:
     stage = Stage()
     stage.leave_alone()
     submit(stage.world, {T0: (4, 5, 6)})
@@ -143,7 +143,7 @@ async def test_somebody_else_cancels_at_the_same_time() -> None:
     assert "Successfully" not in stage.said
 
 
-async def test_what_a_stock_controller_took_from_the_znode_is_cancelled_too() -> None:
+async def test_entry_removed_by_a_stock_controller_is_cancelled() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.world.remove_quietly(REASSIGN_PARTITIONS)
@@ -155,7 +155,7 @@ async def test_what_a_stock_controller_took_from_the_znode_is_cancelled_too() ->
     assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
 
 
-async def test_what_is_cancelled_goes_to_its_originals() -> None:
+async def test_target_of_a_cancelled_partition_is_its_originals() -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     stage.leave_alone()
@@ -183,7 +183,7 @@ async def test_rollback_that_only_an_unclean_leader_could_end_says_so() -> None:
     )
 
 
-async def test_what_waits_for_the_removal_is_not_cancelled() -> None:
+async def test_entry_waiting_for_the_removal_is_not_cancelled() -> None:
     stage = Stage()
     cancel_all(stage.world)
     submit(stage.world, {T0: (4, 5, 6)})

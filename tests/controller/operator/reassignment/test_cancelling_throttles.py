@@ -59,7 +59,7 @@ async def test_cancel_without_throttles_says_nothing_of_them() -> None:
     assert stage.client.writes == 1
 
 
-async def test_nothing_pending_leaves_throttles_alone() -> None:
+async def test_cancel_without_pending_reassignments_keeps_throttles() -> None:
     stage = Stage()
     path = znodes.broker_config_path(1)
     stage.world.put(path, znodes.write_config({"leader.replication.throttled.rate": "5"}))

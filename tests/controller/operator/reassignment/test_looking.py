@@ -112,7 +112,7 @@ async def test_throttles_stay_while_another_topic_moves_by_kafkas_api() -> None:
     assert "Clearing" not in stage.said
 
 
-async def test_it_waits_and_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verify_wait_prints_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     submit(stage.world, {T0: (4, 5, 6)})
     steps = iter([(4,), (), (5, 6)])
@@ -191,7 +191,7 @@ async def test_an_empty_list() -> None:
     assert stage.lines == ["No partition reassignments found."]
 
 
-async def test_what_cannot_be_read_is_in_the_list() -> None:
+async def test_unreadable_znodes_are_listed() -> None:
     stage = Stage()
     stage.leave_alone()
     stage.world.put_quietly("/admin/reassign_partitions_extra", b"nonsense")

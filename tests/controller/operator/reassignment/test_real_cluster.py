@@ -296,7 +296,7 @@ async def test_the_same_as_kafkas_own_tool_over_its_api(cluster: Cluster, tmp_pa
     assert output.split() == words.split()
 
 
-async def test_what_is_proposed_can_be_done(cluster: Cluster) -> None:
+async def test_proposed_assignment_can_be_executed(cluster: Cluster) -> None:
     await cluster.create("proposed", 1, 2)
     topics = cluster.folder / "topics.json"
     topics.write_text('{"version":1,"topics":[{"topic":"proposed"}]}')
@@ -319,7 +319,7 @@ async def test_what_is_proposed_can_be_done(cluster: Cluster) -> None:
     assert sorted(await cluster.replicas("proposed")) == [3, 4]
 
 
-async def test_what_only_refold_knows_is_refused_where_it_is_not_controller(
+async def test_kip_236_actions_are_rejected_under_a_stock_controller(
     stock: Cluster,
 ) -> None:
     await stock.create("plain", 1, 2)
@@ -368,7 +368,7 @@ async def test_strays_are_deleted(stock: Cluster) -> None:
     assert (await stock.by_both("--list-strays"))[0] == 0
 
 
-async def test_who_waits_may_leave(cluster: Cluster) -> None:
+async def test_waiting_command_can_be_interrupted(cluster: Cluster) -> None:
     await cluster.create("left", 1, 2)
     given = ("--reassignment-json-file", str(cluster.file(left0=(3, 2))))
     await cluster.reassign("--execute", *given, "--throttle", SLOW)

@@ -41,7 +41,7 @@ async def verified(stage: Stage, *czxids: int) -> int:
     return report.status
 
 
-async def test_it_tells_the_identity_and_the_way_back() -> None:
+async def test_request_prints_the_id_and_the_rollback_assignment() -> None:
     stage = Stage()
     status, data = await run_request(stage, targets(t0=(4, 5, 6)))
     czxid, _ = identity(stage.world)
@@ -72,7 +72,7 @@ async def test_ongoing_changed_done() -> None:
     assert stage.world.topic("t").assignments[0].replicas == (2, 3, 4)
 
 
-async def test_what_is_changed_counts_before_what_goes_on() -> None:
+async def test_changed_status_takes_precedence_over_in_progress() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     await run_request(stage, targets(t0=(4, 5, 6), u0=(3, 4)))
@@ -82,7 +82,7 @@ async def test_what_is_changed_counts_before_what_goes_on() -> None:
     assert await verified(stage, ids[1]) == NOT_DONE_YET
 
 
-async def test_what_is_done_at_once() -> None:
+async def test_request_that_is_done_at_once_is_reported() -> None:
     stage = Stage()
     status, _ = await run_request(stage, targets(t0=(3, 2)))
     assert status == DONE
@@ -100,7 +100,7 @@ async def test_the_first_request_of_a_cluster_makes_the_parent() -> None:
     assert len(requests(stage.world)) == 1
 
 
-async def test_it_waits_until_the_controller_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_waits_for_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     stage.hand_over(2)
     stage.world.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
@@ -118,7 +118,7 @@ async def test_it_waits_until_the_controller_comes(monkeypatch: pytest.MonkeyPat
     assert record(stage.world) is not None
 
 
-async def test_what_the_controller_ignores_is_told() -> None:
+async def test_request_ignored_by_the_controller_is_reported() -> None:
     stage = Stage()
     stage.leave_alone()
 

@@ -59,7 +59,7 @@ async def test_originals_are_added_and_the_way_back_is_printed() -> None:
     assert not stage.warnings
 
 
-async def test_it_completes() -> None:
+async def test_submission_completes() -> None:
     stage = Stage()
     await run_execute(stage, targets(t0=(4, 5, 6)))
     catch_up(stage.world, 4, 5, 6)
@@ -102,7 +102,7 @@ async def test_a_throttle_is_set_before_and_told_to_brokers() -> None:
     assert "You must run --verify periodically" in stage.said
 
 
-async def test_other_configurations_stay() -> None:
+async def test_throttle_keeps_other_configurations() -> None:
     stage = Stage()
     path = znodes.topic_config_path("t")
     stage.world.put(path, znodes.write_config({"retention.ms": "5"}))
@@ -119,11 +119,11 @@ async def test_other_configurations_stay() -> None:
         (targets(t0=(1, DAEMON)), f"Broker {DAEMON} is the controller, which holds no replicas."),
     ],
 )
-async def test_what_does_not_exist_is_refused(wanted: Targets, told: str) -> None:
+async def test_nonexistent_targets_are_rejected(wanted: Targets, told: str) -> None:
     assert told in await refused(Stage(), wanted)
 
 
-async def test_everything_that_is_wrong_is_told_at_once() -> None:
+async def test_all_problems_are_reported_at_once() -> None:
     text = await refused(Stage(), targets(t0=(8,), u0=(9,)))
     assert text.splitlines() == [
         "The proposed assignment contains non-existent partitions: u-0",
@@ -146,7 +146,7 @@ async def test_a_topic_that_is_being_deleted_is_refused() -> None:
     assert "being deleted: t" in await refused(stage, targets(t0=(4,)))
 
 
-async def test_nothing_is_submitted_while_a_cancellation_stands() -> None:
+async def test_submission_during_a_cancellation_is_rejected() -> None:
     stage = Stage()
     cancel_all(stage.world)
     text = await refused(stage, targets(t0=(4,)))
@@ -244,7 +244,7 @@ async def test_under_a_stock_controller_nothing_is_advised_that_needs_refold() -
     )
 
 
-async def test_what_is_submitted_twice_is_refused_but_for_its_throttle() -> None:
+async def test_resubmission_only_changes_the_throttle() -> None:
     stage = Stage()
     await run_execute(stage, targets(t0=(4, 5, 6)))
     assert "use --execute-extra" not in stage.said
@@ -273,7 +273,7 @@ async def test_a_topic_that_changes_meanwhile_is_read_again() -> None:
     }
 
 
-async def test_somebody_who_is_faster_is_not_overwritten() -> None:
+async def test_concurrent_submission_is_not_overwritten() -> None:
     stage = Stage()
     stage.world.create_topic("u", {0: (1, 2)})
     stage.client.before_write = lambda: submit(stage.world, {("u", 0): (3, 4)})
@@ -309,7 +309,7 @@ async def test_a_znode_that_nobody_can_read_is_told() -> None:
     assert "/admin/reassign_partitions cannot be read" in await refused(stage, targets(t0=(4,)))
 
 
-async def test_what_zookeeper_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_large_submission_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executing, "DATA_BYTES_MAX", 100)
     text = await refused(Stage(), targets(t0=(4, 5, 6)))
     assert "/admin/reassign_partitions would have" in text
@@ -372,7 +372,7 @@ async def test_a_dry_run_of_an_extra_one() -> None:
     assert "1. create /admin/reassign_partitions_extra: " in stage.lines[-1]
 
 
-async def test_there_is_no_cluster() -> None:
+async def test_missing_cluster_is_rejected() -> None:
     stage = Stage()
     stage.leave_alone()
     stage.world.remove_quietly(znodes.BROKER_IDS)
