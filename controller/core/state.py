@@ -152,7 +152,7 @@ class EntrySeen(Struct, array_like=True, frozen=True):
 class PropagatingAnswer(Struct, array_like=True):
     """An answer to an admin tool that waits until the brokers know its outcome.
 
-    Kafka's answer waits until its own broker's metadata cache has the outcome
+    Kafka's answer waits until the metadata cache of the controller's broker has the outcome
     (DelayedCreatePartitions, DelayedDeleteTopics, DelayedElectLeader). The daemon is no broker.
     `awaited`: the brokers that have not responded, each with the last UpdateMetadata that it was
     sent by then. `has_response`: a broker has responded.
@@ -176,7 +176,7 @@ class ControllerContext:
       replicas are being deleted, and those that have to wait (KB 8.1).
     - `awaiting_brokers`: by topic the partitions whose assignment names only the daemon, while no
       live broker can take its place.
-    - `unclean_default`: whether a topic without a setting of its own may get an unclean leader.
+    - `unclean_default`: whether a topic without this setting may get an unclean leader.
     - `config_change`: the last notification of /config/changes that was processed.
     - `leaderless`: for each partition that could not get a leader, the text that was logged.
     - `waiting`: by number the requests of admin tools whose answer waits for their outcome.

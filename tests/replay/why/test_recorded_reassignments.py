@@ -144,7 +144,7 @@ def test_rollback_that_waits(tmp_path: Path) -> None:
     assert "broker 4 blocks it" in told
     assert told.endswith(
         "At event N: /admin/reassign_cancel was removed before it could go back to [1, 2]: its "
-        "rollback is given up, it goes on to [3, 4]."
+        "rollback is given up, it proceeds to [3, 4]."
     )
 
 

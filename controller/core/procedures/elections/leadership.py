@@ -248,7 +248,7 @@ async def read_states(
         if state.controller_epoch > epoch:
             failures.add(
                 partition,
-                f"controller epoch {state.controller_epoch} wrote it, ours is {epoch}",
+                f"controller epoch {state.controller_epoch} wrote it, this controller has {epoch}",
             )
             continue
         states.append((partition, state))

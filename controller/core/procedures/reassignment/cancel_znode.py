@@ -42,7 +42,7 @@ async def is_cancelled(controller: Controller) -> bool:
 
 def report_waiting(controller: Controller, path: str) -> None:
     """Report that the content of a znode waits until the cancellation is removed."""
-    text = f"what it asks for waits until {REASSIGN_CANCEL} is removed"
+    text = f"its requests wait until {REASSIGN_CANCEL} is removed"
     controller.notice("warning", "reassignment_waits", path, text)
 
 

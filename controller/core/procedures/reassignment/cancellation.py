@@ -78,12 +78,14 @@ async def cancel_entries(
     older = are_older(controller, legacy.entries, zxid)
     not_begun = [name for name in older if name not in under_way]
     younger = [name for name in legacy.entries if name not in under_way and name not in older]
-    removed = ", though it was removed before the controller looked" if was_removed else ""
+    removed = (
+        ", although the znode was removed before the controller read it" if was_removed else ""
+    )
     text = (
         f"{len(under_way)} reassignments are rolled back and {len(not_begun)} that had not begun "
         f"are dropped{removed}"
         if under_way or not_begun
-        else f"nothing that came by {LEGACY} is under way: nothing is rolled back{removed}"
+        else f"no reassignment by {LEGACY} is under way: nothing is rolled back{removed}"
     )
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
     if younger and not was_removed:
@@ -153,7 +155,7 @@ async def give_up_rollbacks(
         target = list(partition.assignment.target)
         failures.add(
             partition,
-            f"{why} before it could go back to {origin}: its rollback is given up, it goes on to "
+            f"{why} before it could go back to {origin}: its rollback is given up, it proceeds to "
             f"{target}",
         )
     failures.report()

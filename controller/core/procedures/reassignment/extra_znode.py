@@ -58,7 +58,7 @@ async def process_extra(controller: Controller) -> None:
         if version is not None:
             report_waiting(controller, _PATH)
         return
-    await give_up_rollbacks(controller, f"{_PATH} asks for it no more", extra)
+    await give_up_rollbacks(controller, f"{_PATH} no longer asks for it", extra)
     if version is None:
         return
     possible = {
@@ -100,10 +100,10 @@ async def _read(controller: Controller) -> tuple[Entries, int | None]:
     try:
         read = read_entries(_PATH, data)
     except ZnodeError as unreadable:
-        text = f"{unreadable}; it is removed, it held {excerpt(data)}"
+        text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
         controller.notice("error", "unreadable_znode", _PATH, text)
         delete = Delete(_PATH, version)
-        await write(controller, [delete], Reason("extra reassignments: nobody can read them"))
+        await write(controller, [delete], Reason("extra reassignments: unreadable"))
         return {}, None
     for name in read.repeated:
         report_repeated(controller, _PATH, name)

@@ -52,8 +52,8 @@ from controller.core.zookeeper_io import read_stats, read_znodes
 
 _PATH = znodes.REASSIGN_PARTITIONS
 _GONE = "The partition does not exist."
-_ALL_DROPPED = "Only replicas are in sync that would be dropped."
-_CANCELLED = f"{REASSIGN_CANCEL} stands: no reassignment begins until it is removed."
+_ALL_DROPPED = "Every replica in sync would be dropped."
+_CANCELLED = f"{REASSIGN_CANCEL} exists: no reassignment begins until it is removed."
 _SMALL_SET = 4
 
 Name = tuple[str, int]

@@ -87,7 +87,7 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         try:
             requests.append(Queued(child, read_request(path, data), czxid))
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {excerpt(data)}"
+            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             await _delete(controller, child, "it cannot be read")
     return requests
@@ -112,7 +112,7 @@ async def _delete(controller: Controller, child: str, done: str, *, asks: bool =
         controller.context.requests_done[child] = None
     text = (
         f"{done} and cannot be deleted (ZooKeeper code {error}); it is not carried out again"
-        f"{'' if failed == OK else ' by this controller'}: delete it and what is below it"
+        f"{'' if failed == OK else ' by this controller'}: delete it and its children"
     )
     controller.notice("error", "request_not_deleted", path, text)
 

@@ -112,7 +112,7 @@ async def _replace_unreadable(
 ) -> LegacyZnode:
     under_way = entries_under_way(controller)
     what = "the entries under way take its place" if under_way else "it is removed"
-    text = f"{unreadable}; {what}, it held {excerpt(data)}"
+    text = f"{unreadable}; {what}, it contained {excerpt(data)}"
     controller.notice("error", "unreadable_znode", _PATH, text)
     error = await put_entries(controller, under_way, version)
     return LegacyZnode(under_way, version + 1) if under_way and error == OK else LegacyZnode({})
@@ -161,7 +161,7 @@ def fitting(entries: Mapping[Name, Entry]) -> bytes:
 async def process_legacy(controller: Controller) -> None:
     """Make a request of the new entries, and add their originals (KB 14.5.1).
 
-    Impossible entries are reported and removed. Entries that somebody removed while they were under
+    Impossible entries are reported and removed. Entries that a client removed while they were under
     way are written again, and the records are checked, which may have been changed too.
     """
     legacy = await read_legacy(controller)
@@ -201,7 +201,10 @@ def _missing(controller: Controller, entries: Entries) -> Entries:
 
 def _report_missing(controller: Controller, missing: Entries) -> None:
     names = [one for name in missing if (one := controller.context.find(*name)) is not None]
-    text = f"somebody else took out {listed(names)}, under way: written again; to end it, cancel it"
+    text = (
+        f"the entries of {listed(names)} were removed while under way: they are written again; "
+        "cancel them to end the reassignments"
+    )
     controller.notice("warning", "entries_mended", _PATH, text)
 
 
@@ -224,7 +227,7 @@ def _is_new(controller: Controller, name: Name, entry: Entry) -> bool:
 
 
 def with_originals(controller: Controller, entries: Mapping[Name, Entry]) -> Entries:
-    """The entries with the original replicas of each partition, whatever somebody wrote there."""
+    """The entries with the original replicas of each partition, whatever the znode has."""
     return {name: _with_original(controller, name, one) for name, one in entries.items()}
 
 
@@ -236,8 +239,8 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
     given = entry.original_replicas
     if given is not None and given != originals:
         text = (
-            f"the entry of {partition} says that it had {list(given)}: that is not so, it goes "
-            f"back to {list(originals)}"
+            f"the entry of {partition} has wrong original replicas {list(given)}: the "
+            f"originals are {list(originals)}"
         )
         controller.notice("warning", "wrong_originals", _PATH, text)
     return Entry(entry.replicas, originals)

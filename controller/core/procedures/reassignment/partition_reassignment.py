@@ -342,7 +342,7 @@ def _report_completed(controller: Controller, partition: Partition, before: Assi
     originals = record.original_replicas if record is not None else partition.replicas
     if not before.is_being_reassigned and originals == partition.replicas:
         return
-    text = f"it is on {list(partition.replicas)} now; asked for by {holder(controller, partition)}"
+    text = f"it is on {list(partition.replicas)} now; requested by {holder(controller, partition)}"
     controller.notice("info", "reassignment_completed", repr(partition), text)
 
 

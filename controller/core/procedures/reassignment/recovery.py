@@ -93,7 +93,7 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
 
 
 async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
-    """Remove the entries and records of reassignments that somebody else ended."""
+    """Remove the entries and records of reassignments that another controller ended."""
     records = controller.context.reassignments
     targets = {one.key: records[one].replicas for one in ended}
     if targets:
@@ -206,7 +206,7 @@ def _record(controller: Controller, name: Name) -> Reassignment | None:
 
 
 def _report_ignored(controller: Controller, one: Submission, before: Submission) -> None:
-    why = f"{before.source or before.route} asks for the partition, too, and was there first"
+    why = f"{before.source or before.route} also asks for the partition, and was there first"
     text = f"{one.source or one.route} asks for {list(one.target)}, which is refused: {why}"
     reject(controller, one.name, text, why)
 

@@ -197,7 +197,7 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
         try:
             one = read_deletion(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {excerpt(data)}"
+            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(Delete(path, ANY_VERSION))
             continue

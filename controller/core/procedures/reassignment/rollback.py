@@ -98,7 +98,7 @@ async def roll_back(
     needed = await _needed(controller, moving, originals)
     possible = await _without_waiting(controller, moving, originals, needed)
     if resting:
-        _report(controller, 6, "nothing of it is under way", resting)
+        _report(controller, 6, "it is not under way", resting)
         await _forget(controller, resting)
     rollback = Rollback(possible, needed)
     routes = {one: holder(controller, one) for one in possible}
@@ -127,7 +127,7 @@ def _report_rolled_back(
     for partition, originals in rollback.originals.items():
         target = list(rollback.before[partition].target)
         text = (
-            f"it is on {list(originals)} again; its move to {target}, asked for by "
+            f"it is on {list(originals)} again; its move to {target}, requested by "
             f"{routes[partition]}, was cancelled by {cause}"
         )
         controller.notice("info", "reassignment_rolled_back", repr(partition), text)
@@ -272,7 +272,7 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
 
 
 async def _remove_from_znodes(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 6, f"out of {znodes.REASSIGN_PARTITIONS}", rollback.partitions)
+    _report(controller, 6, f"removed from {znodes.REASSIGN_PARTITIONS}", rollback.partitions)
     await _forget(controller, rollback.partitions)
 
 
@@ -285,7 +285,7 @@ async def _forget(controller: Controller, partitions: list[Partition]) -> None:
 
 
 async def _report_everybody(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 7, "every broker is told", rollback.partitions)
+    _report(controller, 7, "every broker is informed", rollback.partitions)
     batch = controller.new_batch(_RULE)
     batch.add_update_metadata(controller.context.brokers, rollback.partitions)
     controller.send(batch)

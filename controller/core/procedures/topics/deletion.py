@@ -27,9 +27,9 @@ from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, write
 
 _RULE = "topic deletion"
-_REASSIGNED = "a partition of it is being reassigned"
-_OFFLINE = "replicas of it are offline"
-_FAILED = "replicas of it could not be deleted"
+_REASSIGNED = "one of its partitions is being reassigned"
+_OFFLINE = "some of its replicas are offline"
+_FAILED = "some of its replicas could not be deleted"
 
 
 async def process_topic_deletion(controller: Controller) -> None:

@@ -84,8 +84,8 @@ def test_a_cancellation_that_is_removed_before_the_look_rolls_back(kind: type[Cl
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert seen.told("reassignments_cancelled") == [
-        "1 reassignments are rolled back and 0 that had not begun are dropped, though it was "
-        "removed before the controller looked"
+        "1 reassignments are rolled back and 0 that had not begun are dropped, although "
+        "the znode was removed before the controller read it"
     ]
     assert len(seen.told("reassignment_rolled_back")) == 1
     assert_nothing_is_left(cluster)

@@ -123,7 +123,7 @@ def test_cancelling_by_the_api_restores_the_originals_in_their_order(failover: b
     assert told(seen, "reassignment_rolled_back") == [
         (
             "t-0",
-            f"it is on [1, 2, 3] again; its move to [3, 4, 2], asked for by {API}, was cancelled "
+            f"it is on [1, 2, 3] again; its move to [3, 4, 2], requested by {API}, was cancelled "
             f"by {API}",
         )
     ]
@@ -139,7 +139,7 @@ def test_cancelling_by_the_api_what_came_by_an_entry_restores_the_originals() ->
     assert entries(cluster) is None
     assert_nothing_is_left(cluster)
     [(_, text)] = told(seen, "reassignment_rolled_back")
-    assert text.endswith(f"asked for by /admin/reassign_partitions, was cancelled by {API}")
+    assert text.endswith(f"requested by /admin/reassign_partitions, was cancelled by {API}")
 
 
 def test_cancelling_by_the_api_what_came_by_a_request_restores_the_originals() -> None:
@@ -287,7 +287,7 @@ def test_a_stock_controller_that_cancels_a_recorded_move_ends_it() -> None:
     assert told(seen, "reassignment_ended") == [
         (
             "t-0",
-            f"its move to [4, 5, 6], asked for by {API}, is over: it was rolled back to [1, 2, 3]",
+            f"its move to [4, 5, 6], requested by {API}, is over: it was rolled back to [1, 2, 3]",
         )
     ]
     assert_nothing_is_left(cluster)

@@ -190,7 +190,7 @@ def test_when_the_cancellation_is_removed_what_waited_goes_on_and_that_is_told()
     remove_cancel(cluster)
     assert seen.told("rollback_given_up") == [
         "/admin/reassign_cancel was removed before it could go back to [1, 2]: its rollback is "
-        "given up, it goes on to [3, 4]"
+        "given up, it proceeds to [3, 4]"
     ]
     cluster.start_broker(4)
     catch_up(cluster, 4)

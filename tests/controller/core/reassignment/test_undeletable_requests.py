@@ -72,7 +72,7 @@ def test_a_request_that_has_a_child_is_emptied_and_named() -> None:
     assert seen.notices() == [("request_not_deleted", path)]
     assert seen.texts() == [
         f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
-        "out again: delete it and what is below it"
+        "out again: delete it and its children"
     ]
     assert_no_failures(cluster)
 
@@ -125,7 +125,7 @@ def test_a_request_that_cannot_be_emptied_either_is_carried_out_once_in_a_term()
     cluster.run()
     assert seen.texts() == [
         f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
-        "out again by this controller: delete it and what is below it"
+        "out again by this controller: delete it and its children"
     ]
     catch_up(cluster, 3)
     request(cluster, {T0: [1, 2]})
