@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.procedures import rollback
+from controller.core.procedures.reassignment import rollback
 from replay.diff.references import find_version
 from tests.replay.diff.test_comparing import compared
 from tests.replay.diff.versions import INCIDENTS, ROOT, changed
