@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from tools.lab import Lab, ZooKeeperServer
 
@@ -22,6 +23,12 @@ for profile, is_same in (("same-draws", True), ("random-draws", False)):
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
 hypothesis.settings.load_profile("same-draws")
+
+# Hypothesis also draws constants that it finds in the code that is imported by then. The same seed
+# would draw other examples where other tests ran before, so by each worker of pytest-xdist.
+# There is no setting for that.
+NO_CONSTANTS = providers.Constants()
+providers._get_local_constants = lambda: NO_CONSTANTS
 
 # Hypothesis shrinks a failing example for up to 5 minutes. The report needs the result.
 PROPERTY_TEST_SECONDS_MAX = 420
