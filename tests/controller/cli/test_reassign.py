@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 
 from controller.cli import reassign as reassigning
 from controller.cli.reassign_options import ACTIONS
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
-from controller.core.znodes import broker_config_path, read_config, write_config
+from controller.core.znodes import REASSIGN_CANCEL, broker_config_path, read_config, write_config
 from controller.operator.reassignment import access
 from controller.operator.reassignment.access import Cluster
 from replay.cli.main import app, main

@@ -8,7 +8,7 @@ from controller.core import znodes
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment import legacy_znode
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     CANCEL_CONTENT,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,

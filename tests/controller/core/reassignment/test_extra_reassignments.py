@@ -5,7 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import WriteAtomically
 from controller.core.procedures.reassignment import extra_znode
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
