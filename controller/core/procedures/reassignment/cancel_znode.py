@@ -30,14 +30,20 @@ async def read_cancel(controller: Controller) -> Cancellation:
     return Cancellation(found.czxids[0], is_forced(found.data[0]))
 
 
-async def is_cancelled(controller: Controller) -> bool:
-    """Whether it stands now: a watch may not have fired yet."""
+async def current_cancel(controller: Controller) -> int:
+    """The transaction that created the znode, 0 where there is none now: a watch may not have fired
+    yet."""
     if not controller.configuration.has_kip_236:
-        return False
+        return 0
     if controller.context.cancel != 0:
-        return True
+        return controller.context.cancel
     stats = await read_stats(controller, [REASSIGN_CANCEL], _RULE, watch=True)
-    return stats.errors[0] == OK
+    return stats.czxids[0] if stats.errors[0] == OK else 0
+
+
+async def is_cancelled(controller: Controller) -> bool:
+    """Whether the znode exists now."""
+    return await current_cancel(controller) != 0
 
 
 def tell_waiting(controller: Controller, path: str) -> None:

@@ -13,6 +13,7 @@ from controller.core.procedures.reassignment.kip236_requests import (
 )
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
+    adopt,
     are_older,
     originals_of,
     read_legacy,
@@ -74,8 +75,9 @@ async def cancel_entries(
     """Roll back what came by the entries, and drop those that have not begun; entries that are
     younger than the cancellation, created by transaction `zxid`, wait."""
     records = controller.context.reassignments
-    under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
     older = are_older(controller, legacy.entries, zxid)
+    await adopt(controller, older, legacy)
+    under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
     not_begun = [name for name in older if name not in under_way]
     younger = [name for name in legacy.entries if name not in under_way and name not in older]
     removed = ", though it was removed before the controller looked" if was_removed else ""
@@ -86,13 +88,32 @@ async def cancel_entries(
         else f"nothing that came by {LEGACY} is under way: nothing is rolled back{removed}"
     )
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
+    for topic, number in not_begun:
+        target = list(legacy.entries[topic, number].replicas)
+        text = (
+            f"its move to {target}, asked for by {LEGACY}, was cancelled by {REASSIGN_CANCEL} "
+            "before it began"
+        )
+        controller.notice("info", "reassignment_cancelled", f"{topic}-{number}", text)
     if younger and not was_removed:
         tell_waiting(controller, LEGACY)
+        _tell_begun_since(controller, younger)
     await _drop_requests(controller, dict.fromkeys(younger))
     if not_begun:
         # First: what the controller writes there later makes the znode younger.
         await remove_entries(controller, lambda name, target: name in not_begun)
     await roll_back_names(controller, list(under_way), REASSIGN_CANCEL)
+
+
+def _tell_begun_since(controller: Controller, younger: list[Name]) -> None:
+    """Name the entries that a stock controller has begun although /admin/reassign_cancel existed."""
+    for topic, number in younger:
+        if controller.context.find(topic, number) in controller.context.reassigning:
+            text = (
+                f"another controller began it by {LEGACY} after {REASSIGN_CANCEL} was created: it "
+                "is not rolled back, and ends only when that znode is removed"
+            )
+            controller.notice("warning", "reassignment_waits", f"{topic}-{number}", text)
 
 
 async def roll_back_names(controller: Controller, names: list[Name], cause: str) -> list[Partition]:
@@ -162,6 +183,9 @@ async def give_up_rollbacks(
 async def _go_on(controller: Controller) -> None:
     context = controller.context
     controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
+    if any(one not in context.reassignments for one in context.reassigning):
+        legacy = await read_legacy(controller)
+        await adopt(controller, legacy.entries, legacy)
     await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was removed")
     await complete_if_caught_up(controller, controller.turns.partitions(context.reassigning))
     controller.enqueue(ZkPartitionReassignment())
