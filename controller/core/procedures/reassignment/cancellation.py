@@ -21,7 +21,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
 from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import LEGACY, mend_records
-from controller.core.procedures.reassignment.rollback import roll_back
+from controller.core.procedures.reassignment.rollback import WAITS, Cause, roll_back
 from controller.core.reassignment_znodes import REASSIGN_CANCEL, Name
 from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import (
@@ -102,11 +102,18 @@ async def cancel_entries(
     if not_begun:
         # First: what the controller writes there later makes the znode younger.
         await remove_entries(controller, lambda name, target: name in not_begun)
-    await roll_back_names(controller, list(under_way), REASSIGN_CANCEL)
+    await roll_back_names(controller, list(under_way), _cause(controller))
+
+
+def _cause(controller: Controller) -> Cause:
+    meanwhile = "its rollback waits, its other replicas stay"
+    remedy = "`refold reassign --cancel --force` does not wait"
+    told = controller.context.rollback_waiting
+    return Cause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, told)
 
 
 def _tell_begun_since(controller: Controller, younger: list[Name]) -> None:
-    """Name the entries that a stock controller has begun although /admin/reassign_cancel existed."""
+    """Log the entries that a stock controller has begun while /admin/reassign_cancel existed."""
     for topic, number in younger:
         if controller.context.find(topic, number) in controller.context.reassigning:
             text = (
@@ -116,9 +123,11 @@ def _tell_begun_since(controller: Controller, younger: list[Name]) -> None:
             controller.notice("warning", "reassignment_waits", f"{topic}-{number}", text)
 
 
-async def roll_back_names(controller: Controller, names: list[Name], cause: str) -> list[Partition]:
+async def roll_back_names(
+    controller: Controller, names: list[Name], cause: Cause
+) -> list[Partition]:
     """Roll partitions back; entries of those that do not exist are removed. Gives those that are
-    back. `cause`: what cancels them."""
+    back."""
     found = {name: controller.context.find(*name) for name in names}
     unknown = {name for name, one in found.items() if one is None or not one.replicas}
     if unknown:
@@ -148,7 +157,7 @@ async def retry_rollbacks(controller: Controller) -> None:
     if not waiting:
         return
     if controller.context.cancel:
-        await roll_back_names(controller, [one.key for one in waiting], REASSIGN_CANCEL)
+        await roll_back_names(controller, [one.key for one in waiting], _cause(controller))
     controller.enqueue(ExtraReassignments())
 
 

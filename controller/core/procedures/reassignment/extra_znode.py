@@ -23,6 +23,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     tell_repeated,
 )
 from controller.core.procedures.reassignment.records import LEGACY
+from controller.core.procedures.reassignment.rollback import WAITS, Cause
 from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.reassignment_znodes import (
     REASSIGN_PARTITIONS_EXTRA,
@@ -82,9 +83,16 @@ async def _roll_back(controller: Controller, pending: Entries) -> set[Name]:
     for name, one in pending.items():
         by_target.setdefault(one.replicas, []).append(name)
     for target, names in by_target.items():
-        cause = f"{_PATH}, which asks for {list(target)}"
+        cause = _cause(controller, target)
         back.update(one.key for one in await roll_back_names(controller, names, cause))
     return back
+
+
+def _cause(controller: Controller, target: tuple[int, ...]) -> Cause:
+    name = f"{_PATH}, which asks for {list(target)}"
+    meanwhile = "its rollback waits, and so does its new reassignment; its other replicas stay"
+    remedy = f"without its entry in {_PATH} the one under way goes on"
+    return Cause(name, WAITS, meanwhile, remedy, controller.context.rollback_waiting)
 
 
 async def _read(controller: Controller) -> tuple[Entries, int | None]:

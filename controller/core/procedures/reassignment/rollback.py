@@ -7,7 +7,7 @@ document calls OAR - RAR (KIP-236 C-14). All partitions take a step together, th
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
@@ -23,6 +23,7 @@ from controller.core.procedures.elections.leadership import (
     Unclean,
     online_test,
     read_states,
+    with_unclean_permission,
 )
 from controller.core.procedures.elections.min_insync_replicas import read_min_insync_replicas
 from controller.core.procedures.elections.partition_changes import change_partitions
@@ -38,34 +39,43 @@ from controller.core.procedures.topics.deletion import mark_ineligible, resume_d
 from controller.core.procedures.topics.topics import topic_content
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition
-from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, LeaderAndIsr
+from controller.core.values import ANY_VERSION, NO_LEADER, Assignment
 from controller.core.zookeeper_io import read_znodes, write
 
 _RULE: Final = "rollback"
-_WAITS: Final = "rollback_waits"
-_NOBODY: Final = (
-    "none of its original replicas {originals} is live and in sync: its rollback waits until one "
-    "is, its leader stays"
-)
-_TOO_FEW: Final = (
-    "of its original replicas {originals} only {in_sync} are live and in sync and {needed} are "
-    "needed: its rollback waits, its other replicas stay; `refold reassign --cancel --force` does "
-    "not wait"
-)
+WAITS: Final = "rollback_waits"
+
+
+class Cause(NamedTuple):
+    """What cancels reassignments.
+
+    Of a partition that cannot go back now the log has a line with the code `code`: what happens
+    `meanwhile`, and the `remedy` for an operator who does not want to wait for more originals.
+    `told` has what was logged of each partition.
+    """
+
+    name: str
+    code: str
+    meanwhile: str
+    remedy: str
+    told: dict[Partition, str]
 
 
 class Rollback:
     """What goes back in one go, and the assignment and ISR that each had before.
 
-    `needed`: how many originals have to be live and in sync before another replica that is in sync
-    is removed.
+    `needed`: how many originals have to be live and in sync before the other replicas are removed.
     """
 
     def __init__(
-        self, originals: dict[Partition, tuple[int, ...]], needed: dict[Partition, int]
+        self,
+        originals: dict[Partition, tuple[int, ...]],
+        needed: dict[Partition, int],
+        cause: Cause,
     ) -> None:
         self.originals = originals
         self.needed = needed
+        self.cause = cause
         self.before = {one: one.assignment for one in originals}
 
     @property
@@ -92,28 +102,27 @@ Step = Callable[[Controller, Rollback], Awaitable[None]]
 
 
 async def roll_back(
-    controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: str
+    controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: Cause
 ) -> list[Partition]:
-    """Take partitions back to their originals; gives those that are there now. `cause`: what
-    cancels their reassignments.
+    """Take partitions back to their originals; gives those that are there now.
 
-    Where too few originals are in sync the partition waits, and the log says so.
+    Where too few originals are in sync the partition stays as it is, and the log says so.
     """
     context = controller.context
     moving = [one for one in originals if one.assignment != Assignment(originals[one])]
     resting = [one for one in originals if one not in moving]
     needed = await _needed(controller, moving, originals)
-    possible = await _without_waiting(controller, moving, originals, needed)
+    rollback = Rollback({one: originals[one] for one in moving}, needed, cause)
+    await _leave_those_that_wait(controller, rollback)
     if resting:
         _tell(controller, 6, "nothing of it is under way", resting)
         await _forget(controller, resting)
-    rollback = Rollback(possible, needed)
-    routes = {one: holder(controller, one) for one in possible}
-    mark_ineligible(context, dict.fromkeys(one.topic.name for one in possible))
+    routes = {one: holder(controller, one) for one in rollback.partitions}
+    mark_ineligible(context, dict.fromkeys(one.topic.name for one in rollback.partitions))
     for step in STEPS:
         if rollback.originals:
             await step(controller, rollback)
-    _tell_rolled_back(controller, rollback, routes, cause)
+    _tell_rolled_back(controller, rollback, routes)
     done = [*resting, *rollback.partitions]
     for partition in done:
         context.rollback_waiting.pop(partition, None)
@@ -127,13 +136,13 @@ def _tell(controller: Controller, step: int, what: str, partitions: list[Partiti
 
 
 def _tell_rolled_back(
-    controller: Controller, rollback: Rollback, routes: dict[Partition, str], cause: str
+    controller: Controller, rollback: Rollback, routes: dict[Partition, str]
 ) -> None:
     for partition, originals in rollback.originals.items():
         target = list(rollback.before[partition].target)
         text = (
             f"it is on {list(originals)} again; its move to {target}, asked for by "
-            f"{routes[partition]}, was cancelled by {cause}"
+            f"{routes[partition]}, was cancelled by {rollback.cause.name}"
         )
         controller.notice("info", "reassignment_rolled_back", repr(partition), text)
 
@@ -152,35 +161,29 @@ async def _needed(
         return dict.fromkeys(partitions, 1)
     topics = [one.topic.name for one in partitions]
     least = await read_min_insync_replicas(controller, topics, _RULE)
-    return {one: min(least[one.topic.name], len(originals[one])) for one in partitions}
+    return {one: max(min(least[one.topic.name], len(originals[one])), 1) for one in partitions}
 
 
-async def _without_waiting(
-    controller: Controller,
-    moving: list[Partition],
-    originals: dict[Partition, tuple[int, ...]],
-    needed: dict[Partition, int],
-) -> dict[Partition, tuple[int, ...]]:
-    """Those that can go back now. A partition without any state has nothing to lose."""
+async def _leave_those_that_wait(controller: Controller, rollback: Rollback) -> None:
+    """Before the first step. A partition without any state has nothing to lose."""
+    moving, cause = rollback.partitions, rollback.cause
     await _watch_states(controller, moving)
     stateless: list[Partition] = []
-    unreadable = Failures(controller, _WAITS)
-    states = dict(await read_states(controller, moving, _RULE, unreadable, stateless))
-    failures = Failures(controller, _WAITS, controller.context.rollback_waiting)
-    possible = {one: originals[one] for one in moving}
+    unreadable = Failures(controller, cause.code)
+    states = await read_states(controller, moving, _RULE, unreadable, stateless)
+    permitted = await with_unclean_permission(controller, states, OFFLINE, unreadable)
+    candidates = {one.partition: one for one in permitted}
+    failures = Failures(controller, cause.code, cause.told)
     for partition in moving:
-        state = states.get(partition)
-        if state is None:
+        candidate = candidates.get(partition)
+        if candidate is None:
             if partition not in stateless or partition.leadership is not None:
-                failures.add(partition, "its state cannot be read: its rollback waits")
-                del possible[partition]
-        elif why := _why_wait(
-            controller.context, partition, originals[partition], needed[partition], state
-        ):
+                failures.add(partition, f"its state cannot be read: {cause.meanwhile}")
+                rollback.leave(partition)
+        elif why := _why_wait(controller.context, candidate, rollback):
             failures.add(partition, why)
-            del possible[partition]
+            rollback.leave(partition)
     failures.tell()
-    return possible
 
 
 async def _watch_states(controller: Controller, partitions: list[Partition]) -> None:
@@ -192,27 +195,39 @@ async def _watch_states(controller: Controller, partitions: list[Partition]) -> 
 
 def _why_wait(
     context: ControllerContext,
-    partition: Partition,
-    originals: tuple[int, ...],
-    needed: int,
-    state: LeaderAndIsr,
+    candidate: Candidate,
+    rollback: Rollback,
 ) -> str:
-    """Why other replicas than the originals have to stay; empty: they can go.
+    """Why replicas outside of the originals have to stay; empty: they can go.
 
-    What is in sync is not removed before enough originals are
-    (docs/kip-236-design.md#when-a-rollback-waits). Where nobody in sync is live the election
-    decides: the topic may allow an unclean leader.
+    Those that are in sync, or live and catch up, stay until enough originals are in sync
+    (docs/kip-236-design.md#when-a-rollback-waits). Without a live replica in sync nobody catches
+    up; if one of the others was in sync, an original has to become an unclean leader.
     """
+    partition, isr = candidate.partition, candidate.current.isr
+    originals, needed = rollback.originals[partition], rollback.needed[partition]
+    cause = rollback.cause
     is_online = online_test(context, partition)
-    if all(one in originals for one in state.isr):
+    in_sync = [one for one in originals if one in isr and is_online(one)]
+    if len(in_sync) >= needed:
         return ""
-    in_sync = [one for one in originals if one in state.isr and is_online(one)]
-    if len(in_sync) >= max(needed, 1):
+    others = [one for one in rollback.before[partition].replicas if one not in originals]
+    if any(map(is_online, isr)):
+        is_needed = any(one in isr or is_online(one) for one in others)
+    else:
+        may_lead = candidate.allow_unclean and any(map(is_online, originals))
+        is_needed = any(one in isr for one in others) and not may_lead
+    if not is_needed:
         return ""
-    if any(map(is_online, originals)) and not any(map(is_online, state.isr)):
-        return ""
-    why = _TOO_FEW if in_sync else _NOBODY
-    return why.format(originals=list(originals), in_sync=in_sync, needed=needed)
+    if in_sync:
+        return (
+            f"of its original replicas {list(originals)} only {in_sync} are live and in sync and "
+            f"{needed} are needed: {cause.meanwhile}; {cause.remedy}"
+        )
+    return (
+        f"none of its original replicas {list(originals)} is live and in sync, {needed} must be: "
+        f"{cause.meanwhile}"
+    )
 
 
 # The seven steps --------------------------------------------------------------------------------
@@ -234,17 +249,18 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
     strategy = Strategy(
         "rollback: leader among the originals",
         OFFLINE.kafka_name,
-        partial(_choose, rollback.needed, why_not),
+        partial(_choose, rollback, why_not),
         _originals,
         Unclean.AS_CONFIGURED,
         is_rollback=True,
     )
     results = await change_partitions(controller, led, PartitionState.ONLINE, _RULE, strategy)
-    failures = Failures(controller, _WAITS, controller.context.rollback_waiting)
+    cause = rollback.cause
+    failures = Failures(controller, cause.code, cause.told)
     for partition in led:
         if results.get(partition) is not None:
             continue
-        why = why_not.get(partition, "its state cannot be read or written: its rollback waits")
+        why = why_not.get(partition, f"its state cannot be read or written: {cause.meanwhile}")
         if why:
             failures.add(partition, why)
             rollback.leave(partition)
@@ -252,7 +268,7 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
 
 
 def _choose(
-    needed: dict[Partition, int],
+    rollback: Rollback,
     why_not: dict[Partition, str],
     context: ControllerContext,
     candidate: Candidate,
@@ -265,7 +281,7 @@ def _choose(
     """
     partition, current = candidate.partition, candidate.current
     originals = partition.replicas
-    why_not[partition] = _why_wait(context, partition, originals, needed[partition], current)
+    why_not[partition] = _why_wait(context, candidate, rollback)
     if why_not[partition]:
         lagging = [one for one in originals if one not in current.isr]
         passed_over = tuple((one, "not in sync") for one in lagging)
@@ -278,8 +294,6 @@ def _choose(
     elected = offline_partition_leader(originals, in_sync, is_online, candidate.allow_unclean)
     if elected.leader != NO_LEADER:
         del why_not[partition]
-    elif in_sync != current.isr:
-        why_not[partition] = _NOBODY.format(originals=list(originals))
     return elected if elected.unclean else elected._replace(isr=in_sync)
 
 
