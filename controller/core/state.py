@@ -174,6 +174,7 @@ class ControllerContext:
     - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed;
       `deletion_count` numbers those of this term, `is_deletion_timed`: their timer is running.
     - `rollback_waiting`: partitions that cannot go back yet to what they had, and why.
+    - `waiting_told`: znodes whose content waits, by path, and what was logged of that.
     - `extra_waits`: entries stand in /admin/reassign_partitions_extra that could not go on.
     - `in_flight`: the requests without an answer, of those whose answer may say something: all
       LeaderAndIsr, and StopReplica that deletes.
@@ -204,6 +205,7 @@ class ControllerContext:
         self.deletion_count = 0
         self.is_deletion_timed = False
         self.rollback_waiting: dict[Partition, str] = {}
+        self.waiting_told: dict[str, str] = {}
         self.extra_waits = False
         self.queued_for_deletion: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}

@@ -9,6 +9,7 @@ from controller.core.triggers import ExtraReassignments, ReassignmentCancel
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
+_WAITS = f"what it asks for waits until {REASSIGN_CANCEL} is removed"
 
 
 class Cancellation(NamedTuple):
@@ -46,10 +47,12 @@ async def is_cancelled(controller: Controller) -> bool:
     return await current_cancel(controller) != 0
 
 
-def tell_waiting(controller: Controller, path: str) -> None:
-    """What stands in a znode starts when the cancellation is removed."""
-    text = f"what it asks for waits until {REASSIGN_CANCEL} is removed"
-    controller.notice("warning", "reassignment_waits", path, text)
+def tell_waiting(controller: Controller, path: str, text: str = _WAITS) -> None:
+    """What a znode asks for waits; logged once while that stays the same."""
+    told = controller.context.waiting_told
+    if told.get(path) != text:
+        told[path] = text
+        controller.notice("warning", "reassignment_waits", path, text)
 
 
 def retry_waiting_rollbacks(controller: Controller) -> None:

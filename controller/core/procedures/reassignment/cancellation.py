@@ -45,6 +45,8 @@ async def process_cancel(controller: Controller, trigger: ReassignmentCancel) ->
         return
     before, found = context.cancel, await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
+    if before and found.czxid != before:
+        context.waiting_told.clear()
     if found.czxid and found.czxid != before:
         await mend_records(controller)
         await cancel_entries(controller, await read_legacy(controller), found.czxid)
@@ -66,6 +68,7 @@ async def _cancel_removed(controller: Controller, zxid: int) -> None:
         # Watches fire in the order of the transactions: what was read before this one is older.
         zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
     await cancel_entries(controller, legacy, zxid, was_removed=True)
+    controller.context.waiting_told.clear()
     await _go_on(controller)
 
 

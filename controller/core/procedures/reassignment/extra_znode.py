@@ -146,7 +146,9 @@ async def _move(
         )
     if rest:
         text = f"{len(rest)} of its entries wait: for a rollback, or for room in {LEGACY}"
-        controller.notice("info", "reassignment_waits", _PATH, text)
+        tell_waiting(controller, _PATH, text)
+    else:
+        controller.context.waiting_told.pop(_PATH, None)
     if not operations:
         return
     errors = await write_together(controller, operations, Reason(_MOVE))

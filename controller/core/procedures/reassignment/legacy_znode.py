@@ -176,8 +176,8 @@ async def process_legacy(controller: Controller) -> None:
     if not legacy.exists and not missing:
         return
     if cancel := await current_cancel(controller):
-        new = [name for name, one in legacy.entries.items() if _is_new(controller, name, one)]
-        if len(are_older(controller, new, cancel)) < len(new):
+        waiting = [name for name, one in legacy.entries.items() if _is_new(controller, name, one)]
+        if len(are_older(controller, waiting, cancel)) < len(waiting):
             tell_waiting(controller, _PATH)
         # The older ones are dropped: the creation of the znode is a trigger of its own.
         return
