@@ -142,8 +142,8 @@ DELETION_NEEDS_NO_STATE: Final = Deviation(
     name="deletion-needs-no-state",
     defect="A replica of a topic that is being deleted, whose state znode is missing or cannot be "
     "read, or that has no state here as its reassignment failed half way, is never told to delete "
-    "its log until the next failover. A new replica on a broker that is not alive stays new: it may "
-    "not become ineligible for deletion.",
+    "its log until the next failover. A new replica on a broker that is not alive may not become "
+    "ineligible for deletion, and stays new.",
     rule="It goes offline all the same, and is deleted.",
     source="KB 5.2.5, SU-22",
 )
