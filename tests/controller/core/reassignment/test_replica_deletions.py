@@ -359,9 +359,10 @@ def test_a_record_that_somebody_deletes_is_forgotten() -> None:
     cluster = dead_target()
     [child] = deletions(cluster)
     cluster.remove(deletion_path(child))
-    cluster.expire()
-    assert not runs(cluster, TIMER)
     seen = cluster.seen()
+    cluster.expire()
+    cluster.fire(TIMER)
+    assert seen.told("replicas_not_deleted") == []
     cluster.start_broker(6)
     assert stopped(seen, 6) == []
 
