@@ -94,8 +94,8 @@ async def cancel_entries(
     for topic, number in not_begun:
         target = list(legacy.entries[topic, number].replicas)
         text = (
-            f"its move to {target}, asked for by {LEGACY}, was cancelled by {REASSIGN_CANCEL} "
-            "before it began"
+            f"its entry {target} is removed from {LEGACY} before it began: {REASSIGN_CANCEL} was "
+            "created after it"
         )
         controller.notice("info", "reassignment_cancelled", f"{topic}-{number}", text)
     if younger and not was_removed:

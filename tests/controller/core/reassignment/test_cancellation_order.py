@@ -383,8 +383,8 @@ def assert_dropped(seen: Seen) -> None:
     cancelled = [one for one in cancelled if one.code == "reassignment_cancelled"]
     assert [(one.level, one.subject) for one in cancelled] == [("info", "t-0"), ("info", "t-1")]
     assert seen.told("reassignment_cancelled") == [
-        f"its move to {target}, asked for by /admin/reassign_partitions, was cancelled by "
-        "/admin/reassign_cancel before it began"
+        f"its entry {target} is removed from /admin/reassign_partitions before it began: "
+        "/admin/reassign_cancel was created after it"
         for target in ([3, 4], [4])
     ]
     assert seen.told("reassignments_cancelled") == [
