@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL
 from replay.inspect.cluster import PartitionView, lacking_replicas
 from replay.times import iso_time
 from replay.why.answers.finding import Reply, at, last, last_undone, why_lost

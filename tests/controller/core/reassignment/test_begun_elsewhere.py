@@ -5,7 +5,7 @@ rolled back, and do not end before the znode is removed (docs/kip-236-design.md)
 """
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry, Reassignment
+from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
     Away,
