@@ -198,6 +198,7 @@ class ControllerContext:
     - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed.
       `deletion_count` numbers those of this term; `is_deletion_timed`: their timer is running.
     - `rollback_waiting`: partitions that cannot be rolled back yet, and why.
+    - `waiting_reported`: znodes whose content waits, by path, and the text that was logged.
     - `extra_waits`: /admin/reassign_partitions_extra has entries that could not be moved yet.
     - `in_flight`: the requests without a response, of those whose response may matter: every
       LeaderAndIsr, and StopReplica with a deletion.
@@ -228,6 +229,7 @@ class ControllerContext:
         self.deletion_count = 0
         self.is_deletion_timed = False
         self.rollback_waiting: dict[Partition, str] = {}
+        self.waiting_reported: dict[str, str] = {}
         self.extra_waits = False
         self.queued_for_deletion: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}

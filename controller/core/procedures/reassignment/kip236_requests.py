@@ -121,8 +121,9 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     """Carry out one request. False: a cancellation came in between, and the rest of it waits."""
     assignments, legacy = queued.request.assignments, queued.request.legacy
     names = controller.order.names(assignments)
-    entries = (await read_legacy(controller)).entries if legacy else {}
-    unfounded = refuse_unfounded(controller, queued, entries)
+    unfounded: set[Name] = set()
+    if legacy:
+        unfounded = refuse_unfounded(controller, queued, (await read_legacy(controller)).entries)
     verdicts = await submit(
         controller,
         [
@@ -140,18 +141,8 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     return True
 
 
-def has_lost_entries(controller: Controller, queued: Queued) -> bool:
-    """Whether an earlier term made the request of entries: a stock controller, which cannot read
-    entries with originals, may have deleted them since."""
-    epoch = queued.request.controller_epoch
-    return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
-
-
 def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
-    """Refuse the partitions of a request that claims to be made of entries that do not exist;
-    returns them."""
-    if not queued.request.legacy or has_lost_entries(controller, queued):
-        return set()
+    """Refuse the partitions of a legacy request that have no such entry; returns them."""
     asked = queued.request.assignments
     unfounded = {
         name for name in asked if name not in entries or entries[name].replicas != asked[name]

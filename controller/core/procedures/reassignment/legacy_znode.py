@@ -22,17 +22,25 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
-from controller.core.procedures.reassignment.records import make_parents, repair_records
+from controller.core.procedures.reassignment.cancel_znode import current_cancel, report_waiting
+from controller.core.procedures.reassignment.records import (
+    RecordedMove,
+    make_parents,
+    repair_records,
+    write_with_record,
+)
 from controller.core.procedures.reassignment.submission import is_possible
+from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ZkPartitionReassignment
+from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
     DATA_BYTES_MAX,
     REQUEST_PREFIX,
     Entries,
     Entry,
     Name,
+    Reassignment,
     read_entries,
     without_originals,
     write_entries,
@@ -168,9 +176,11 @@ async def process_legacy(controller: Controller) -> None:
     missing = _missing(controller, legacy.entries)
     if not legacy.exists and not missing:
         return
-    if await is_cancelled(controller):
-        if any(_is_new(controller, name, one) for name, one in legacy.entries.items()):
+    if cancel := await current_cancel(controller):
+        waiting = [name for name, one in legacy.entries.items() if _is_new(controller, name, one)]
+        if len(are_older(controller, waiting, cancel)) < len(waiting):
             report_waiting(controller, _PATH)
+        # The older ones are dropped: the creation of the znode is a separate trigger.
         return
     kept = {
         name: one
@@ -251,6 +261,30 @@ def originals_of(controller: Controller, partition: Partition) -> tuple[int, ...
     ones."""
     record = controller.context.reassignments.get(partition)
     return record.original_replicas if record is not None else partition.assignment.origin
+
+
+async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZnode) -> None:
+    """Record the reassignments of these entries that a stock controller has begun: they belong to
+    this route from now on."""
+    context = controller.context
+    for name in names:
+        partition, entry = context.find(*name), legacy.entries[name]
+        if (
+            partition is None
+            or partition not in context.reassigning
+            or partition in context.reassignments
+            or partition.assignment.target != entry.replicas
+        ):
+            continue
+        originals = entry.original_replicas
+        origin = partition.assignment.origin
+        if originals is None or set(originals) != set(origin):
+            originals = origin
+        record = Reassignment(entry.replicas, len(originals), True, originals)
+        content = znodes.write_topic(topic_content(context, partition.topic))
+        topic = SetData(znodes.topic_path(partition.topic.name), content, ANY_VERSION)
+        reason = Reason("reassignment: record what a stock controller began")
+        await write_with_record(controller, RecordedMove(partition, record, topic, reason))
 
 
 async def strip_originals(controller: Controller) -> None:

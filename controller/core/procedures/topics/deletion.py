@@ -266,6 +266,9 @@ async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
             if not context.is_online(broker, partition):
                 dead.setdefault(broker, []).append(partition)
                 waiting[name] = None
+                if state is ReplicaState.NEW and needs_no_state:
+                    # Its broker was not alive when the reassignment began.
+                    partition.replica_states[broker] = ReplicaState.OFFLINE
             elif state is not ReplicaState.DELETION_SUCCESSFUL:
                 alive.setdefault(broker, []).append(partition)
                 if state is ReplicaState.NON_EXISTENT and needs_no_state:

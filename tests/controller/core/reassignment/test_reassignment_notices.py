@@ -100,6 +100,26 @@ def test_a_move_that_is_changed_and_completes_is_logged_once_each(
     ]
 
 
+def test_a_move_that_a_request_takes_back_is_logged_to_its_end() -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    request(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    request(cluster, {T0: [1, 2]})
+    assert assignment(cluster) == "1,2"
+    assert told(seen)[1:] == [
+        info("replaced", f"its target [3, 4] becomes [1, 2], by {REQUESTS}/request_0000000001"),
+        info("completed", f"it is on [1, 2] now; asked for by {REQUESTS}"),
+    ]
+
+
+def test_a_request_for_the_replicas_that_a_partition_has_is_no_move() -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    request(cluster, {T0: [1, 2]})
+    assert told(seen) == []
+
+
 @pytest.mark.parametrize(("begin", "first", "second", "route"), ROUTES)
 def test_a_move_that_goes_on_through_a_failover_is_logged_once_each(
     begin: Begin, first: str, second: str, route: str

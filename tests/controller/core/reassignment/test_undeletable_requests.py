@@ -246,3 +246,28 @@ def test_a_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
     cluster.run()
     assert reassigning(cluster) == []
     assert seen.notices() == [("reassignment_refused", "t-0")]
+
+
+def test_a_request_of_an_earlier_term_that_appears_only_now_is_refused() -> None:
+    """Only a failover finds what an earlier term has left."""
+    cluster = two_replicas()
+    with Away(cluster):
+        pass
+    seen = cluster.seen()
+    data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+    path = cluster.ask(CreateSequential(REQUEST_PREFIX, data)).path
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert record(cluster) is None
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert seen.texts()[0].startswith(f"{path} asks for [3] in the name of ")
+    assert_nothing_is_left(cluster)
+
+
+def test_what_a_failover_begins_without_an_entry_names_its_request() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    with Away(cluster):
+        data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+        path = cluster.ask(CreateSequential(REQUEST_PREFIX, data)).path
+    assert seen.told("reassignment_begun") == [f"from [1, 2] to [3], by {path}"]
