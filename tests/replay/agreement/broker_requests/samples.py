@@ -66,7 +66,9 @@ def known(leader_epoch: int, broker: int = 1, broker_epoch: int = 50, size: int 
 def stopped(leader_epoch: int, broker: int = 1, broker_epoch: int = 50) -> SentRequest:
     """StopReplica of t-x-0 with a leader epoch."""
     partition = StopReplicaPartition("t-x", 0, leader_epoch, False)
-    return sent_request_of(StopReplicaRequest(broker, broker_epoch, 4, 9, 3, (partition,)), leader_epoch)
+    return sent_request_of(
+        StopReplicaRequest(broker, broker_epoch, 4, 9, 3, (partition,)), leader_epoch
+    )
 
 
 @st.composite

@@ -38,7 +38,9 @@ from tests.replay.agreement.broker_requests.samples import (
 SOURCES = st.sampled_from(("log", "request log", "both"))
 
 
-def compared(fold: Sequence[SentRequest], kafka: Sequence[SentRequest], source: str = "both") -> TermRequests:
+def compared(
+    fold: Sequence[SentRequest], kafka: Sequence[SentRequest], source: str = "both"
+) -> TermRequests:
     """With everything that Kafka sent in its logs."""
     logged = [*map(in_log, kafka)] if source != "request log" else None
     served = by_broker([*map(in_request_log, kafka)]) if source != "log" else None
@@ -106,7 +108,7 @@ def test_one_that_the_fold_sends_twice_is_extra(
     else:
         difference = only(result)
         assert (difference.what, difference.theirs) == (EXTRA, None)
-        assert difference.told.broker == sent[at].broker
+        assert difference.request.broker == sent[at].broker
 
 
 @given(queues(), SOURCES, st.data())
@@ -149,7 +151,7 @@ def test_the_order_of_a_brokers_queue_counts(
     result = compared([*sent[:at], sent[at + 1], sent[at], *sent[at + 2 :]], sent, source)
     difference = only(result)
     assert (difference.what, difference.details) == (DIFFERS, (OTHER_PLACE,))
-    assert any(agrees(difference.told, one) for one in sent[at : at + 2])
+    assert any(agrees(difference.request, one) for one in sent[at : at + 2])
 
 
 @given(queues(), SOURCES)
@@ -266,7 +268,7 @@ def test_only_what_comes_behind_a_request_that_no_log_has_is_unjudged() -> None:
     kafka = [known(5), known(9)]
     unknown = UnknownCalls(since=8)
     found = compare_term([], [*map(in_log, kafka)], None, unknown_calls=unknown)
-    assert [one.told.seq for one in found.differences] == [5]
+    assert [one.request.seq for one in found.differences] == [5]
     assert (found.total.missing, found.total.unjudged) == (1, 1)
     led_too = compare_term([], [in_log(led(9))], None, unknown_calls=unknown)
     assert led_too.total.missing == 1
@@ -305,7 +307,7 @@ def test_who_is_asked_again_to_shut_a_broker_down_tells_nothing_new() -> None:
     def missing(unknown: UnknownCalls, *more: SentRequest) -> list[str]:
         served = {1: [in_request_log(led(5)), *more]}
         found = compare_term([led(5)], None, served, unknown_calls=unknown)
-        return [one.told.kind for one in found.differences]
+        return [one.request.kind for one in found.differences]
 
     unknown = UnknownCalls(since=0, shutdowns_since=0)
     assert missing(unknown, again, stop) == []

@@ -120,4 +120,6 @@ def test_what_a_source_does_not_tell_is_not_compared() -> None:
 def test_below_version_6_the_recovery_state_is_left_out() -> None:
     recovering = replace(LED, leadership=replace(STATE, recovery_state=RECOVERING))
     old = replace(LEADER_AND_ISR, version=5)
-    assert agrees(sent_request_of(replace(old, partitions=(recovering,)), 1), sent_request_of(old, 1))
+    assert agrees(
+        sent_request_of(replace(old, partitions=(recovering,)), 1), sent_request_of(old, 1)
+    )

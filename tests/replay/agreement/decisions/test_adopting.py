@@ -1,10 +1,10 @@
 """What Kafka wrote is what the fold knows from then on."""
 
 import pytest
-from replay.stock_clusters.agreement.adopting import adopt
 
 from controller.core.state import ControllerContext
 from controller.core.values import Assignment, LeaderAndIsr
+from replay.stock_clusters.agreement.decisions.compared_writes import adopt
 from replay.stock_clusters.zookeeper_log.transactions import Delete, Error, Operation, SetData
 from tests.replay.agreement.view import STATE, TOPIC, create, state_json, topic_json
 

@@ -45,7 +45,9 @@ def outcome(one: WriteBatch) -> tuple[list[int], list[int]]:
     return found.errors, found.versions
 
 
-def claims(one: WriteBatch, *written: object, since: int = 10**6, **fields: object) -> list[str] | None:
+def claims(
+    one: WriteBatch, *written: object, since: int = 10**6, **fields: object
+) -> list[str] | None:
     return one.claim(decision(*written, **fields), since)  # type: ignore[arg-type]
 
 
@@ -148,7 +150,7 @@ def test_fenced_write_ends_the_batch(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
     assert claims(one, Error(-103), Error(-2), what="fenced", error=-103) == []
     assert one.outcome is None
-    assert one.leave(nothing) == []
+    assert one.skip(nothing) == []
     assert outcome(one) == ([operations.FENCED, operations.FENCED], [-1, -1])
 
 
@@ -165,26 +167,26 @@ def test_atomic_writes_are_refused_together(tree: Tree) -> None:
     assert outcome(one) == ([not_tried, operations.NODE_EXISTS, not_tried], [-1, -1, -1])
 
 
-# SkippedWrite -----------------------------------------------------------------------------------------
+# Skipped writes -----------------------------------------------------------------------------------------
 
 
 def test_what_kafka_did_not_do_is_given_and_counts_as_done(tree: Tree) -> None:
     good, bad = set_state(DATA, 1), set_state(DATA, 0, OTHER)
     one = batch(tree, good, bad)
-    assert one.leave(nothing) == [SkippedWrite(good, OK), SkippedWrite(bad, operations.BAD_VERSION)]
+    assert one.skip(nothing) == [SkippedWrite(good, OK), SkippedWrite(bad, operations.BAD_VERSION)]
     assert outcome(one) == ([OK, operations.BAD_VERSION], [2, -1])
 
 
 def test_what_is_still_to_come_is_kept(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
-    left = one.leave(lambda write: write.path == STATE)
+    left = one.skip(lambda write: write.path == STATE)
     assert [each.write.path for each in left] == [OTHER]
     assert outcome(one) == ([OK, OK], [2, 2])
 
 
 def test_to_delete_what_is_not_there_decides_nothing(tree: Tree) -> None:
     one = batch(tree, operations.Delete("/gone", -1), operations.Delete(STATE, -1))
-    assert [each.write.path for each in one.leave(nothing)] == [STATE]
+    assert [each.write.path for each in one.skip(nothing)] == [STATE]
     assert outcome(one) == ([operations.NO_NODE, OK], [-1, -1])
 
 
@@ -197,7 +199,7 @@ def test_delete_that_kafka_did_is_claimed_though_nothing_was_there(tree: Tree) -
 def test_what_was_claimed_is_not_left(tree: Tree) -> None:
     one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
     assert claims(one, SetData(STATE, DATA, 2)) == []
-    assert [each.write.path for each in one.leave(nothing)] == [OTHER]
+    assert [each.write.path for each in one.skip(nothing)] == [OTHER]
 
 
 def test_last_writes_come_again_if_their_replies_were_lost(tree: Tree) -> None:

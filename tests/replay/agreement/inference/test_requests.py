@@ -11,7 +11,7 @@ from replay.stock_clusters.imported_log.events import (
 from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
 )
-from tests.replay.agreement.logs import Log
+from tests.replay.agreement.sample_log import Log
 from tests.replay.agreement.view import (
     STATE,
     TOPIC,
@@ -30,10 +30,10 @@ def test_writes_of_one_alter_partition_are_joined_by_their_cxids() -> None:
         for state, cxid, session in zip(states, (5, 6, 8, 9), (7, 7, 7, 8), strict=True)
     )
     index = log.index()
-    assert index.inferred.whole(first).alter_partition == states[:2]
-    assert index.inferred.whole(second).alter_partition == []
-    assert index.inferred.whole(gap).alter_partition == [states[2]]
-    assert index.inferred.whole(other).alter_partition == [states[3]]
+    assert index.inferred.whole_request(first).alter_partition == states[:2]
+    assert index.inferred.whole_request(second).alter_partition == []
+    assert index.inferred.whole_request(gap).alter_partition == [states[2]]
+    assert index.inferred.whole_request(other).alter_partition == [states[3]]
 
 
 def test_a_reassignment_between_ends_what_was_asked_at_once() -> None:
@@ -43,9 +43,9 @@ def test_a_reassignment_between_ends_what_was_asked_at_once() -> None:
     moved = log.infer(SetData(TOPIC, b"{}", 1), cxid=6, reassignments=[target])
     last = log.infer(SetData(STATE, b"{}", 1), cxid=7, alter_partition=[proposed(1)])
     index = log.index()
-    assert index.inferred.whole(one) == one
-    assert index.inferred.whole(moved) == moved
-    assert index.inferred.whole(last) == last
+    assert index.inferred.whole_request(one) == one
+    assert index.inferred.whole_request(moved) == moved
+    assert index.inferred.whole_request(last) == last
 
 
 def moved(log: Log, number: int) -> RequestInferred:
@@ -58,7 +58,10 @@ def moved(log: Log, number: int) -> RequestInferred:
 
 def asked_of(index: Index, *found: RequestInferred) -> list[list[int]]:
     """For each first write what its request asked for."""
-    return [[each.partition for each in index.inferred.whole(one).reassignments] for one in found]
+    return [
+        [each.partition for each in index.inferred.whole_request(one).reassignments]
+        for one in found
+    ]
 
 
 def test_reassignments_in_the_order_of_kafkas_map_are_one_request() -> None:

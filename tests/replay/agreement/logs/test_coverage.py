@@ -57,7 +57,7 @@ def test_broker_without_a_log_and_a_term_from_before_are_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times_ms", "reach"),
+    ("times_ms", "span"),
     [
         pytest.param((10_500, 49_000, 50_100), LogSpan(0, 2), id="whole"),
         pytest.param((20_000, 20_900, 21_000, 50_100), LogSpan(0, 3, True, 2), id="begins later"),
@@ -68,10 +68,10 @@ def test_how_far_a_state_change_log_reaches(times_ms: tuple[int, ...], span: Log
     found = coverage()
     for seq, time_ms in enumerate(times_ms):
         found.take_state_change(1, seq, time_ms, "sending_leader_and_isr")
-    assert found.state_changes(TERM) == reach
-    assert found.tells_of(TERM, len(times_ms) - 1)
-    assert not found.tells_of(TERM, len(times_ms))
-    assert not found.tells_of((2, 5), 0)
+    assert found.state_changes(TERM) == span
+    assert found.covers(TERM, len(times_ms) - 1)
+    assert not found.covers(TERM, len(times_ms))
+    assert not found.covers((2, 5), 0)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_controllers_did_behind_the_last_transaction(
 
 
 @pytest.mark.parametrize(
-    ("registered_ms", "times_ms", "reach"),
+    ("registered_ms", "times_ms", "span"),
     [
         pytest.param(0, (10_000, 22_000), LogSpan(0), id="there at the election"),
         pytest.param(
@@ -113,7 +113,7 @@ def test_how_far_a_request_log_reaches(
     found.take_registration(3, registered_ms)
     for seq, time_ms in enumerate(times_ms):
         found.take_served(3, seq, time_ms)
-    assert found.served(TERM, 3) == reach
+    assert found.served(TERM, 3) == span
     assert found.served(TERM, 2) == found.served((1, 3), 3) == WHOLE_TERM
 
 

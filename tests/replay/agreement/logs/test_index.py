@@ -21,7 +21,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Error,
     SetData,
 )
-from tests.replay.agreement.logs import Log
+from tests.replay.agreement.sample_log import Log
 from tests.replay.agreement.view import (
     OTHER,
     STATE,
@@ -157,7 +157,7 @@ def test_content_that_cannot_be_read_tells_nothing() -> None:
     log.add(RequestServed(1, "ALTER_PARTITION", 3, "2", 1, "", 5, b"{", b"{}"))
     index = log.index()
     assert index.protocol_version(7) == "2.7"
-    assert index.asked == {}
+    assert index.received_requests == {}
     assert index.request_logs_of == {1}
 
 
@@ -187,7 +187,7 @@ def test_requests_come_in_the_order_in_which_they_were_received() -> None:
     late = log.serve("ALLOCATE_PRODUCER_IDS", 0, {"brokerId": 2, "brokerEpoch": 5}, 30)
     early = log.serve("ALLOCATE_PRODUCER_IDS", 0, {"brokerId": 3, "brokerEpoch": 6}, 20)
     log.serve("LEADER_AND_ISR", 7, {"controllerEpoch": 3}, 10)
-    found = log.index().asked[1]
+    found = log.index().received_requests[1]
     assert [one.received_ms for one in found] == [20, 30]
     assert [one.answered_seq for one in found] == [early, late]
     assert found[0].request == AllocateProducerIdsReceived(early, 0, 3, 6)
@@ -339,8 +339,8 @@ def test_broker_whose_session_expires_was_silent_before() -> None:
     log.write(end, session=2, cxid=4, time_ms=10_000)
     index = log.index()
     times = (3_999, 4_000, 9_999, 10_000)
-    assert [index.is_heard_of(1, one) for one in times] == [True, False, False, True]
-    assert all(index.is_heard_of(broker, one) for broker in (2, 3) for one in times)
+    assert [index.is_responsive(1, one) for one in times] == [True, False, False, True]
+    assert all(index.is_responsive(broker, one) for broker in (2, 3) for one in times)
 
 
 def test_session_in_which_a_process_makes_sure_of_znodes_begins_it() -> None:
@@ -378,15 +378,15 @@ def test_openings_are_given_once_they_are_consumed_no_more() -> None:
         for event, text in zip(events, texts, strict=True)
     )
     index = log.index()
-    one = index.next_opening(2, 7, 0)
+    one = index.next_marker(2, 7, 0)
     assert one is not None
-    assert (one.seq, one.time_ms, one.opening.event) == (first, 1000 * first, events[0])
+    assert (one.seq, one.time_ms, one.marker.event) == (first, 1000 * first, events[0])
     index.consume(one)
     assert index.is_consumed(first)
     assert not index.is_consumed(second)
-    following = index.next_opening(2, 7, 0)
+    following = index.next_marker(2, 7, 0)
     assert following is not None
     assert following.seq == second
-    assert index.next_opening(2, 7, second) is None
-    assert index.next_opening(3, 7, 0) is None
+    assert index.next_marker(2, 7, second) is None
+    assert index.next_marker(3, 7, 0) is None
     assert index.last_transaction == 1

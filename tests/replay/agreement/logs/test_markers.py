@@ -36,8 +36,8 @@ from controller.core.triggers import (
 from replay.stock_clusters.agreement.logs.markers import (
     LOGGED,
     LogMarker,
-    fits,
-    opening,
+    marker_of,
+    matches,
     trigger_for,
 )
 from replay.stock_clusters.broker_logs.controller_log import controller_logged
@@ -99,7 +99,7 @@ def line(text: str) -> ControllerLogged:
 
 
 def opened(text: str) -> LogMarker:
-    found = opening(line(text))
+    found = marker_of(line(text))
     assert found is not None, text
     assert found.text == text
     return found
@@ -137,7 +137,7 @@ ALTER = call(AlterPartitionReceived(1, 3, 2, 70, []))
         (METADATA, "BrokerModifications", {"brokers": (3,)}),
         ("[Controller id=1] Shutting down broker 2", "ControlledShutdown", {"brokers": (2,)}),
         (NEW_TOPIC, "TopicChange", {"topics": ("one-01",)}),
-        (TWO_TOPICS, "TopicChange", {"topics": ("t.87", "t_86"), "gone": ("old", "older")}),
+        (TWO_TOPICS, "TopicChange", {"topics": ("t.87", "t_86"), "deleted_topics": ("old", "older")}),
         (
             "[Controller id=2] Delete topics listener fired for topics t_03,t-07 to be deleted",
             "TopicDeletion",
@@ -241,7 +241,7 @@ def test_lines_that_stand_for_those_of_level_debug(text: str) -> None:
     ],
 )
 def test_other_lines_come_within_an_event(text: str) -> None:
-    assert opening(line(text)) is None
+    assert marker_of(line(text)) is None
 
 
 @pytest.mark.parametrize(
@@ -301,8 +301,8 @@ def test_other_lines_come_within_an_event(text: str) -> None:
 )
 def test_line_is_that_of_an_event(text: str, fitting: list[Trigger], others: list[Trigger]) -> None:
     one = opened(text)
-    assert [fits(one, each) for each in fitting] == [True] * len(fitting)
-    assert [fits(one, each) for each in others] == [False] * len(others)
+    assert [matches(one, each) for each in fitting] == [True] * len(fitting)
+    assert [matches(one, each) for each in others] == [False] * len(others)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_event_of_a_line_for_which_no_reason_is_in_the_log(
 
 @pytest.mark.parametrize("kind", LOGGED)
 def test_what_is_looked_for_in_lines_has_one(kind: type) -> None:
-    """Each kind of event that is said to leave a line fits one of those above."""
+    """Each kind of event that is said to leave a line matches one of those above."""
     texts = (CHANGED, METADATA, NEW_TOPIC, ADDED, CAUGHT_UP, FAILED)
     texts += (
         "[Controller id=4] Unclean leader election has been enabled for topic t",
@@ -358,4 +358,4 @@ def test_what_is_looked_for_in_lines_has_one(kind: type) -> None:
     )
     made = [one for one in map(trigger_for, map(opened, texts)) if isinstance(one, kind)]
     assert made
-    assert all(any(fits(opened(text), one) for text in texts) for one in made)
+    assert all(any(matches(opened(text), one) for text in texts) for one in made)

@@ -2,11 +2,11 @@ import pytest
 
 from replay.stock_clusters.agreement.logs.received_requests import RequestOrder
 
-FIRST = RequestOrder(answered_ms=100, came_ms=50)
+FIRST = RequestOrder(answered_ms=100, received_ms=50)
 
 
 @pytest.mark.parametrize(
-    ("answered_ms", "came_ms"),
+    ("answered_ms", "received_ms"),
     [
         pytest.param(110, 60, id="both"),
         pytest.param(90, 80, id="came long after, answered just before"),
@@ -16,9 +16,9 @@ FIRST = RequestOrder(answered_ms=100, came_ms=50)
     ],
 )
 def test_of_two_requests_the_moments_that_lie_further_apart_tell(
-    answered_ms: int, came_ms: int
+    answered_ms: int, received_ms: int
 ) -> None:
-    second = RequestOrder(answered_ms, came_ms)
+    second = RequestOrder(answered_ms, received_ms)
     assert second > FIRST
     assert not second < FIRST
     assert min([second, FIRST]) == FIRST

@@ -15,8 +15,13 @@ from eventstore.records import EventRecord
 from replay.stock_clusters.agreement.conformance import ConformanceChecker
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.results import AgreementResult, Divergence, result_of
-from replay.stock_clusters.agreement.search.assumptions import Chosen, Order, Turn
-from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, in_the_order_that_fits
+from replay.stock_clusters.agreement.search.assumptions import (
+    Choices,
+    OpenChoice,
+    Step,
+)
+from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOrder
+from replay.stock_clusters.agreement.search.search import search
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import ControllerLogged, Observed, WorldEvent
 from replay.stock_clusters.zookeeper_log.restoring import State
@@ -104,13 +109,13 @@ class Incident:
         self._records.append((record, event))
 
     def compared(self) -> AgreementResult:
-        return in_the_order_that_fits(self.compare, len(self._records))
+        return search(self.compare, (EventOrder(),), len(self._records)).result
 
-    def compare(self, order: Order) -> AgreementResult:
+    def compare(self, choices: Choices) -> AgreementResult:
         world: Any = SimpleNamespace(state=State(), begun=SimpleNamespace(chroot=""))
         index = Index(iter(self._records), "", ZnodeView(State().tree, ""))
         configuration = Configuration(broker_id=1, rules="kafka")
-        agreeing = ConformanceChecker(cast(Any, world), configuration, index, {}, order=order)
+        agreeing = ConformanceChecker(cast(Any, world), configuration, index, {}, choices=choices)
         return result_of(agreeing.run(iter(self._records)), "")
 
 
@@ -168,7 +173,7 @@ def test_nothing_is_to_be_explained_where_the_chosen_order_fits() -> None:
     assert (result.divergences, result.explained) == ([], [])
 
 
-TAKEN, READ = Turn(9, "BrokerChange", 5), Turn(9, "BrokerChange", 5, 1)
+TAKEN, READ = Step(9, "BrokerChange", 5), Step(9, "BrokerChange", 5, 1)
 READ_NEXT = READ._replace(read=2)
 """A controller event that came with record 5, and what is read for it."""
 IDS = (znodes.BROKER_IDS,)
@@ -182,7 +187,7 @@ def divergence(seq: int, broker: int = 2, subject: str = "request") -> Divergenc
 
 
 def searched(
-    left: Callable[[Mapping[Turn, int]], list[Divergence]],
+    left: Callable[[Mapping[Step, int]], list[Divergence]],
     records: int = 100,
     *,
     is_failover: bool = False,
@@ -191,29 +196,30 @@ def searched(
     then_read: str = "",
     read: int = 7,
     changed: int = 8,
-) -> tuple[AgreementResult, list[Mapping[Turn, int]]]:
+) -> tuple[AgreementResult, list[Mapping[Step, int]]]:
     """A comparison that comes to what is `left` in an order; the orders that were tried. The ids
     of brokers were `read`, and `then_read`; by record `changed` they are others."""
-    tried: list[Mapping[Turn, int]] = []
+    tried: list[Mapping[Step, int]] = []
 
-    def compare(order: Order) -> AgreementResult:
-        tried.append(order.instead)
-        order.choose(Chosen(TAKEN, CONTROLLER, 5, 6))
-        read_at = order.instead.get(READ, read)
-        order.choose(Chosen(READ, CONTROLLER, 6, read_at, IDS, is_failover, is_logged))
+    def compare(choices: Choices) -> AgreementResult:
+        moments = choices.assumptions.moments
+        tried.append(moments)
+        choices.record(OpenChoice(TAKEN, CONTROLLER, 5, 6))
+        read_at = moments.get(READ, read)
+        choices.record(OpenChoice(READ, CONTROLLER, 6, read_at, IDS, is_failover, is_logged))
         if then_read:
-            order.choose(
-                Chosen(READ_NEXT, CONTROLLER, 6, read, (then_read,), is_failover, is_logged)
+            choices.record(
+                OpenChoice(READ_NEXT, CONTROLLER, 6, read, (then_read,), is_failover, is_logged)
             )
-        order.change(changed, [(znodes.BROKER_IDS, "children")])
+        choices.record_changes(changed, [(znodes.BROKER_IDS, "children")])
         result = AgreementResult()
         result.requests.count("UpdateMetadata", "", "agreed", 10)
-        result.divergences = left(order.instead)
+        result.divergences = left(moments)
         for one in result.divergences:
             result.requests.diverge(one.kind, one.cause, one.verdict)
         return result
 
-    return in_the_order_that_fits(compare, records, orders), tried
+    return search(compare, (EventOrder(orders),), records).result, tried
 
 
 def test_other_moment_of_a_read_explains_what_kafka_did() -> None:
@@ -243,7 +249,7 @@ def test_so_it_does_where_lines_tell_which_event_was_taken() -> None:
     incident.wait(5)
     incident.log("Processing automatic preferred replica leader election", AUTOMATIC)
     incident.write(create("/config/topics"))
-    assert diverging(incident.compare(Order())) == [("extra", "")]
+    assert diverging(incident.compare(Choices())) == [("extra", "")]
     assert diverging(incident.compared()) == [("extra", "either-order")]
 
 
@@ -254,9 +260,9 @@ def test_session_that_no_line_tells_of_is_as_without_a_log() -> None:
     incident.log("Processing automatic preferred replica leader election", AUTOMATIC)
     incident.lose_broker()
     incident.decide(SetData(STATE, state_json(STAYING, 1, STAYING), 1), "partition_state")
-    order = Order(is_noted=True)
-    incident.compare(order)
-    assert not any(one.is_logged for one in order.chosen.values())
+    choices = Choices(is_recorded=True)
+    incident.compare(choices)
+    assert not any(one.is_logged for one in choices.made.values())
 
 
 def test_of_what_lines_tell_only_readings_of_what_diverges_are_tried() -> None:
@@ -278,7 +284,7 @@ def test_what_was_listed_earlier_was_read_at_once() -> None:
     """By record 7 a broker had gone: a failover had listed it before, and read what it is."""
     broker = f"{znodes.BROKER_IDS}/2"
 
-    def left(order: Mapping[Turn, int]) -> list[Divergence]:
+    def left(order: Mapping[Step, int]) -> list[Divergence]:
         return [] if order.get(READ) == order.get(READ_NEXT) == 7 else [divergence(9)]
 
     result, _ = searched(left, is_failover=True, then_read=broker, read=8, changed=7)
@@ -312,7 +318,7 @@ def test_order_that_leads_to_something_else_does_not_explain_it() -> None:
 def test_race_may_need_two_choices() -> None:
     """The event was taken before another one, and had read before that."""
 
-    def left(order: Mapping[Turn, int]) -> list[Divergence]:
+    def left(order: Mapping[Step, int]) -> list[Divergence]:
         if READ not in order:
             return [divergence(9)]
         return [] if TAKEN in order else [divergence(12), divergence(13)]

@@ -70,10 +70,10 @@ def test_deletion_that_was_told_of_is_not_told_a_second_time() -> None:
     one = queues(UPDATE, STOP)
     assert number(one.answer_deletion(BROKER, {"t-x"})) == 2
     assert one.has(BROKER, "UPDATE_METADATA")
-    assert one.is_known(BROKER, "STOP_REPLICA")
-    assert not one.is_known(BROKER, "STOP_REPLICA")
+    assert one.take_known(BROKER, "STOP_REPLICA")
+    assert not one.take_known(BROKER, "STOP_REPLICA")
     assert one.answer_deletion(BROKER, {"t-x"}) is None
-    assert not one.is_known(BROKER, "UPDATE_METADATA")
+    assert not one.take_known(BROKER, "UPDATE_METADATA")
 
 
 def test_deletion_that_failed_is_answered_as_the_line_tells() -> None:

@@ -22,10 +22,10 @@ from controller.core.triggers import (
 )
 from controller.core.values import Assignment
 from replay.stock_clusters.agreement.decisions.write_batch import Decision
-from replay.stock_clusters.agreement.logs.index import Asked, Index, LocatedMarker
-from replay.stock_clusters.agreement.logs.markers import LogMarker
-from replay.stock_clusters.agreement.logs.received_requests import RequestOrder
-from replay.stock_clusters.agreement.search.assumptions import Order
+from replay.stock_clusters.agreement.logs.index import Index
+from replay.stock_clusters.agreement.logs.markers import LocatedMarker, LogMarker
+from replay.stock_clusters.agreement.logs.received_requests import ReceivedRequest, RequestOrder
+from replay.stock_clusters.agreement.search.assumptions import Choices
 from replay.stock_clusters.agreement.trace.pending_events import PendingEvents
 from replay.stock_clusters.agreement.trace.stepped_fold import SteppedFold
 from replay.stock_clusters.zookeeper_log.transactions import SetData
@@ -41,7 +41,7 @@ REQUEST = ApiCall(AlterPartitionReceived(1, 3, 1, 7, []))
 
 def arrived(index: Index, *came: Trigger) -> PendingEvents:
     fold = SteppedFold(Configuration(broker_id=1, rules="kafka"), ProcessingOrder())
-    arrivals = PendingEvents(9, 1, fold.controller, index, Order())
+    arrivals = PendingEvents(9, 1, fold.controller, index, Choices())
     for one in came:
         arrivals.add(one, 1000)
     return arrivals
@@ -50,8 +50,8 @@ def arrived(index: Index, *came: Trigger) -> PendingEvents:
 def before(line: Trigger, *came: Trigger, is_deposed: bool) -> list[Trigger]:
     """What is taken before the event that a line is about, of what came before it."""
     index = Index(iter(()), "", Tree().view)
-    index.lines.has_debug.add(1)
-    index.openings[1].append(LocatedMarker(1, 1000, LogMarker("BrokerChange", "")))
+    index.coverage.has_debug.add(1)
+    index.markers[1].append(LocatedMarker(1, 1000, LogMarker("BrokerChange", "")))
     return arrived(index, *came, line).unlogged_before(line, is_deposed=is_deposed)
 
 
@@ -83,40 +83,40 @@ def test_failed_log_directories_have_a_line_of_their_own() -> None:
 def test_what_waits_for_its_write_is_not_taken_for_that_there_is_nothing_else() -> None:
     """It would be taken back again, and again."""
     arrivals = arrived(Index(iter(()), "", Tree().view), REQUEST)
-    assert arrivals.unlogged() == REQUEST
+    assert arrivals.next_unlogged() == REQUEST
     arrivals.hold(REQUEST, [STATE])
-    assert arrivals.unlogged() is None
-    assert arrivals.let_go([STATE], lambda: {STATE}) == REQUEST
-    assert arrivals.unlogged() == REQUEST
+    assert arrivals.next_unlogged() is None
+    assert arrivals.release([STATE], lambda: {STATE}) == REQUEST
+    assert arrivals.next_unlogged() == REQUEST
 
 
 def test_what_waits_is_not_taken_in_the_place_of_another_request() -> None:
     """Though it was answered before."""
 
     class Answered(Index):
-        def handled_order(self, number: int) -> RequestOrder:
+        def request_order(self, number: int) -> RequestOrder:
             return RequestOrder(number, number)
 
     other = ApiCall(AlterPartitionReceived(2, 3, 1, 7, []))
     arrivals = arrived(Answered(iter(()), "", Tree().view), REQUEST, other)
     arrivals.hold(REQUEST, [STATE])
-    assert arrivals.unlogged() == other
+    assert arrivals.next_unlogged() == other
 
 
 def cause(asked: ApiRequest, path: str, at_ms: int, *, line: str = "") -> Trigger | None:
     """What led to a write, of a request that seems to have come at 1000 ms."""
     index = Index(iter(()), "", Tree().view)
-    index.asked[1].append(Asked(1000, 40, asked))
+    index.received_requests[1].append(ReceivedRequest(1000, 40, asked))
     if line:
-        index.openings[1].append(LocatedMarker(1, 1, LogMarker(line, "")))
+        index.markers[1].append(LocatedMarker(1, 1, LogMarker(line, "")))
     fold = SteppedFold(Configuration(broker_id=1, rules="kafka"), ProcessingOrder())
     topic = fold.controller.context.topic("t")
     for number, replicas in enumerate(((1, 2), (1, 3))):
         partition = topic.partition(number)
         partition.assignment = Assignment(replicas)
-    arrivals = PendingEvents(9, 1, fold.controller, index, Order())
+    arrivals = PendingEvents(9, 1, fold.controller, index, Choices())
     written = Decision(30, 7, at_ms, "partition_state", 0, ((path, SetData(path, b"", 2)),))
-    return arrivals.causing(written, at_ms)
+    return arrivals.request_causing(written, at_ms)
 
 
 ELECT = ElectLeadersReceived(1, 2, "preferred", [("t", 0)])

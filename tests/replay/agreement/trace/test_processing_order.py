@@ -2,10 +2,12 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from replay.stock_clusters.agreement.logged_turns import LoggedProcessingOrder
 
 from controller.core.state import ControllerContext, Partition
-from replay.stock_clusters.agreement.trace.processing_order import mutable_map_order
+from replay.stock_clusters.agreement.trace.processing_order import (
+    LoggedProcessingOrder,
+    mutable_map_order,
+)
 
 NAMES = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 3))
 
