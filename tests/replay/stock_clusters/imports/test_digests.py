@@ -44,7 +44,7 @@ def follow(digests: Digests, state: State, history: Iterator[Transaction]) -> No
     for one in history:
         digests.before()
         state.apply(one)
-        digests.behind(one, "log.1")
+        digests.after(one, "log.1")
 
 
 def state_after(history: History) -> State:
