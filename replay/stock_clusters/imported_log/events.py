@@ -1,9 +1,9 @@
 """The events of an imported log: a tagged union of immutable values.
 
 A log begins with `WorldBegun` and the restored state of ZooKeeper. The transactions after it follow
-in the order of their zxids. If some are missing, `WorldResumed` shows where the whole state is known
-again. The log ends with `ImportEnded`. Lines of brokers' logs are merged in by time; the order of a
-line and a transaction is not exact.
+in the order of their zxids. If some are missing, `WorldResumed` shows where the whole state is
+known again. The log ends with `ImportEnded`. Lines of brokers' logs are merged in by time; the
+order of a line and a transaction is not exact.
 """
 
 from typing import Final, NamedTuple
@@ -25,8 +25,8 @@ class _Event(Struct, frozen=True, array_like=True, tag_field="kind", gc=False):
 class WorldBegun(_Event, frozen=True, tag="world_begun"):
     """The first event: the source of the log, and the server in the source.
 
-    The restored state is the one after transaction `zxid`. Paths are ZooKeeper's; those of the Kafka
-    cluster begin with `chroot`, which is "" if the cluster has none.
+    The restored state is the one after transaction `zxid`. Paths are ZooKeeper's; those of the
+    Kafka cluster begin with `chroot`, which is "" if the cluster has none.
     """
 
     source: str
@@ -173,8 +173,8 @@ class ControllerLogged(_Event, frozen=True, tag="controller_logged"):
 class StateChangeLogged(_Event, frozen=True, tag="state_change_logged"):
     """A line that a controller wrote to state-change.log.
 
-    `what` is one of broker_logs.state_change_log.KINDS. `brokers` are the receivers of a request, or
-    the broker that answered.
+    `what` is one of broker_logs.state_change_log.KINDS. `brokers` are the receivers of a request,
+    or the broker that answered.
     """
 
     broker: int
@@ -187,8 +187,8 @@ class StateChangeLogged(_Event, frozen=True, tag="state_change_logged"):
 class RequestServed(_Event, frozen=True, tag="request_served"):
     """A request that a broker served, at the time of its response.
 
-    `broker` is the serving broker, -1 if unknown. `api` and the JSON of `request` and `response` are
-    as Kafka's request logger writes them. `received_ms` is the wall clock at arrival.
+    `broker` is the serving broker, -1 if unknown. `api` and the JSON of `request` and `response`
+    are as Kafka's request logger writes them. `received_ms` is the wall clock at arrival.
     """
 
     broker: int
@@ -206,7 +206,8 @@ BrokerLogged = ControllerLogged | StateChangeLogged | RequestServed
 
 
 class LoggedEvent(NamedTuple):
-    """The event of a line of a broker's log, with its wall clock in ms, and the record's channel."""
+    """The event of a line of a broker's log, with its wall clock in ms, and the record's
+    channel."""
 
     time_ms: int
     channel: str

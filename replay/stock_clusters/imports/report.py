@@ -124,7 +124,7 @@ class Counts:
         )
 
 
-def _asked_kind(found: RequestInferred) -> str:
+def _input_kind(found: RequestInferred) -> str:
     return "alter_partition_reassignments" if found.reassignments else "alter_partition"
 
 

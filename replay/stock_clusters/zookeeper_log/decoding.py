@@ -123,7 +123,8 @@ def _create(record: bytes, at: int) -> tuple[Create, int]:
 
 
 def _old_or_new_create(record: bytes, at: int) -> tuple[Create, int]:
-    """Decode a creation, in the form of servers before 3.4 (CreateTxnV0) if the record ends early."""
+    """Decode a creation, in the form of servers before 3.4 (CreateTxnV0) if the record ends
+    early."""
     try:
         return _create(record, at)
     except struct.error:

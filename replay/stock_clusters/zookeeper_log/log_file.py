@@ -30,8 +30,8 @@ OnBytes = Callable[[int], None]
 class LogReader:
     """Iterates over the transactions of one file, in order; reads it once, from the start.
 
-    Memory holds one chunk, or one record if that is larger. `damage` is set if something in the file
-    is not a record. A file that ends with zeros or after a record is complete.
+    Memory holds one chunk, or one record if that is larger. `damage` is set if something in the
+    file is not a record. A file that ends with zeros or after a record is complete.
     """
 
     def __init__(self, stream: BinaryIO, name: str, on_bytes: OnBytes = lambda _: None) -> None:

@@ -32,8 +32,8 @@ class Gap(Struct, frozen=True):
     """Missing transactions between two others, or between a snapshot and a transaction.
 
     They can be counted within an epoch (the upper half of a zxid). How many more a leader wrote
-    before the next epoch is only known by a snapshot. `is_displaced`: the transactions exist, but at
-    a wrong position.
+    before the next epoch is only known by a snapshot. `is_displaced`: the transactions exist, but
+    at a wrong position.
     """
 
     after: int
@@ -82,17 +82,17 @@ class MisplacedRecords(Struct, frozen=True):
         first = self.records[0]
         return (
             f"{self.file}: {len(self.records)} transactions {_WORDS[self.where]}, the first at"
-            f" offset {first.offset} with zxid {first.zxid:#x}: no server writes them there, so they"
-            " are skipped"
+            f" offset {first.offset} with zxid {first.zxid:#x}: no server writes them there, so"
+            " they are skipped"
         )
 
 
 class MergedLogs:
     """Iterates over the transactions after zxid `after`; reads each file once.
 
-    During and after the iteration, `damages`, `gaps` and `misplaced` describe what was found so far.
-    `read` counts the transactions, `repeated` the skipped ones. `file` is the file of the last one.
-    Raises ReplayError if a file cannot be read at all.
+    During and after the iteration, `damages`, `gaps` and `misplaced` describe what was found so
+    far. `read` counts the transactions, `repeated` the skipped ones. `file` is the file of the last
+    one. Raises ReplayError if a file cannot be read at all.
     """
 
     def __init__(
@@ -159,8 +159,8 @@ class MergedLogs:
         return not follows(zxid, last) or any(last < one < zxid for one in self._known)
 
     def _in_order(self) -> Iterator[Transaction]:
-        """All transactions by zxid. A file is opened when it can have the next one, so mostly one is
-        open."""
+        """All transactions by zxid. A file is opened when it can have the next one, so mostly one
+        is open."""
         heads: list[tuple[int, int, Transaction, Iterator[Transaction]]] = []
         opened = 0
         last: tuple[int, Transaction] | None = None
@@ -191,8 +191,8 @@ class MergedLogs:
     def _refuse(self, place: int, zxid: int, other: int) -> None:
         """Stop reading a file that contradicts an earlier one."""
         reason = (
-            f"its transaction {zxid:#x} differs from the one in {self._logs[other].name}: it belongs"
-            " to another ZooKeeper"
+            f"its transaction {zxid:#x} differs from the one in {self._logs[other].name}: it"
+            " belongs to another ZooKeeper"
         )
         self.damages.append(self._files[place].refused(reason))
 

@@ -49,9 +49,10 @@ class SnapshotDigest(Struct, frozen=True):
 class SnapshotReader:
     """Reads a snapshot once: `sessions` and `acls`, then `znodes()`, then the rest.
 
-    `sessions` has the timeouts in ms by session, `acls` the ACLs by the number that znodes refer to.
-    `digest` and `last_zxid` are set after `znodes()`; `last_zxid` is None unless the server wrote it
-    (an option of 3.9). Raises DamagedSnapshotError at the first error, including a wrong checksum.
+    `sessions` has the timeouts in ms by session, `acls` the ACLs by the number that znodes refer
+    to. `digest` and `last_zxid` are set after `znodes()`; `last_zxid` is None unless the server
+    wrote it (an option of 3.9). Raises DamagedSnapshotError at the first error, including a wrong
+    checksum.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:

@@ -120,8 +120,8 @@ class Source:
     def first_states(self) -> Iterator["FirstState"]:
         """The states to start from. An earlier state has more transactions after it.
 
-        1. The snapshot before the logs. A few transactions may be missing after it, because a server
-           takes a snapshot while it writes the last transactions of a log.
+        1. The snapshot before the logs. A few transactions may be missing after it, because a
+           server takes a snapshot while it writes the last transactions of a log.
         2. An empty ZooKeeper, if the snapshot before the logs is damaged or does not exist (servers
            before 3.5 take none of an empty tree) and the logs begin with the first transaction.
         3. Snapshots among the logs; the beginning of the logs is then left out.

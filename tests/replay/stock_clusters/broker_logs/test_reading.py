@@ -191,8 +191,8 @@ def test_folders_of_one_broker_are_told(tmp_path: Path) -> None:
         ("c/controller.log", []),
     )
     assert notes == [
-        "which broker wrote the logs in c is not known",
-        "the logs of broker 5 lie in a, b: all are read",
+        "the broker that wrote the logs in c is unknown",
+        "the logs of broker 5 are in a, b: all are read",
     ]
 
 
@@ -221,7 +221,7 @@ def test_text_form_of_the_request_log_is_refused_by_name(tmp_path: Path) -> None
     )
     assert [one.channel for one in found] == ["broker 1 controller.log"]
     assert notes == [
-        "kafka-request.log is left out: it is in the text form that Kafka wrote before 2.8; JSON is"
+        "kafka-request.log is left out: it is in the text form that Kafka wrote before 2.8; only JSON"
         " read"
     ]
 
@@ -299,7 +299,7 @@ def test_log_that_is_compressed_otherwise_is_named(tmp_path: Path) -> None:
     reader = BrokerLogs(files, UTC)
     assert list(reader.events()) == []
     assert (
-        "controller.log.zip is left out: zip is not read; unpack it, or pack it as gz, xz or bz2"
+        "controller.log.zip is left out: zip cannot be read; unpack it, or compress it as gz, xz or bz2"
         in reader.notes
     )
     assert reader.damaged == {"controller.log.zip": 1}

@@ -61,7 +61,7 @@ def test_first_that_does_not_follow_is_named_and_the_others_counted() -> None:
     history: History = [(create(PATH),), (wrote(1),), (wrote(3),), (wrote(3),), (wrote(4),)]
     assert told(history) == [
         "log.1: transaction 0x3 gives /a version 3, and it had version 1: the record was changed,"
-        " or one before it is not there; 1 more have such a version"
+        " or an earlier record is missing; 1 more have such a version"
     ]
 
 

@@ -81,7 +81,7 @@ def test_snapshot_behind_a_gap_tells_what_came_of_it(zxid: int, tmp_path: Path) 
         met, states = meet(source)
         assert met == [(15, "10 15"), (zxid + 1, f"version-2/snapshot.{zxid:x}")]
         assert states[zxid + 1].tree.dump() == after(zxid).tree.dump()
-        assert source.notes == [f"behind zxid 0xa goes on from version-2/snapshot.{zxid:x}"]
+        assert source.notes == [f"after zxid 0xa the import continues from version-2/snapshot.{zxid:x}"]
 
 
 def test_fuzzy_snapshot_counts_from_where_it_is_exact(tmp_path: Path) -> None:

@@ -274,11 +274,11 @@ def test_what_cannot_be_a_source_is_named(tmp_path: Path) -> None:
             pass
         return str(raised.value)
 
-    assert refused(tmp_path / "none") == f"{tmp_path / 'none'} is not there"
-    assert "holds no transaction log of a ZooKeeper" in refused(tmp_path)
+    assert refused(tmp_path / "none") == f"{tmp_path / 'none'} does not exist"
+    assert "has no ZooKeeper transaction log" in refused(tmp_path)
     file = tmp_path / "file.zip"
     file.write_bytes(b"x")
-    assert "neither a folder nor one of .tar, " in refused(file)
+    assert "neither a folder nor an archive (.tar, " in refused(file)
     for name in ("x.tar", "x.tar.gz", "x.tar.xz"):
         (tmp_path / name).write_bytes(b"no archive")
         assert "cannot be unpacked" in refused(tmp_path / name)
@@ -356,7 +356,7 @@ def test_files_that_are_named_otherwise_are_told(tmp_path: Path, name: str) -> N
     path = pack(tmp_path / name, files) if name else fill(tmp_path, files)
     with open_source(path) as source:
         assert source.notes == [
-            "left out, as no server names its files so: incident/zk/version-2/log.10.gz,"
+            "left out, because no server uses these names: incident/zk/version-2/log.10.gz,"
             " incident/zk/version-2/log.1F, incident/zk/version-2/snapshot.0.bak"
         ]
         assert [one.zxid for one in source.transactions()] == [*range(1, 21)]
