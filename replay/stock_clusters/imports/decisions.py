@@ -17,7 +17,7 @@ from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
-from replay.stock_clusters.imports.terms import NOBODY, Term, Terms, find
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Term, Terms, find
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Create,
@@ -141,7 +141,7 @@ class Decisions:
 
     def _is_of_kafka(self, session: int) -> bool:
         """Whether a session belongs to a broker, if no path shows it."""
-        return self._terms.broker_of(session, self._tree) != NOBODY
+        return self._terms.broker_of(session, self._tree) != UNKNOWN_BROKER
 
     def _is_lost_election(self, transaction: Transaction, multi: Multi, error: int) -> bool:
         """A broker's registration has the same form, but the broker is not registered then."""
@@ -149,7 +149,7 @@ class Decisions:
             error == NODE_EXISTS
             and len(multi.operations) == _ELECTION_OPERATIONS
             and find(self._tree, self._terms.controller_path) is not None
-            and self._terms.registered(transaction.session, self._tree) != NOBODY
+            and self._terms.registered(transaction.session, self._tree) != UNKNOWN_BROKER
         )
 
     def _plain(
@@ -177,7 +177,7 @@ class Decisions:
         if not is_controllers or not isinstance(operation, SetData):
             return None
         own = self._terms.broker_of(transaction.session, self._tree)
-        if not self._allocates_producer_ids and _block_of(operation.data) in (own, NOBODY):
+        if not self._allocates_producer_ids and _block_of(operation.data) in (own, UNKNOWN_BROKER):
             return None
         self._allocates_producer_ids = True
         return self._observed(transaction, "producer_ids", 0)
@@ -289,7 +289,7 @@ class Decisions:
     ) -> Observed:
         term = term or self._terms.last_of(transaction.session)
         broker = self._terms.broker_of(transaction.session, self._tree)
-        if broker == NOBODY and term is not None:
+        if broker == UNKNOWN_BROKER and term is not None:
             broker = term.broker
         epoch = 0 if term is None else term.epoch
         is_warm = self._terms.is_warm and (what != "election" or error != 0)
@@ -343,11 +343,11 @@ def _topic_id(name: str, data: bytes) -> str:
 
 
 def _block_of(data: bytes | None) -> int:
-    """The broker that receives a block of producer ids, NOBODY if it cannot be read."""
+    """The broker that receives a block of producer ids, UNKNOWN_BROKER if it cannot be read."""
     try:
         return znodes.read_producer_ids(data or b"").broker
     except ZnodeError:
-        return NOBODY
+        return UNKNOWN_BROKER
 
 
 def _requested_replicas(old: Assignment, new: Assignment) -> Iterator[tuple[int, ...] | None]:

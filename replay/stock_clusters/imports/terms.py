@@ -28,12 +28,12 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.world.paths import name_of, parent_of
 from replay.world.tree import Refused, Tree, Znode
 
-NOBODY = -1
+UNKNOWN_BROKER = -1
 """An unknown broker."""
 
 
 class Term(Struct, frozen=True):
-    """One controller's term. `epoch` is 0 and `broker` is NOBODY if the znodes cannot be read.
+    """One controller's term. `epoch` is 0 and `broker` is UNKNOWN_BROKER if the znodes cannot be read.
     `version` is the version of /controller_epoch, which guards the term's writes."""
 
     session: int
@@ -75,16 +75,16 @@ class Terms:
 
     def broker_of(self, session: int, tree: Tree) -> int:
         """The broker of a session, by its registration or else by what it wrote to /controller;
-        NOBODY if it has neither."""
+        UNKNOWN_BROKER if it has neither."""
         registered, term = self.registered(session, tree), self._of_session.get(session)
-        return term.broker if registered == NOBODY and term is not None else registered
+        return term.broker if registered == UNKNOWN_BROKER and term is not None else registered
 
     def registered(self, session: int, tree: Tree) -> int:
-        """The broker that a session has registered, NOBODY if it has none."""
+        """The broker that a session has registered, UNKNOWN_BROKER if it has none."""
         for path in tree.ephemerals(session):
             if parent_of(path) == self._ids_path and is_broker_id(name_of(path)):
                 return int(name_of(path))
-        return NOBODY
+        return UNKNOWN_BROKER
 
     def elected(self, transaction: Transaction) -> Term | None:
         """The term that a transaction begins, None for other transactions."""
@@ -142,7 +142,7 @@ def find(tree: Tree, path: str) -> Znode | None:
 
 def _broker(data: bytes | None) -> int:
     holder = read_controller(data)
-    return NOBODY if holder is None else holder.brokerid
+    return UNKNOWN_BROKER if holder is None else holder.brokerid
 
 
 def _epoch(data: bytes | None) -> int:

@@ -262,8 +262,8 @@ def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: P
     ]
     if len(servers) == 1:
         return Source(servers[0], broker_logs, notes, progress, is_cut=is_cut)
-    server, told = _most_complete(servers, progress)
-    return Source(server, broker_logs, (*notes, *told), progress, is_cut=is_cut)
+    server, chosen = _most_complete(servers, progress)
+    return Source(server, broker_logs, (*notes, *chosen), progress, is_cut=is_cut)
 
 
 def _servers(files: Iterable[File]) -> Sequence[DataFolder]:
@@ -291,8 +291,8 @@ def _most_complete(
             pass
         found.append((logs.read, logs.zxid, server))
     found.sort(key=lambda one: (-one[0], -one[1], one[2].name))
-    told = [f"{one.name}: {read} transactions up to zxid {zxid:#x}" for read, zxid, one in found]
-    return found[0][2], (f"uses {told[0]}", *(f"leaves out {one}" for one in told[1:]))
+    counts = [f"{one.name}: {read} transactions up to zxid {zxid:#x}" for read, zxid, one in found]
+    return found[0][2], (f"uses {counts[0]}", *(f"leaves out {one}" for one in counts[1:]))
 
 
 def _reading(server: DataFolder, after: int, what: str, progress: Progress) -> MergedLogs:

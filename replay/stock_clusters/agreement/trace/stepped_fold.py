@@ -1,4 +1,4 @@
-"""A fold that begins a controller event only when it is told to.
+"""A fold that begins a controller event only on request.
 
 A stock controller's event queue is not recorded. The trace determines from outside which event the
 controller processed next; the fold processes exactly that event.
@@ -101,7 +101,7 @@ class SteppedFold(Fold, Checkpointed):
 
     @property
     def _observer(self) -> Checkpointed:
-        """Nothing, unless somebody observes the fold."""
+        """The observer's state; empty without an observer."""
         observer = self.controller.follower
         if type(observer) is FoldObserver:
             return Checkpointed()

@@ -277,7 +277,7 @@ def test_first_file_that_is_damaged_at_once_leaves_what_a_later_snapshot_has(
     assert damage.startswith("version-2/log.1 ends at offset ")
     [gap] = result.gaps
     assert gap.endswith("0x13c are missing")
-    assert result.notes[-1].startswith("starts from version-2/snapshot.13b: what the logs have bef")
+    assert result.notes[-1].startswith("starts from version-2/snapshot.13b: the logs bef")
     [ended] = [one for one in events(tmp_path / "log") if isinstance(one, ImportEnded)]
     assert ended.missing_before == missing
     assert [one.file for one in ended.damaged] == ["version-2/log.1"]

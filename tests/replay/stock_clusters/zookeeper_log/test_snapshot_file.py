@@ -121,7 +121,7 @@ def test_cut_gzip_is_named() -> None:
 
 
 def test_znode_before_its_parent_is_damage() -> None:
-    with pytest.raises(DamagedSnapshotError, match="'/a/b' cannot be or comes before its parent"):
+    with pytest.raises(DamagedSnapshotError, match="'/a/b' is invalid or comes before its parent"):
         read(snapshot_bytes("", {}, {}, [NODES[0], NODES[2]]))
 
 

@@ -167,8 +167,7 @@ def test_starts_from_the_earliest_snapshot_that_can_be_read(tmp_path: Path) -> N
     with open_source(tmp_path) as source:
         assert source.first_state().zxid == 0x12
         assert source.notes[-1] == (
-            "starts from version-2/snapshot.12: what the logs have before it, from zxid 0x10 on, is"
-            " left out"
+            "starts from version-2/snapshot.12: the logs before it, from zxid 0x10 on, are left out"
         )
         [damage] = source.damages
         assert str(damage).startswith("version-2/snapshot.f ends at offset")
@@ -217,7 +216,7 @@ def test_logs_that_have_all_begin_before_later_snapshots(tmp_path: Path, begin: 
     with open_source(fill(tmp_path, files)) as source:
         assert source.first_state().zxid == 0
         assert source.notes == [
-            "starts from an empty ZooKeeper: no snapshot before the logs can be used"
+            "starts from an empty ZooKeeper: no snapshot from before the logs can be used"
         ]
 
 
@@ -290,7 +289,7 @@ def test_cut_archive_gives_what_is_before_the_cut(tmp_path: Path, name: str) -> 
     whole = pack(tmp_path / name, {**ONE_SERVER, "controller.log": noise}).read_bytes()
     (tmp_path / name).write_bytes(whole[:-30_000])
     with open_source(tmp_path / name) as source:
-        assert "is damaged, behind " in source.notes[0]
+        assert "is damaged, it cannot be read after " in source.notes[0]
         assert [one.zxid for one in source.transactions()] == [*range(1, 21)]
 
 
