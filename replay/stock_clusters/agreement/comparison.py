@@ -126,8 +126,8 @@ def agreeing_on(
 ) -> ConformanceChecker:
     """A checker of a range that has built its index and is ready to run.
 
-    `follow` is called with each session that takes part in an election, before its fold begins. `replies`
-    are the zxids of the writes whose replies were lost. Raises ReplayError, LogError.
+    `follow` is called with each session that takes part in an election, before its fold begins.
+    `replies` are the zxids of the writes whose replies were lost. Raises ReplayError, LogError.
     """
     choices = Choices(Assumptions(lost_replies=replies))
     return _checker(world, last, rules, settings, advance, follow, choices)

@@ -33,8 +33,8 @@ UNKNOWN_BROKER = -1
 
 
 class Term(Struct, frozen=True):
-    """One controller's term. `epoch` is 0 and `broker` is UNKNOWN_BROKER if the znodes cannot be read.
-    `version` is the version of /controller_epoch, which guards the term's writes."""
+    """One controller's term. `epoch` is 0 and `broker` is UNKNOWN_BROKER if the znodes cannot be
+    read. `version` is the version of /controller_epoch, which guards the term's writes."""
 
     session: int
     epoch: int

@@ -208,8 +208,8 @@ def test_lines_of_the_text_form_among_others_are_left_out(tmp_path: Path) -> Non
     found, notes = read(tmp_path, ("x-1/control-requests.log", mixed))
     assert [one.event.api for one in found] == ["ALTER_PARTITION"] * 2
     assert notes == [
-        "x-1/control-requests.log: 3 of 7 lines are in the text form that Kafka wrote before 2.8 and"
-        " are left out; the first is line 1",
+        "x-1/control-requests.log: 3 of 7 lines are in the text form that Kafka wrote before 2.8"
+        " and are left out; the first is line 1",
         "x-1/control-requests.log: 2 of 7 lines are not in Kafka's layout; the first is line 4",
     ]
 
@@ -221,8 +221,8 @@ def test_text_form_of_the_request_log_is_refused_by_name(tmp_path: Path) -> None
     )
     assert [one.channel for one in found] == ["broker 1 controller.log"]
     assert notes == [
-        "kafka-request.log is left out: it is in the text form that Kafka wrote before 2.8; only JSON"
-        " can be read"
+        "kafka-request.log is left out: it is in the text form that Kafka wrote before 2.8; only"
+        " JSON can be read"
     ]
 
 
@@ -299,7 +299,7 @@ def test_log_that_is_compressed_otherwise_is_named(tmp_path: Path) -> None:
     reader = BrokerLogs(files, UTC)
     assert list(reader.events()) == []
     assert (
-        "controller.log.zip is left out: zip cannot be read; unpack it, or compress it as gz, xz or bz2"
-        in reader.notes
+        "controller.log.zip is left out: zip cannot be read; unpack it, or compress it as gz, xz or"
+        " bz2" in reader.notes
     )
     assert reader.damaged == {"controller.log.zip": 1}
