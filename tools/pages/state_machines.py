@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TypeVar
 
-from controller.core import partition_states, replica_states
+from controller.core.state_machines import PREVIOUS_PARTITION_STATES, PREVIOUS_REPLICA_STATES
 
 State = TypeVar("State", bound=IntEnum)
 
 _HEAD = """\
 # State machines
 
-Drawn by `python -m tools.pages --write` from the tables that the controller works with: an arrow is
-a change of state that is allowed. Any other is told to the operator and the state is kept.
+The controller keeps a state for each partition and each replica. The diagrams show the changes of
+state that are allowed. Any other change is logged, and the state stays as it was.
+
+Generated from the controller's tables by `python -m tools.pages --write`.
 """
 
 
@@ -23,15 +25,15 @@ def page() -> str:
             _HEAD,
             "## Partitions",
             "",
-            "`controller/core/partition_states.py`, Kafka's PartitionState.",
+            "`controller/core/state_machines.py`, Kafka's PartitionState.",
             "",
-            diagram(partition_states.PREVIOUS_STATES, "NON_EXISTENT"),
+            diagram(PREVIOUS_PARTITION_STATES, "NON_EXISTENT"),
             "",
             "## Replicas",
             "",
-            "`controller/core/replica_states.py`, Kafka's ReplicaState.",
+            "`controller/core/state_machines.py`, Kafka's ReplicaState.",
             "",
-            diagram(replica_states.PREVIOUS_STATES, "NON_EXISTENT"),
+            diagram(PREVIOUS_REPLICA_STATES, "NON_EXISTENT"),
             "",
         ]
     )

@@ -16,8 +16,8 @@ from controller.core.events import (
     ElectLeadersReceived,
 )
 from controller.core.procedures.elections.alter_partition import accepted
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import ReplicaState
 from controller.core.topic_requests import UpdateFeaturesReceived
 from controller.core.triggers import (
     ApiCall,

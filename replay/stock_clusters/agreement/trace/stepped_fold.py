@@ -43,7 +43,7 @@ class SteppedFold(Fold, Checkpointed):
 
     def __init__(self, configuration: Configuration, order: ProcessingOrder) -> None:
         super().__init__(configuration)
-        self.controller.turns = order
+        self.controller.order = order
         self._next: Trigger | None = None
         self._steps = 0
 
@@ -102,7 +102,7 @@ class SteppedFold(Fold, Checkpointed):
     @property
     def _observer(self) -> Checkpointed:
         """The observer's state; empty without an observer."""
-        observer = self.controller.follower
+        observer = self.controller.observer
         if type(observer) is FoldObserver:
             return Checkpointed()
         assert isinstance(observer, Checkpointed), f"{type(observer).__name__} cannot be restored"
