@@ -66,9 +66,7 @@ class Channel:
         self._endpoint = opened.endpoint
         self._settings = settings
         self._name = f"broker:{opened.broker}:{opened.broker_epoch}"
-        self._queue: deque[QueuedRequest] = (
-            deque()
-        )  # bounded by what the fold sends; see `QueueSize`
+        self._queue: deque[QueuedRequest] = deque()  # bounded by the fold; see `QueueSize`
         self._queued = anyio.Event()
         self._failures = FailureTracker()
         self._lower_version_reported = False

@@ -150,12 +150,14 @@ def _warn_force(report: Report, state: ClusterState, entries: Entries) -> None:
     )
     for name in sorted(entries):
         in_sync, needed = state.originals_in_sync(name), state.originals_needed(name)
-        if name in state.leaderships and len(in_sync) < needed:
+        origin = state.origin(name)
+        least = len(origin) if needed is None else needed
+        if name in state.leaderships and len(in_sync) < least:
+            number = f"as many as {MIN_INSYNC_REPLICAS} of the controller's configuration"
             report.warn(
                 f"{format_partition(name)}: originals in sync: "
-                f"{format_brokers(in_sync) or 'none'}, of "
-                f"{format_brokers(state.origin(name))}; without --force {needed} are "
-                "required"
+                f"{format_brokers(in_sync) or 'none'}, of {format_brokers(origin)}; required "
+                f"without --force: {needed or number}"
             )
 
 
@@ -163,7 +165,7 @@ def _report_existing_cancel(report: Report, state: ClusterState, entries: Entrie
     """The creation of the znode cancels: entries submitted while it exists wait instead."""
     report.status = NOT_DONE_YET
     report.awaited = {one: state.origin(one) for one in entries}
-    waiting = [one for one in entries if state.waits_for_originals(one)]
+    waiting = [one for one in entries if state.waits_for_originals(one) != 0]
     report.warn(
         f"{REASSIGN_CANCEL} exists already. {format_partitions(entries)}: not rolled "
         "back yet, or submitted later; to cancel these too, use --remove-cancel and "

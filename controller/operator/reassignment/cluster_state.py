@@ -126,7 +126,8 @@ class ClusterState(Struct, frozen=True):
     - `versions`: the version of each topic znode.
     - `unreadable_topics`: why topic znodes cannot be read.
     - `deleted`: topics that are being deleted.
-    - `least_in_sync`: min.insync.replicas of the requested topics and of those being rolled back.
+    - `least_in_sync`: min.insync.replicas of the requested topics and of those being rolled back,
+      if ZooKeeper has it; otherwise the controller's configuration applies.
     - `kip`: None without ZooKeeper.
     """
 
@@ -194,14 +195,27 @@ class ClusterState(Struct, frozen=True):
         return NO_RECORD if self.is_interruptible else KAFKA_API
 
     def is_cancelled(self, partition: Partition) -> bool:
-        """Whether the partition is being rolled back. Entries submitted after the cancellation
-        wait."""
+        """Whether /admin/reassign_cancel rolls the partition back. Entries submitted after the
+        cancellation wait: refold has no record of them, even if a stock controller started them."""
         kip = self.znodes
         if not kip.cancel_exists or partition not in kip.cancellable:
             return False
+        if self.is_interruptible:
+            return partition in kip.records or partition in kip.unusable
+        return self._is_moving(partition) or partition in kip.records
+
+    def _is_moving(self, partition: Partition) -> bool:
         assignment = self.assignments.get(partition)
-        is_moving = assignment is not None and assignment.is_being_reassigned
-        return is_moving or partition in kip.records
+        return assignment is not None and assignment.is_being_reassigned
+
+    def _is_replaced(self, partition: Partition) -> bool:
+        """Whether the extra znode has another target: then the partition is rolled back first."""
+        kip = self.znodes
+        extra, record = kip.extra.entries.get(partition), kip.records.get(partition)
+        if kip.cancel_exists or extra is None or record is None:
+            return False
+        one = record.reassignment
+        return one.legacy and one.replicas != extra.replicas and self._is_moving(partition)
 
     def target(self, partition: Partition) -> tuple[int, ...]:
         """The requested replicas of a reassignment; the original ones while it is cancelled."""
@@ -217,25 +231,35 @@ class ClusterState(Struct, frozen=True):
         record = kip.records.get(partition)
         return record.reassignment.replicas if record else self.assignments[partition].target
 
-    def waits_for_originals(self, partition: Partition) -> int:
-        """How many originals must be alive and in sync before a rollback removes the other replicas
-        from the ISR; 0 if it does not wait.
+    def waits_for_originals(self, partition: Partition) -> int | None:
+        """How many originals must be alive and in sync before a rollback removes the other
+        replicas; 0 if it does not wait, None if only the controller's configuration has the number.
 
         A forced rollback waits for one original only, since it does not elect an unclean leader
         either.
         """
         cancellation = self.znodes.cancellation
-        if cancellation is None or not self.is_cancelled(partition):
+        if not (self.is_cancelled(partition) or self._is_replaced(partition)):
+            return 0
+        is_forced = cancellation is not None and cancellation.is_forced
+        needed = 1 if is_forced else self.originals_needed(partition)
+        origin = self.origin(partition)
+        in_sync = len(self.originals_in_sync(partition))
+        if in_sync >= (len(origin) if needed is None else needed):
             return 0
         isr = self.leaderships.get(partition, Leadership()).isr
-        least = 1 if cancellation.is_forced else self.originals_needed(partition)
-        others = [one for one in isr if one not in self.origin(partition)]
-        return least if others and len(self.originals_in_sync(partition)) < least else 0
+        assignment = self.assignments.get(partition)
+        others = [one for one in assignment.replicas if one not in origin] if assignment else []
+        return needed if any(one in isr or one in self.brokers for one in others) else 0
 
-    def originals_needed(self, partition: Partition) -> int:
-        """min(min.insync.replicas, number of originals), at least 1."""
-        least = self.least_in_sync.get(partition[0], 1)
-        return max(1, min(least, len(self.origin(partition))))
+    def originals_needed(self, partition: Partition) -> int | None:
+        """min(min.insync.replicas, number of originals), at least 1; None if only the controller's
+        configuration has min.insync.replicas."""
+        count = len(self.origin(partition))
+        if count <= 1:
+            return 1
+        least = self.least_in_sync.get(partition[0])
+        return None if least is None else max(1, min(least, count))
 
     def originals_in_sync(self, partition: Partition) -> tuple[int, ...]:
         """The originals of a partition that are alive and in the ISR."""

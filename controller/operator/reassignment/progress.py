@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.documents import Partition, format_brokers, format_partition
 
@@ -21,7 +22,7 @@ class Progress(Struct, frozen=True):
     - `bytes_left`: how much less the lagging replicas have than the leader; None if unknown.
     - `cancelled`: the target is the original assignment.
     - `waits_for_originals`: how many originals must be alive and in sync before the rollback
-      continues, 0 if it does not wait.
+      continues; 0 if it does not wait, None if only the controller's configuration has the number.
     """
 
     topic: str
@@ -33,7 +34,7 @@ class Progress(Struct, frozen=True):
     offline: tuple[int, ...] = ()
     bytes_left: int | None = None
     cancelled: bool = False
-    waits_for_originals: int = 0
+    waits_for_originals: int | None = 0
 
     @property
     def line(self) -> str:
@@ -46,9 +47,13 @@ class Progress(Struct, frozen=True):
             text += f" (not alive: {format_brokers(self.offline)})"
         if self.bytes_left is not None:
             text += f", {format_bytes(self.bytes_left)} left"
-        if self.waits_for_originals:
-            text += f"; the rollback waits until {self.waits_for_originals} of them "
-            text += "is" if self.waits_for_originals == 1 else "are"
+        needed = self.waits_for_originals
+        if needed is None:
+            text += "; the rollback waits until enough originals are alive and in sync "
+            text += f"({MIN_INSYNC_REPLICAS} of the controller's configuration)"
+        elif needed:
+            text += f"; the rollback waits until {needed} original"
+            text += " is" if needed == 1 else "s are"
             text += " alive and in sync"
         return f"{text} ({self.route}{', cancelled' if self.cancelled else ''})"
 

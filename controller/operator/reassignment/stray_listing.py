@@ -112,7 +112,10 @@ def report_strays(cluster: Cluster, report: Report, found: StrayScan) -> None:
     for path, pending in found.unreachable_deletions.items():
         when = "does not answer"
         if pending.broker not in found.state.brokers:
-            when = "is not registered; the controller deletes the replicas when it registers"
+            when = (
+                "is not registered; the controller deletes the replicas when it registers. If it "
+                "never does, delete the znode"
+            )
         names = format_partitions(pending.partitions)
         report.say(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")
     _warn(cluster, report, found)

@@ -228,7 +228,8 @@ def test_damaged_request_is_malformed_or_decoded_as_by_kio(
     """Some bytes of the body are others than they were."""
     good = plain(head, data.draw(requests_of(head)))
     at = data.draw(st.integers(body_at(head), len(good)))
-    frame = good[:at] + data.draw(st.binary(max_size=8)) + good[data.draw(st.integers(at)) :]
+    end = data.draw(st.integers(at, len(good)))
+    frame = good[:at] + data.draw(st.binary(max_size=8)) + good[end:]
     try:
         event = decoded(head, frame)
     except MalformedRequest:

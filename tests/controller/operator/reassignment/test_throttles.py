@@ -1,0 +1,54 @@
+from controller.core.values import Assignment
+from controller.operator.reassignment.steps import describe_step
+from controller.operator.reassignment.throttling import (
+    clearing_steps,
+    moves,
+    throttle_steps,
+    throttled_brokers,
+    topic_throttles,
+)
+
+
+def test_leaders_are_limited_where_the_partition_was_and_followers_where_it_goes() -> None:
+    moving = moves({("t", 0): (2, 3)}, {("t", 0): Assignment((1, 2)), ("t", 1): Assignment((1,))})
+    assert topic_throttles(moving) == {
+        "t": {
+            "leader.replication.throttled.replicas": "0:1,0:2",
+            "follower.replication.throttled.replicas": "0:3",
+        }
+    }
+    assert throttled_brokers(moving.values()) == [1, 2, 3]
+
+
+def test_what_is_on_its_way_stays_limited() -> None:
+    under_way = Assignment((4, 1, 2), (4,), (1, 2))
+    moving = moves({("t", 0): (2, 3)}, {("t", 0): Assignment((1, 2)), ("t", 7): under_way})
+    assert topic_throttles(moving)["t"] == {
+        "leader.replication.throttled.replicas": "0:1,0:2,7:1,7:2",
+        "follower.replication.throttled.replicas": "0:3,7:4",
+    }
+
+
+def test_a_new_target_replaces_the_one_that_is_on_its_way() -> None:
+    under_way = Assignment((4, 1, 2), (4,), (1, 2))
+    moving = moves({("t", 0): (5,)}, {("t", 0): under_way})
+    assert moving["t", 0].sources == (1, 2)
+    assert moving["t", 0].destinations == (5,)
+
+
+def test_steps_in_words() -> None:
+    moving = moves({("t", 0): (2,)}, {("t", 0): Assignment((1,))})
+    lines = [line for step in throttle_steps(moving, 1000) for line in describe_step(step)]
+    limit = "set leader.replication.throttled.rate=1000, set follower.replication.throttled.rate"
+    assert lines == [
+        "configuration of topics/t: set leader.replication.throttled.replicas=0:1, "
+        "set follower.replication.throttled.replicas=0:2",
+        f"configuration of brokers/1: {limit}=1000",
+        f"configuration of brokers/2: {limit}=1000",
+    ]
+
+
+def test_every_broker_and_each_topic_once_is_cleared() -> None:
+    steps = clearing_steps([1, 2], {("t", 0): (1,), ("t", 1): (2,)})
+    assert [one.entity for one in steps] == ["brokers/1", "brokers/2", "topics/t"]
+    assert "replica.alter.log.dirs.io.max.bytes.per.second" in steps[0].removed
