@@ -1,0 +1,76 @@
+"""The tests that pages name as evidence: each must notice at least one mutant."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tools.mutations.operators import Mutant
+from tools.mutations.patching import ImportedFunctions
+from tools.mutations.trials import Trial
+
+_TEST: Final = re.compile(r"`(tests/[^`\s]+::[^`]+)`")
+_MUTANTS_MAX: Final = 40
+
+Covering = Sequence[tuple[Mutant, Sequence[str]]]
+"""Mutants with the tests that run their code."""
+
+
+class PageTests:
+    """The named tests that the suite has, and which of them have noticed a mutant so far."""
+
+    def __init__(self, root: Path, pages: Sequence[str], suite_tests: Sequence[str]) -> None:
+        named = {
+            name
+            for pattern in pages
+            for page in sorted(root.glob(pattern))
+            for name in _TEST.findall(page.read_text(encoding="utf-8"))
+        }
+        cases: dict[str, list[str]] = {}
+        for test in suite_tests:
+            cases.setdefault(test.partition("[")[0], []).append(test)
+        self._cases: Mapping[str, Sequence[str]] = {
+            name: [name] if name in suite_tests else cases[name]
+            for name in sorted(named)
+            if name in suite_tests or name in cases
+        }
+        self._noticing: set[str] = set()
+
+    def noticed(self, test: str) -> None:
+        """A test noticed a mutant."""
+        self._noticing |= {test, test.partition("[")[0]}
+
+    @property
+    def count(self) -> int:
+        """How many tests of the suite the pages name."""
+        return len(self._cases)
+
+    @property
+    def unnoticing(self) -> list[str]:
+        """The named tests that no mutant has made fail."""
+        return [name for name in self._cases if name not in self._noticing]
+
+    def trials(self, covering: Covering, imported: ImportedFunctions) -> Iterator[Trial]:
+        """One trial after the other for each test that has not noticed anything yet.
+
+        A test's mutants are tried in the order of how few other tests run their code.
+        """
+        mutants: dict[str, list[Mutant]] = {}
+        for mutant, tests in sorted(covering, key=lambda one: len(one[1])):
+            for test in tests:
+                mutants.setdefault(test, []).append(mutant)
+        for turn in range(_MUTANTS_MAX):
+            for name in self.unnoticing:
+                if name in self._noticing:
+                    continue
+                cases = self._cases[name]
+                candidates = mutants.get(cases[turn % len(cases)], [])
+                if turn < len(candidates):
+                    change = partial(_change, candidates[turn], imported)
+                    yield Trial(name, change, cases)
+
+
+def _change(mutant: Mutant, imported: ImportedFunctions) -> None:
+    mutant.apply()
+    imported.recompile(mutant.function)

@@ -1,0 +1,180 @@
+"""One run: rules, the tests that pages name, and mutants."""
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+from rich.progress import Progress
+
+from tools.mutations.coverage_map import CoverageMap, read_map, tree_digest, write_map
+from tools.mutations.errors import MutationError
+from tools.mutations.functions import Function, module_paths, read_functions
+from tools.mutations.operators import Mutant, mutants_of
+from tools.mutations.page_tests import PageTests
+from tools.mutations.patching import ImportedFunctions
+from tools.mutations.rules import Rule, Value, apply, read_rules, target_of
+from tools.mutations.settings import Settings
+from tools.mutations.suite import Suite
+from tools.mutations.trials import Trial, Verdict, measured, run_trials
+
+_MAPS: Final = "build/mutations"
+
+
+class Result(Struct):
+    """What a run found. `mutants` are those that were tried or that no test runs."""
+
+    mutants: list[tuple[Mutant, Verdict]] = field(default_factory=list)
+    uncovered: int = 0
+    """Of the mutants: how many no test runs."""
+    left: int = 0
+    """Chosen mutants that there was no time for."""
+    rules: int = 0
+    broken_rules: list[str] = field(default_factory=list)
+    page_tests: int = 0
+    unnoticing: list[str] = field(default_factory=list)
+    map_seconds: float = 0.0
+    trial_seconds: float = 0.0
+
+
+class Chosen(Struct):
+    """The functions whose mutants are tried, in this order, and when to stop."""
+
+    functions: Sequence[Function]
+    deadline: float
+    """By time.monotonic()."""
+    with_rules: bool = True
+
+
+class Run:
+    """A run in a process that has collected the suite."""
+
+    def __init__(self, root: Path, settings: Settings, jobs: int, progress: Progress) -> None:
+        self._root = root
+        self._settings = settings
+        self._jobs = jobs
+        self._progress = progress
+        self._modules = module_paths(root, settings)
+        self.functions = read_functions(root, settings)
+        self.result = Result()
+
+    def __call__(self, suite: Suite, chosen: Chosen) -> None:
+        """Try everything. Raises MutationError for what cannot be begun."""
+        started = time.monotonic()
+        coverage_map = self._map(suite)
+        imported = ImportedFunctions([module for _, module in self._modules])
+        self.result.map_seconds = time.monotonic() - started
+        started = time.monotonic()
+        page_tests = PageTests(self._root, self._settings.pages, suite.tests)
+        if chosen.with_rules:
+            self._try_rules(suite, coverage_map, imported)
+            covering = [
+                (mutant, coverage_map.tests_of(mutant))
+                for function in self.functions
+                for mutant in mutants_of(function)
+            ]
+            trials = page_tests.trials(covering, imported)
+            for _, verdict in run_trials(suite, coverage_map, trials, self._jobs):
+                page_tests.noticed(verdict.noticed_by)
+        self._try_mutants(suite, coverage_map, imported, chosen, page_tests)
+        if chosen.with_rules:
+            self.result.page_tests = page_tests.count
+            self.result.unnoticing = page_tests.unnoticing
+        self.result.trial_seconds = time.monotonic() - started
+
+    def _map(self, suite: Suite) -> CoverageMap:
+        digest = tree_digest(self._root)
+        folder = self._root / _MAPS
+        found = read_map(folder, digest)
+        if found is None:
+            task = self._progress.add_task("Which tests run which lines", total=None)
+            found = measured(suite, [path for path, _ in self._modules], self._jobs)
+            write_map(folder, digest, found)
+            self._progress.remove_task(task)
+        return found
+
+    def _try_rules(
+        self, suite: Suite, coverage_map: CoverageMap, imported: ImportedFunctions
+    ) -> None:
+        rules = read_rules(self._root)
+        by_name: dict[str, list[str]] = {}
+        for test in suite.tests:
+            last = test.rpartition("::")[2]
+            for name in {last, last.partition("[")[0]}:
+                by_name.setdefault(name, []).append(test)
+        trials = []
+        for number, rule in enumerate(rules):
+            target = target_of(rule, self.functions, self._modules)
+            change = partial(apply, rule, target, imported)
+            for tests in _tests_of_rule(rule, target, by_name, coverage_map):
+                trials.append(Trial(f"{number}", change, tests))
+        unnoticed: dict[str, list[str]] = {}
+        for trial, verdict in run_trials(suite, coverage_map, trials, self._jobs):
+            if not verdict.noticed_by:
+                name = trial.tests[0] if rules[int(trial.group)].tests else "any test"
+                said = verdict.error or f"not noticed by {name}"
+                unnoticed.setdefault(rules[int(trial.group)].rule, []).append(said)
+        self.result.rules = len(rules)
+        self.result.broken_rules = [
+            f"{rule}: {'; '.join(said)}" for rule, said in unnoticed.items()
+        ]
+
+    def _try_mutants(
+        self,
+        suite: Suite,
+        coverage_map: CoverageMap,
+        imported: ImportedFunctions,
+        chosen: Chosen,
+        page_tests: PageTests,
+    ) -> None:
+        mutants = [mutant for function in chosen.functions for mutant in mutants_of(function)]
+        task = self._progress.add_task("Mutants", total=len(mutants))
+        by_trial: dict[int, Mutant] = {}
+
+        def trials() -> Iterator[Trial]:
+            for place, mutant in enumerate(mutants):
+                if time.monotonic() > chosen.deadline:
+                    self.result.left = len(mutants) - place
+                    return
+                tests = coverage_map.tests_of(mutant)
+                if tests:
+                    change = partial(_change, mutant, imported)
+                    trial = Trial(mutant.function.full_name, change, tests)
+                    by_trial[id(trial)] = mutant
+                    yield trial
+                else:
+                    self.result.uncovered += 1
+                    self.result.mutants.append((mutant, Verdict("")))
+                    self._progress.advance(task)
+
+        for trial, verdict in run_trials(suite, coverage_map, trials(), self._jobs):
+            self.result.mutants.append((by_trial[id(trial)], verdict))
+            page_tests.noticed(verdict.noticed_by)
+            self._progress.advance(task)
+
+
+def _change(mutant: Mutant, imported: ImportedFunctions) -> None:
+    mutant.apply()
+    imported.recompile(mutant.function)
+
+
+def _tests_of_rule(
+    rule: Rule,
+    target: Function | Value,
+    by_name: dict[str, list[str]],
+    coverage_map: CoverageMap,
+) -> list[list[str]]:
+    """The tests of which each list has to notice. Raises MutationError for an unknown one."""
+    unknown = [name for name in rule.tests if name not in by_name]
+    if unknown:
+        raise MutationError(f"{rule.rule!r}: the suite has no test {', '.join(unknown)}")
+    if rule.tests:
+        return [coverage_map.quickest_first(by_name[name]) for name in rule.tests]
+    if isinstance(target, Value):
+        raise MutationError(f"{rule.rule!r} changes a value and needs the names of tests")
+    tests = coverage_map.tests_of_function(target)
+    if not tests:
+        raise MutationError(f"{rule.rule!r}: no test runs {target.full_name}")
+    return [tests]

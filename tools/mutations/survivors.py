@@ -1,0 +1,99 @@
+"""The reviewed list of mutants that no test notices: `tests/mutations/survivors.toml`.
+
+A table for each function, a line for each mutant: its key and why it may survive.
+"""
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tools.mutations.errors import MutationError
+from tools.mutations.functions import Function, function_named
+from tools.mutations.operators import Mutant
+
+SURVIVORS: Final = "tests/mutations/survivors.toml"
+UNREVIEWED: Final = "unreviewed"
+_HEAD: Final = """\
+# Mutants that no test notices, by function: why each may survive. "unreviewed": nobody has judged
+# it yet. `make mutations-write` adds and removes lines; docs/mutation-testing.md explains them.
+"""
+
+Reviewed = dict[str, dict[str, str]]
+"""Reasons by the function's name and the mutant's key."""
+
+
+def read_survivors(root: Path) -> Reviewed:
+    """The list, as it is in the file. Raises MutationError for a bad file."""
+    path = root / SURVIVORS
+    if not path.is_file():
+        return {}
+    try:
+        found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Reviewed)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise MutationError(f"{SURVIVORS}: {error}") from error
+    return found
+
+
+def by_short_name(reviewed: Reviewed, functions: Sequence[Function]) -> tuple[Reviewed, list[str]]:
+    """The list under the names that functions have now, and an error for each name that is none.
+
+    A name in the list may have packages that the function has left.
+    """
+    found: Reviewed = {}
+    errors = []
+    known = {one.short_name for one in functions}
+    for name, reasons in reviewed.items():
+        try:
+            now = name if name in known else function_named(functions, name).short_name
+        except MutationError as error:
+            errors.append(f"{SURVIVORS}: {error}")
+        else:
+            found.setdefault(now, {}).update(reasons)
+    return found, errors
+
+
+def missing_mutants(reviewed: Reviewed, mutants: Iterable[Mutant]) -> list[str]:
+    """An error for each entry whose mutant the code does not have."""
+    there = {(one.function.short_name, one.key) for one in mutants}
+    return [
+        f"{SURVIVORS}: [{name}] has no mutant {key!r} any more; remove the line"
+        for name, reasons in reviewed.items()
+        for key in reasons
+        if (name, key) not in there
+    ]
+
+
+def with_verdicts(reviewed: Reviewed, verdicts: Iterable[tuple[Mutant, bool]]) -> Reviewed:
+    """The list after a run, which says of each mutant whether it survived: new survivors are
+    unreviewed, what is noticed now is left out."""
+    found: Reviewed = {name: dict(reasons) for name, reasons in reviewed.items()}
+    for mutant, is_survivor in verdicts:
+        reasons = found.setdefault(mutant.function.short_name, {})
+        if is_survivor:
+            reasons.setdefault(mutant.key, UNREVIEWED)
+        else:
+            reasons.pop(mutant.key, None)
+    return found
+
+
+def write_survivors(root: Path, reviewed: Reviewed) -> None:
+    """Write the list, in alphabetical order."""
+    lines = [_HEAD]
+    for name in sorted(reviewed):
+        if reviewed[name]:
+            lines.append(f"\n[{_quoted(name)}]\n")
+            lines += [
+                f"{_quoted(key)} = {_quoted(reason)}\n"
+                for key, reason in sorted(reviewed[name].items())
+            ]
+    (root / SURVIVORS).write_text("".join(lines), encoding="utf-8")
+
+
+def _quoted(text: str) -> str:
+    """A TOML string; literal where that needs no escapes."""
+    if "'" not in text:
+        return f"'{text}'" if '"' in text or "\\" in text else f'"{text}"'
+    return msgspec.json.encode(text).decode()
