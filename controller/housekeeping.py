@@ -43,7 +43,7 @@ class Housekeeping:
 
     async def _make_snapshots(self) -> str:
         """Run the helper; what went wrong, empty for nothing."""
-        command = [sys.executable, "-m", "replay.snapshots", str(self._log)]
+        command = [sys.executable, "-m", "replay.logs.snapshots", str(self._log)]
         try:
             helper = await anyio.run_process(command, check=False)
         except OSError as error:

@@ -16,10 +16,10 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.configuration import Configuration
-from controller.core.follower import Follower
+from controller.core.fold_observer import FoldObserver
+from controller.core.processing_order import ProcessingOrder
 from controller.core.state import ControllerContext
 from controller.core.triggers import Trigger
-from controller.core.turns import Turns
 
 
 class Controller:
@@ -53,8 +53,8 @@ class Controller:
         self.unsent: dict[str, None] = {}
         self.left_channels: frozenset[int] = frozenset()
         self.now_ms = 0
-        self.follower = Follower()
-        self.turns = Turns()
+        self.follower = FoldObserver()
+        self.turns = ProcessingOrder()
         self._cause = 0
         self._ordinal = 0
         self._issued: list[Issued] = []

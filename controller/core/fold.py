@@ -29,23 +29,23 @@ from controller.core.events import (
     WatchFired,
 )
 from controller.core.outcomes import CONNECTED, PAUSE, SLICE, Answers, Wait
-from controller.core.procedures.api_calls import refuse
-from controller.core.procedures.dispatch import process
-from controller.core.procedures.neighbours import with_neighbours
-from controller.core.procedures.rebalance import rebalance_timer
-from controller.core.procedures.replica_deletion import TIMER as DELETION_TIMER
-from controller.core.procedures.responses import (
-    process_broker_answer,
-    process_channel_fault,
-    process_versions_offered,
-)
-from controller.core.procedures.role import BACK_OFF_TIMER
-from controller.core.procedures.waiting_requests import (
+from controller.core.procedures.admin.api_calls import refuse
+from controller.core.procedures.admin.waiting_requests import (
     answer_completed,
     hear,
     start_time_out,
     time_out,
 )
+from controller.core.procedures.brokers.responses import (
+    process_broker_answer,
+    process_channel_fault,
+    process_versions_offered,
+)
+from controller.core.procedures.dispatch import process
+from controller.core.procedures.elections.rebalance import rebalance_timer
+from controller.core.procedures.neighbours import with_neighbours
+from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
+from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,

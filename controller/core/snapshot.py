@@ -12,7 +12,7 @@ from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplica
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.waiting_requests import timer_of
+from controller.core.procedures.admin.waiting_requests import timer_of
 from controller.core.reassignment_znodes import Reassignment
 from controller.core.releases import Release
 from controller.core.replica_states import ReplicaState

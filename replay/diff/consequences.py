@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from replay.diff.messages import Course, Folded, Moment
+from replay.diff.messages import Folded, PartitionTimeline, Sample
 
 _NOTED_NS: Final = 50_000_000
 _SHOWN: Final = 5
@@ -25,7 +25,7 @@ def consequences(base: Folded, head: Folded) -> list[str]:
     return [f"{_names(names)}: {text}" for text, names in said.items()]
 
 
-def _of(base: Course, head: Course, end_ns: int) -> Iterator[str]:
+def _of(base: PartitionTimeline, head: PartitionTimeline, end_ns: int) -> Iterator[str]:
     ours, theirs = _offline_ns(base.moments, end_ns), _offline_ns(head.moments, end_ns)
     if abs(ours - theirs) >= _NOTED_NS:
         how = "longer" if theirs > ours else "shorter"
@@ -49,7 +49,7 @@ def _of(base: Course, head: Course, end_ns: int) -> Iterator[str]:
         yield f"its reassignment {'does not end' if other.is_reassigned else 'ends'} with head"
 
 
-def _led_otherwise(base: Sequence[Moment], head: Sequence[Moment], end_ns: int) -> Iterator[str]:
+def _led_otherwise(base: Sequence[Sample], head: Sequence[Sample], end_ns: int) -> Iterator[str]:
     """Who led instead of whom for a while; how it ends is told by itself."""
     spent: Counter[tuple[int, int]] = Counter()
     times = sorted({one.time_ns for one in (*base, *head)})
@@ -67,13 +67,13 @@ def _led_otherwise(base: Sequence[Moment], head: Sequence[Moment], end_ns: int) 
         yield f"led {' and '.join(told)}" + (", then as before" if last == other else "")
 
 
-def _at(moments: Sequence[Moment], time_ns: int) -> Moment | None:
+def _at(moments: Sequence[Sample], time_ns: int) -> Sample | None:
     """The one that was then; None before the first."""
     place = bisect_right(moments, time_ns, key=lambda one: one.time_ns)
     return moments[place - 1] if place else None
 
 
-def _offline_ns(moments: Sequence[Moment], end_ns: int) -> int:
+def _offline_ns(moments: Sequence[Sample], end_ns: int) -> int:
     """The time in which it was there and had no leader that was."""
     if not moments:
         return 0
@@ -85,7 +85,7 @@ def _offline_ns(moments: Sequence[Moment], end_ns: int) -> int:
     )
 
 
-def _leader(moment: Moment) -> str:
+def _leader(moment: Sample) -> str:
     return f"leader {moment.leader}" if moment.leader >= 0 else "no leader"
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from eventstore.folders import is_segment, segments_in
 from replay.diff.errors import DiffError
 from replay.errors import ReplayError
-from replay.packed import LOG_OF_INCIDENT, PACKED, is_recording, unpacked
+from replay.logs.packed import LOG_OF_INCIDENT, PACKED, is_recording, unpacked
 
 
 class GivenLog(Struct, frozen=True):

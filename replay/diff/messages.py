@@ -77,7 +77,7 @@ class Progress(Struct, frozen=True, tag_field="is", tag="progress"):
     total: int
 
 
-class Moment(Struct, frozen=True):
+class Sample(Struct, frozen=True):
     """A partition from a time on. `leader` -1: none; `is_online`: its leader is there."""
 
     time_ns: int
@@ -88,12 +88,12 @@ class Moment(Struct, frozen=True):
     is_reassigned: bool = False
 
 
-class Course(Struct, frozen=True):
+class PartitionTimeline(Struct, frozen=True):
     """What became of a partition, as the controller knew it."""
 
     topic: str
     partition: int
-    moments: list[Moment]
+    moments: list[Sample]
 
 
 class Disagreement(Struct, frozen=True):
@@ -133,7 +133,7 @@ class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     end_ns: int
     left_at: int = 0
     assumptions: dict[str, int] = {}
-    courses: list[Course] = []
+    courses: list[PartitionTimeline] = []
     is_beside: bool = False
     agreed: Agreed | None = None
 

@@ -25,13 +25,13 @@ from replay.diff.messages import (
     read_request,
     write,
 )
-from replay.diff.version.courses import Courses
 from replay.diff.version.decided import Deciding
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.folding import fold_log
 from replay.diff.version.imported import fold_imported
-from replay.diff.version.wanted import Wanted
+from replay.diff.version.partition_timelines import Courses
 from replay.errors import ReplayError
-from replay.recorded import UPCASTERS
+from replay.logs.decode import UPCASTERS
 
 _STEP: Final = 2000
 """Events from one message about the progress to the next."""

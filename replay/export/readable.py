@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from controller.core.canonical import decode_command, decode_event, decode_reason
-from replay.world_log import encoding as world
+from replay.stock_clusters.imported_log import encoding as world
 
 Decode = Callable[[bytes], Any]
 

@@ -24,8 +24,8 @@ from replay.fleet.facts import (
     with_choices,
 )
 from replay.fleet.naming import JSON_BYTES_MAX, json_of_each, json_of_plain
-from replay.world_log.encoding import decode_event as decode_world_event
-from replay.world_log.events import WorldEvent
+from replay.stock_clusters.imported_log.encoding import decode_event as decode_world_event
+from replay.stock_clusters.imported_log.events import WorldEvent
 
 Columns = dict[str, list[Any]]
 """By name, a value a record."""

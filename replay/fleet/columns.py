@@ -18,8 +18,8 @@ from eventstore.records import EventRecord
 from eventstore.upcasters import Upcasters
 from replay.fleet import by_kind
 from replay.fleet.facts import PartitionFact
-from replay.older_events import UPCASTS
-from replay.world_log.encoding import SCHEMAS
+from replay.logs.older_events import UPCASTS
+from replay.stock_clusters.imported_log.encoding import SCHEMAS
 
 EVENT: Final = "event"
 COMMAND: Final = "command"

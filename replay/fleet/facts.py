@@ -21,8 +21,8 @@ from controller.core.topic_requests import (
     DeleteTopicsReceived,
 )
 from controller.core.znodes import read_state
-from replay.world_log import events as worldly
-from replay.zookeeper_log import transactions
+from replay.stock_clusters.imported_log import events as worldly
+from replay.stock_clusters.zookeeper_log import transactions
 
 
 class PartitionFact(Struct, frozen=True, gc=False):

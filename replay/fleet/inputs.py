@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from eventstore import folders
 from replay.fleet.errors import FleetError
-from replay.zookeeper_log.data_folder import log_zxid
-from replay.zookeeper_log.source import ARCHIVES
+from replay.stock_clusters.zookeeper_log.data_folder import log_zxid
+from replay.stock_clusters.zookeeper_log.source import ARCHIVES
 
 
 class Kind(StrEnum):

@@ -21,7 +21,7 @@ from replay.fleet.columns import STORED, Batches, Origin
 from replay.fleet.reading import moment
 from replay.fleet.segment_rows import Ingested, all_events
 from replay.fleet.table import Known
-from replay.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.importing import Selection, import_source
 
 _ABOUT_IMPORT: Final = frozenset(("world_begun", "import_ended"))
 _ID_CHARACTERS: Final = 8

@@ -38,10 +38,10 @@ from replay.fleet.facts import znode_name
 from replay.fleet.inputs import named
 from replay.fleet.pushdown import brings_filters
 from replay.fleet.schemas import part_of, spark_schema, wanted
-from replay.zookeeper_log.data_folder import SourceFile
-from replay.zookeeper_log.merging import MergedLogs
-from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import Content, Multi, OpCode, Transaction
+from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
+from replay.stock_clusters.zookeeper_log.merging import MergedLogs
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import Content, Multi, OpCode, Transaction
 
 TRANSACTIONS: Final = pa.schema(
     [

@@ -17,7 +17,7 @@ from eventstore.records import CommandRecord
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.incidents.world_cutting import cut_world
-from replay.recorded import configuration_of, records
+from replay.logs.decode import configuration_of, records
 
 _WRITTEN_AT_ONCE: Final = 500
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from eventstore.folders import segments_in
 from replay.errors import ReplayError
 from replay.incidents.transcript import transcript
-from replay.packed import LOG_OF_INCIDENT, log_at
+from replay.logs.packed import LOG_OF_INCIDENT, log_at
 
 ABOUT: Final = "incident.toml"
 TRANSCRIPT: Final = "transcript.txt"

@@ -11,12 +11,12 @@ import msgspec
 from eventstore.reader import LogReader
 from replay.diff.contents import partitions_of
 from replay.diff.messages import Decision, Folded
-from replay.diff.version.courses import Courses
 from replay.diff.version.decided import Deciding
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.folding import fold_log
 from replay.diff.version.imported import fold_imported
-from replay.diff.version.wanted import Wanted
-from replay.recorded import UPCASTERS
+from replay.diff.version.partition_timelines import Courses
+from replay.logs.decode import UPCASTERS
 
 _UNSAID: Final = (
     *("path", "broker", "timer", "request", "timestamp", "topic", "partition", "topic_id"),

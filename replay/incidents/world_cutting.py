@@ -14,16 +14,16 @@ from controller.fingerprint import code_version, core_fingerprint
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
-from replay.agreement.comparison import agreeing_on, lost_replies, told
-from replay.agreement.stretches import stretches
-from replay.agreement.verdicts import Judgement
 from replay.errors import ReplayError
-from replay.imports.records import Records, new_log
-from replay.imports.terms import Terms
-from replay.world_log.encoding import event_of
-from replay.world_log.events import ImportEnded, Observed, WorldEvent
-from replay.world_log.reading import World, open_world
-from replay.world_log.restored import apply, restored_events
+from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
+from replay.stock_clusters.agreement.verdicts import Judgement
+from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldEvent
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
+from replay.stock_clusters.imported_log.restored import apply, restored_events
+from replay.stock_clusters.imports.records import Records, new_log
+from replay.stock_clusters.imports.terms import Terms
 
 _NS: Final = 1_000_000
 _ELECTION: Final = "election"
@@ -53,7 +53,7 @@ def _with_what_it_is(reader: LogReader, last: int) -> int:
     return last + any(one.cause == last for one in reader.events(behind))
 
 
-def _beginnings(world: World, first: int) -> list[int]:
+def _beginnings(world: ImportedLog, first: int) -> list[int]:
     """The elections up to record `first`, the last one in front; then the log's beginning. Before
     the first election nothing is decided beside the log: any record will do."""
     elections = [
@@ -66,7 +66,7 @@ def _beginnings(world: World, first: int) -> list[int]:
     return [*begins, world.first_seq]
 
 
-def _whole(world: World, first: int) -> int:
+def _whole(world: ImportedLog, first: int) -> int:
     """The transaction that a record says what it is of; the record itself for another one."""
     for record in world.reader.events(EventFilter(first_seq=first, last_seq=first)):
         return max(world.first_seq, record.cause or first)
@@ -78,7 +78,7 @@ def _divergences(reader: LogReader, last: int) -> set[tuple[int, str, tuple[str,
     the log ended too early for is left out."""
     judgements: list[Judgement] = []
     replies = lost_replies(reader)
-    for world in stretches(reader):
+    for world in gap_free_ranges(reader):
         agreeing = agreeing_on(world, reader.last_seq, "kafka", None, _silent, replies=replies)
         judgements += agreeing.run(told(world, "", reader.last_seq, _silent)).judgements
     return {
@@ -92,7 +92,7 @@ def _silent(what: str, done: int, total: int) -> None:
     """Nobody is told."""
 
 
-def _write(world: World, target: Path, begin: int, last: int) -> int:
+def _write(world: ImportedLog, target: Path, begin: int, last: int) -> int:
     header = structs.replace(
         world.reader.header,
         predecessor=None,
@@ -113,7 +113,7 @@ def _write(world: World, target: Path, begin: int, last: int) -> int:
 class _Cutting:
     """Follows the world; writes what is kept of its records under their new numbers."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ImportedLog) -> None:
         self._world = world
         self._numbers: dict[int, int] = {}
 

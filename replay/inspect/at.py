@@ -20,7 +20,7 @@ from eventstore.reader import LogReader
 from replay.errors import ReplayError
 from replay.inspect.cluster import Cluster
 from replay.inspect.folding import Folding, folding_of
-from replay.opened import OpenedLog, open_log
+from replay.logs.open_log import OpenedLog, open_log
 from replay.times import iso_time
 
 Advance = Callable[[str, int, int], None]

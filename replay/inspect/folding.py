@@ -8,20 +8,20 @@ from controller.core.commands import Issued
 from controller.core.events import Recorded
 from controller.core.snapshot import load_snapshot, take_snapshot
 from eventstore.records import EventRecord
-from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.inspect.cluster import Cluster
 from replay.inspect.of_znodes import cluster_of
-from replay.opened import OpenedLog, RecordedLog
-from replay.recorded import recorded
-from replay.snapshots import fold_at_start
+from replay.logs.decode import recorded
+from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.logs.snapshots import fold_at_start
+from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.events import SessionsRestored, ZnodesRestored
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
+from replay.stock_clusters.imported_log.restored import STATE_KINDS, apply, restore, restored_events
+from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.why.recording import Recording
 from replay.why.subject import Subject
-from replay.world_log.encoding import event_of
-from replay.world_log.events import SessionsRestored, ZnodesRestored
-from replay.world_log.reading import World, open_world
-from replay.world_log.restored import STATE_KINDS, apply, restore, restored_events
-from replay.zookeeper_log.restoring import State
 
 
 class Folding(Protocol):
@@ -86,7 +86,7 @@ _decoder: Final = msgspec.msgpack.Decoder(_WorldSnapshot)
 class WorldFolding:
     """The ZooKeeper of an imported log."""
 
-    def __init__(self, log: World, start: bytes | None, seq: int) -> None:
+    def __init__(self, log: ImportedLog, start: bytes | None, seq: int) -> None:
         """As for a recorded log; the first state is there already when a log is opened."""
         self._state = log.state if start is None else _restored(start)
         self._view = ZnodeView(self._state.tree, log.begun.chroot)

@@ -3,7 +3,6 @@
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
-from replay.agreement.znode_view import ZnodeView
 from replay.inspect.cluster import (
     NOBODY,
     BrokerView,
@@ -16,6 +15,7 @@ from replay.inspect.cluster import (
     partition_view,
     reassignments_of,
 )
+from replay.stock_clusters.agreement.znode_view import ZnodeView
 
 
 def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:

@@ -9,7 +9,7 @@ from controller.core.errors import ZnodeError
 from controller.core.events import ElectLeadersReceived, ZnodesRead
 from controller.core.operations import NO_NODE, OK
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.leadership import PREFERRED, UNCLEAN
+from controller.core.procedures.elections.leadership import PREFERRED, UNCLEAN
 from controller.core.state import Partition
 from controller.core.triggers import (
     ApiCall,

@@ -13,7 +13,7 @@ from controller.core.events import (
     ZnodesWritten,
 )
 from controller.core.operations import BAD_VERSION, CONNECTION_LOSS, OK, Create, SetData
-from controller.core.procedures.alter_partition import judge
+from controller.core.procedures.elections.alter_partition import judge
 from controller.core.state import Partition
 from controller.core.triggers import (
     ApiCall,

@@ -17,9 +17,9 @@ from controller.core.errors import ZnodeError
 from controller.core.events import AlterPartitionReceived, ZnodesRead, ZnodesWritten
 from controller.core.operations import Create, Delete, SetData
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.assignments import STORE
-from controller.core.procedures.leadership import REASSIGNMENT
-from controller.core.procedures.reassignment import RAISE, RULE
+from controller.core.procedures.elections.leadership import REASSIGNMENT
+from controller.core.procedures.reassignment.assignments import STORE
+from controller.core.procedures.reassignment.partition_reassignment import RAISE, RULE
 from controller.core.state import Partition
 from controller.core.triggers import (
     ApiCall,

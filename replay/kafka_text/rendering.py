@@ -10,7 +10,7 @@ from typing import get_args
 from controller.core.commands import BrokerRequest, CommandId, Issued
 from controller.core.events import Recorded
 from controller.core.fold import Fold
-from controller.core.follower import Follower
+from controller.core.fold_observer import FoldObserver
 from controller.core.partition_states import PartitionState
 from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
@@ -30,8 +30,8 @@ from replay.kafka_text.role import Role
 from replay.kafka_text.state_machines import StateMachines
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 from replay.kafka_text.topics import Topics
-from replay.recorded import demand_this_core, recorded
-from replay.snapshots import fold_at_start
+from replay.logs.decode import demand_this_core, recorded
+from replay.logs.snapshots import fold_at_start
 
 _TELLERS: tuple[type[Teller], ...] = (
     Role,
@@ -62,7 +62,7 @@ def kafka_lines(reader: LogReader, last_seq: int | None = None) -> Iterator[Line
         yield from rendering.lines(recorded(event))
 
 
-class Rendering(Follower):
+class Rendering(FoldObserver):
     """Folds events and gives the lines of each. Passes on to the tellers what the fold does."""
 
     def __init__(self, fold: Fold) -> None:

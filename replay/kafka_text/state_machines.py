@@ -8,8 +8,13 @@ from controller.core.commands import BrokerRequest, Issued, WriteZnodes
 from controller.core.events import ZnodesWritten
 from controller.core.operations import BAD_VERSION, FENCED, Create
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.controlled_shutdown import CONTROLLED_SHUTDOWN
-from controller.core.procedures.leadership import OFFLINE, PREFERRED, REASSIGNMENT, UNCLEAN
+from controller.core.procedures.brokers.controlled_shutdown import CONTROLLED_SHUTDOWN
+from controller.core.procedures.elections.leadership import (
+    OFFLINE,
+    PREFERRED,
+    REASSIGNMENT,
+    UNCLEAN,
+)
 from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
 from controller.core.triggers import Trigger

@@ -3,7 +3,7 @@
 from controller.core.commands import Issued
 from controller.core.controller import Controller
 from controller.core.events import ChildrenRead, Event, ZnodesRead, ZnodesWritten
-from controller.core.follower import Follower
+from controller.core.fold_observer import FoldObserver
 from controller.core.state import ControllerContext
 from controller.core.triggers import Trigger
 from replay.kafka_text.lines import Line, Source
@@ -51,7 +51,7 @@ class KafkaLog:
         )
 
 
-class Teller(Follower):
+class Teller(FoldObserver):
     """Follows the fold and tells the lines of one concern."""
 
     def __init__(self, log: KafkaLog) -> None:

@@ -11,26 +11,26 @@ from msgspec import Struct
 
 from controller.core import znodes
 from controller.core.commands import Issued
-from controller.core.follower import Follower
+from controller.core.fold_observer import FoldObserver
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
-from replay.agreement.comparison import agreeing_on, lost_replies, told
-from replay.agreement.stock_controller import StockController
-from replay.agreement.stretches import stretches
-from replay.agreement.verdicts import Judgement
 from replay.inspect.at import Advance
 from replay.listing.subjects import paths_of_command, paths_of_transaction, subjects_of_path
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
+from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
+from replay.stock_clusters.agreement.verdicts import Judgement
+from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldEvent
+from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.times import iso_time
 from replay.wording.world_in_words import in_words, transaction_in_words
 from replay.world.paths import below
-from replay.world_log.encoding import event_of
-from replay.world_log.events import Observed, RequestInferred, WorldEvent
-from replay.world_log.reading import World
-from replay.zookeeper_log.transactions import Transaction
 
 
-def events(log: World, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:
+def events(log: ImportedLog, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:
     """Each record of a range. Raises ReplayError, LogError."""
     subjects: tuple[str, ...] = ()
     for record in log.reader.events(EventFilter(first_seq=first, last_seq=last)):
@@ -72,7 +72,7 @@ def _paths(transaction: Transaction, chroot: str) -> list[str]:
     return [path for path in known if path is not None]
 
 
-def decisions(log: World, first: int, last: int, advance: Advance) -> Iterator[Decision]:
+def decisions(log: ImportedLog, first: int, last: int, advance: Advance) -> Iterator[Decision]:
     """What a stock controller decided in a range, each with the rule by which the fold beside it
     decides the same. Raises ReplayError, LogError."""
     explained = _Explained(log, advance)
@@ -103,10 +103,10 @@ class _Writes(list[Any]):
         return _Writes(self)
 
 
-class _Following(Follower):
+class _Following(FoldObserver):
     """Notes by path what the fold beside a session writes."""
 
-    def __init__(self, stock: StockController) -> None:
+    def __init__(self, stock: ControllerTrace) -> None:
         self._beside = stock.fold
         self.wrote: dict[str, _Writes] = defaultdict(_Writes)
         stock.fold.controller.follower = self
@@ -120,19 +120,19 @@ class _Following(Follower):
 class _Explained:
     """The verdict on each decision, and the write of the fold that goes with it."""
 
-    def __init__(self, log: World, advance: Advance) -> None:
+    def __init__(self, log: ImportedLog, advance: Advance) -> None:
         last = log.reader.last_seq
-        stocks: list[StockController] = []
+        stocks: list[ControllerTrace] = []
 
-        def follow(stock: StockController) -> None:
+        def follow(stock: ControllerTrace) -> None:
             _Following(stock)
             stocks.append(stock)
 
         replies = lost_replies(log.reader, advance=advance)
-        for world in stretches(log.reader):
+        for world in gap_free_ranges(log.reader):
             agreeing = agreeing_on(world, last, "kafka", None, advance, follow, replies=replies)
             agreeing.run(told(world, "deriving decisions", last, advance))
-        self._judged: dict[int, tuple[Judgement, StockController]] = {
+        self._judged: dict[int, tuple[Judgement, ControllerTrace]] = {
             one.seq: (one, stock)
             for stock in stocks
             for one in stock.judgements
@@ -171,7 +171,7 @@ def _choices(wrote: _Wrote, subjects: tuple[str, ...]) -> list[Chosen]:
     return [one for one in told if one.partition in subjects]
 
 
-def _write_of(stock: StockController, paths: list[str], seq: int) -> _Wrote | None:
+def _write_of(stock: ControllerTrace, paths: list[str], seq: int) -> _Wrote | None:
     """The last write of the fold of what a transaction writes."""
     follower = stock.fold.controller.follower
     assert isinstance(follower, _Following), "it was put there"

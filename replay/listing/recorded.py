@@ -20,8 +20,8 @@ from replay.inspect.at import Advance, folding_before
 from replay.inspect.folding import RecordedFolding
 from replay.listing.subjects import paths_of_command, subjects_of_command, subjects_of_event
 from replay.listing.values import Decision, ListedEvent, chosen
-from replay.opened import RecordedLog
-from replay.recorded import recorded
+from replay.logs.decode import recorded
+from replay.logs.open_log import RecordedLog
 from replay.times import iso_time
 from replay.wording.commands_in_words import command_in_words
 from replay.wording.events_in_words import in_words

@@ -11,8 +11,8 @@ from controller.core.topic_requests import (
     DeleteTopicsReceived,
 )
 from controller.core.znodes import BROKER_IDS, TOPIC_CONFIGS, TOPICS
+from replay.stock_clusters.zookeeper_log.transactions import CloseSession, Multi, Transaction
 from replay.wording.events_in_words import NameOf
-from replay.zookeeper_log.transactions import CloseSession, Multi, Transaction
 
 
 def subjects_of_path(path: str) -> list[str]:

@@ -8,8 +8,8 @@ from msgspec import Struct, structs
 from controller.core.events import AlterPartitionReceived, ChildrenRead, ZnodesRead
 from replay.redaction import places
 from replay.redaction.names import Names
-from replay.world_log.events import RequestServed, ZnodesRestored
-from replay.zookeeper_log.transactions import Acl, Transaction
+from replay.stock_clusters.imported_log.events import RequestServed, ZnodesRestored
+from replay.stock_clusters.zookeeper_log.transactions import Acl, Transaction
 
 _TEXTS: Final = (
     "cause",

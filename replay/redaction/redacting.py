@@ -27,11 +27,11 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
-from replay.recorded import configuration_of, recorded
+from replay.logs.decode import configuration_of, recorded
 from replay.redaction import fields
 from replay.redaction.names import Names, StandIns
-from replay.world_log.encoding import encode_event, event_of
-from replay.world_log.events import WorldBegun
+from replay.stock_clusters.imported_log.encoding import encode_event, event_of
+from replay.stock_clusters.imported_log.events import WorldBegun
 
 Advance = Callable[[int], None]
 """Called with the number of each event."""

@@ -15,8 +15,8 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.verify import verify
 from replay.errors import ReplayError
-from replay.recorded import demand_this_core, records
-from replay.snapshots import fold_at_start
+from replay.logs.decode import demand_this_core, records
+from replay.logs.snapshots import fold_at_start
 from replay.verify.differences import Difference, differences
 
 MISMATCHES_MAX = 1000

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from replay.errors import ReplayError
 from replay.inspect.selecting import demand
-from replay.opened import OpenedLog
+from replay.logs.open_log import OpenedLog
+from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.why import imported, recorded
 from replay.why.answers.answer import Answer, answer
 from replay.why.answers.reassignment import refusal_since
@@ -13,7 +14,6 @@ from replay.why.history import History
 from replay.why.recorded import Advance, Part
 from replay.why.subject import Subject
 from replay.wording.events_in_words import listed
-from replay.world_log.reading import World
 
 
 def ask(log: OpenedLog, subject: Subject, seq: int, advance: Advance = lambda *_: None) -> Answer:
@@ -21,7 +21,7 @@ def ask(log: OpenedLog, subject: Subject, seq: int, advance: Advance = lambda *_
 
     Raises ReplayError where there is no such topic or partition then, and LogError.
     """
-    if isinstance(log, World):
+    if isinstance(log, ImportedLog):
         history = imported.history_of(log, subject, seq, advance)
     else:
         history = recorded.history_of([Part(log, seq)], subject, advance)

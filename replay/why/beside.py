@@ -1,4 +1,4 @@
-"""Follows the fold beside a session of a stock controller (replay.agreement)."""
+"""Follows the fold beside a session of a stock controller (replay.stock_clusters.agreement)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from msgspec import Struct
 from controller.core import znodes
 from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import ApiCall, Trigger
-from replay.agreement.stock_controller import StockController
 from replay.inspect.of_context import name_of
+from replay.stock_clusters.agreement.controller_trace import ControllerTrace
 from replay.why.facts import AnyFact, Because
 from replay.why.following import Following, choice_of
 from replay.why.subject import Subject
@@ -40,7 +40,7 @@ class Notes(list[Any]):
 class Beside(Following):
     """The facts and the writes of one fold."""
 
-    def __init__(self, stock: StockController, subject: Subject) -> None:
+    def __init__(self, stock: ControllerTrace, subject: Subject) -> None:
         super().__init__(stock.fold.controller, subject)
         self._beside = stock.fold
         self.facts = Notes()

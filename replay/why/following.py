@@ -27,7 +27,7 @@ from controller.core.events import (
     ZnodesRead,
     ZnodesWritten,
 )
-from controller.core.follower import Follower
+from controller.core.fold_observer import FoldObserver
 from controller.core.operations import (
     CONNECTION_LOSS,
     OK,
@@ -75,7 +75,7 @@ class _Running(NamedTuple):
     because: Because
 
 
-class Following(Follower):
+class Following(FoldObserver):
     """The facts of one fold. `at` tells it where the log is, `because` what began the procedure
     that runs: whoever drives the fold sets both."""
 

@@ -1,5 +1,5 @@
 """The history of a subject in an imported log: what ZooKeeper shows that was done, and why, as far
-as the fold beside the cluster's own controllers decides the same (replay.agreement)."""
+as the fold beside the cluster's own controllers decides the same (stock_clusters.agreement)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -11,11 +11,14 @@ from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
-from replay.agreement.comparison import agreeing_on, lost_replies, told
-from replay.agreement.stock_controller import StockController
-from replay.agreement.stretches import stretches
-from replay.agreement.verdicts import Judgement
 from replay.inspect.of_znodes import cluster_of
+from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
+from replay.stock_clusters.agreement.verdicts import Judgement
+from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.events import WorldEvent
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
 from replay.times import iso_time
 from replay.why.beside import Beside, Decided
 from replay.why.facts import (
@@ -34,9 +37,6 @@ from replay.why.history import History
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
 from replay.wording.world_in_words import in_words
-from replay.world_log.encoding import event_of
-from replay.world_log.events import WorldEvent
-from replay.world_log.reading import World, open_world, unfinished_notes
 
 Advance = Callable[[str, int, int], None]
 _OF_FOLD: Final = (NoLeader, LeftAsItIs, Told, TopicChanged, IsrAsked, ReassignmentAsked)
@@ -44,7 +44,7 @@ _BY_API: Final = "AlterPartitionReassignments"
 _SEEN_BY_FOLD: Final = ("shutting down", "log directory failed")
 
 
-def history_of(world: World, subject: Subject, seq: int, advance: Advance) -> History:
+def history_of(world: ImportedLog, subject: Subject, seq: int, advance: Advance) -> History:
     """What is known up to record `seq`. Raises ReplayError, LogError."""
     # A state is taken on in place: each walk begins with one of its own.
     facts, history, time = _done(open_world(world.reader), subject, seq, advance)
@@ -65,7 +65,7 @@ def history_of(world: World, subject: Subject, seq: int, advance: Advance) -> Hi
 
 
 def _done(
-    world: World, subject: Subject, seq: int, advance: Advance
+    world: ImportedLog, subject: Subject, seq: int, advance: Advance
 ) -> tuple[list[AnyFact], ZnodeHistory, str]:
     history = ZnodeHistory(world, subject)
     time = ""
@@ -80,7 +80,7 @@ def _done(
 class _Words:
     """Says of the record at which a procedure began what it is, as `refold events` does."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ImportedLog) -> None:
         self._world = world
         self._texts: dict[int, str] = {}
 
@@ -104,7 +104,7 @@ class _Words:
 class _Followed:
     """A session of a stock controller, with who follows its fold."""
 
-    def __init__(self, stock: StockController, subject: Subject) -> None:
+    def __init__(self, stock: ControllerTrace, subject: Subject) -> None:
         self.stock = stock
         Beside(stock, subject)
 
@@ -119,7 +119,7 @@ class _Followed:
 def _decided(reader: LogReader, subject: Subject, seq: int, advance: Advance) -> list[_Followed]:
     followed: list[_Followed] = []
     replies = lost_replies(reader, advance=advance)
-    for world in stretches(reader):
+    for world in gap_free_ranges(reader):
         agreeing = agreeing_on(
             world,
             reader.last_seq,

@@ -11,9 +11,9 @@ from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord
 from replay.errors import ReplayError
 from replay.inspect.cluster import Cluster
-from replay.opened import RecordedLog, is_of_this_core
-from replay.recorded import recorded
-from replay.snapshots import fold_at_start
+from replay.logs.decode import recorded
+from replay.logs.open_log import RecordedLog, is_of_this_core
+from replay.logs.snapshots import fold_at_start
 from replay.times import iso_time
 from replay.why.facts import AnyFact, LogEnded
 from replay.why.history import History

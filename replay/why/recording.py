@@ -35,7 +35,7 @@ from eventstore.records import Header
 from replay.errors import ReplayError
 from replay.inspect.cluster import Cluster, ProcedureView
 from replay.inspect.of_context import cluster_of, name_of
-from replay.opened import is_of_this_core
+from replay.logs.open_log import is_of_this_core
 from replay.why.facts import AssignmentWritten, Because, StateWritten, Told
 from replay.why.following import Following
 from replay.why.subject import Subject

@@ -7,8 +7,8 @@ from pathlib import Path
 from eventstore.filters import EventFilter
 from eventstore.folders import logs_in, segments_in
 from replay.errors import ReplayError
-from replay.opened import OpenedLog, RecordedLog, open_log, seq_at
-from replay.packed import packed_at
+from replay.logs.open_log import OpenedLog, RecordedLog, open_log, seq_at
+from replay.logs.packed import packed_at
 from replay.why.recorded import Part
 
 

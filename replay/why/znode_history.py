@@ -16,9 +16,26 @@ from controller.core.reassignment_znodes import (
 )
 from controller.core.values import NO_ASSIGNMENT, Assignment
 from eventstore.records import EventRecord
-from replay.agreement.znode_view import ZnodeView
-from replay.imports.terms import NOBODY, Terms, find
 from replay.inspect.of_znodes import state_of
+from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.imported_log.events import (
+    WorldEvent,
+    WorldResumed,
+    ZnodesGone,
+    ZnodesRestored,
+)
+from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imports.terms import NOBODY, Terms, find
+from replay.stock_clusters.zookeeper_log.transactions import (
+    OPEN_ACL,
+    CloseSession,
+    Create,
+    Delete,
+    Multi,
+    SetData,
+    Transaction,
+)
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -32,18 +49,6 @@ from replay.why.facts import (
 )
 from replay.why.moves import route_of
 from replay.why.subject import Subject
-from replay.world_log.events import WorldEvent, WorldResumed, ZnodesGone, ZnodesRestored
-from replay.world_log.reading import World
-from replay.world_log.restored import apply
-from replay.zookeeper_log.transactions import (
-    OPEN_ACL,
-    CloseSession,
-    Create,
-    Delete,
-    Multi,
-    SetData,
-    Transaction,
-)
 
 _Operation = Create | SetData | Delete
 _MISSED: Final = "a transaction that is missing"
@@ -52,7 +57,7 @@ _MISSED: Final = "a transaction that is missing"
 class ZnodeHistory:
     """Follows the transactions; `facts` are those about the subject."""
 
-    def __init__(self, world: World, subject: Subject) -> None:
+    def __init__(self, world: ImportedLog, subject: Subject) -> None:
         self.view = ZnodeView(world.state.tree, world.begun.chroot)
         self.facts: list[AnyFact] = []
         self.seq = self.wall_ns = 0

@@ -1,10 +1,7 @@
 """A record of an imported log in plain words."""
 
-from replay.wording.commands_in_words import content, some
-from replay.wording.error_names import zookeeper_error_name
-from replay.world.paths import below
-from replay.world_log import events
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.imported_log import events
+from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     CloseSession,
     Create,
@@ -19,6 +16,9 @@ from replay.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.wording.commands_in_words import content, some
+from replay.wording.error_names import zookeeper_error_name
+from replay.world.paths import below
 
 
 def in_words(event: events.WorldEvent, chroot: str) -> str:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from controller.api.front.budget import Budget, Pace
-from controller.api.front.desk import Desk
+from controller.api.front.pending_requests import PendingRequests
 from controller.api.messages import Asked
 from controller.core.commands import AnswerAllocateProducerIds
 from controller.core.events import AllocateProducerIdsReceived
@@ -84,7 +84,7 @@ def event_of(number: int) -> AllocateProducerIdsReceived:
 async def test_what_a_request_holds_is_held_until_it_is_answered() -> None:
     """Also when its client does not wait for it any more."""
     asked: list[Asked] = []
-    desk = Desk(asked.append, first_number=1)
+    desk = PendingRequests(asked.append, first_number=1)
     budget = Budget(100)
     with ExitStack() as held:
         held.callback(await budget.take(100))
@@ -100,7 +100,7 @@ async def test_what_a_request_holds_is_held_until_it_is_answered() -> None:
 
 
 async def test_an_answer_that_nobody_waits_for_changes_nothing() -> None:
-    desk = Desk(lambda _: None, first_number=1)
+    desk = PendingRequests(lambda _: None, first_number=1)
     desk.answered(AnswerAllocateProducerIds(99, 0))
     waiting = desk.ask(7, event_of(desk.number()), ExitStack())
     await asyncio.sleep(0)

@@ -1,12 +1,12 @@
 """What the operator is told of clients that are turned away."""
 
-from controller.api.front.complaints import TOLD_EVERY_S, Complaints
+from controller.api.front.rate_limited_warning import TOLD_EVERY_S, RateLimitedWarning
 
 
 def test_a_flood_is_told_once_with_its_number() -> None:
     told: list[str] = []
     now = 0.0
-    complaints = Complaints(told.append, lambda: now)
+    complaints = RateLimitedWarning(told.append, lambda: now)
     for _ in range(100):
         complaints.add("10.0.0.1", "garbage")
     assert told == ["closed the connection of 10.0.0.1: garbage"]

@@ -12,10 +12,10 @@ from click.testing import Result
 from msgspec import structs
 from typer.testing import CliRunner
 
-from controller.cli.main import app
 from eventstore.writer import LogWriter
-from replay.imports.importing import Selection, import_source
-from replay.zookeeper_log.source import open_source
+from replay.cli.main import app
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.source import open_source
 from tests.cli.test_log import refold
 from tests.eventstore.samples import event, header
 from tests.replay.zookeeper_log.samples import RECORDING

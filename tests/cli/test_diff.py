@@ -11,8 +11,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from controller.cli.main import app
 from eventstore.writer import LogWriter
+from replay.cli.main import app
 from tests.eventstore.samples import event
 from tests.replay.diff import versions
 from tests.replay.diff.versions import CRASH, ROOT, changed, commit, edit, git
@@ -256,7 +256,7 @@ def test_report_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_no_process_behind() -> None:
     program = (
-        "import _thread, threading, sys; from controller.cli.main import main\n"
+        "import _thread, threading, sys; from replay.cli.main import main\n"
         "threading.Timer(1.5, _thread.interrupt_main).start()\n"
         f"sys.argv = ['refold', 'diff', {str(ROOT / 'tests' / 'recordings')!r},"
         f" '--base', {str(ROOT)!r}, '--head', {str(ROOT)!r}]\n"

@@ -12,8 +12,8 @@ from tests.replay.zookeeper_log.samples import RECORDING
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
 ENDED_AT_WORK = """
 import os, signal
-from controller.cli.main import main
-from replay.imports import importing
+from replay.cli.main import main
+from replay.stock_clusters.imports import importing
 
 def end(*_):
     # The log is written, but for its last record.
@@ -50,7 +50,7 @@ def test_signal_leaves_nothing_behind(tmp_path: Path, command: str, name: str, s
 ENDED_AT_SPARK = """
 import os, signal
 import typer
-from controller.cli.fleet_options import fleet_errors
+from replay.cli.fleet.options import fleet_errors
 
 app = typer.Typer()
 
@@ -83,7 +83,7 @@ ENDED_WHEN_ALL_IS_THERE = """
 import os, signal, sys
 from pathlib import Path
 import typer
-from controller.cli.fleet_options import fleet_errors
+from replay.cli.fleet.options import fleet_errors
 
 app = typer.Typer()
 

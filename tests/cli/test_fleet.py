@@ -12,8 +12,9 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from controller.cli import fleet, fleet_analysis
-from controller.cli.fleet import app
+from replay.cli.fleet import analysis as fleet_analysis
+from replay.cli.fleet import commands as fleet
+from replay.cli.fleet.commands import app
 from replay.fleet import session
 from replay.fleet.analysis.analysing import Analysis, Options
 from replay.fleet.analysis.summary import Summary
@@ -28,7 +29,7 @@ LOCAL = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1")
 
 def refold(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "controller.cli.main", *arguments],
+        [sys.executable, "-m", "replay.cli.main", *arguments],
         capture_output=True,
         text=True,
         timeout=300,
@@ -48,7 +49,7 @@ def _environment() -> dict[str, str]:
 def test_help_needs_no_spark(arguments: list[str]) -> None:
     code = (
         "import sys; sys.modules |= dict.fromkeys(('pyspark', 'py4j', 'pyarrow'))\n"
-        "from controller.cli.main import main\n"
+        "from replay.cli.main import main\n"
         f"sys.argv = ['refold', *{arguments!r}]\n"
         "main()"
     )
@@ -137,7 +138,7 @@ def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: Path) -> None:
     write_log(tmp_path / "logs", history(60, 1_790_000_000_000, 1), "a", 1)
-    command = [sys.executable, "-m", "controller.cli.main", "fleet", "ingest"]
+    command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest"]
     command += [str(tmp_path / "logs"), "--out", str(tmp_path / "table"), *LOCAL]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not any("SparkSubmit" in one for one in of_session(process.pid)):
@@ -170,7 +171,7 @@ def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> Non
     done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
     assert done.returncode == 0, done.stderr
     there = sorted(table.iterdir())
-    command = [sys.executable, "-m", "controller.cli.main", "fleet", "analyse", str(table), *LOCAL]
+    command = [sys.executable, "-m", "replay.cli.main", "fleet", "analyse", str(table), *LOCAL]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not any((table / "analysis.partial").glob("*")):
         assert process.poll() is None

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from controller.cli import fleet_replay
+from replay.cli.fleet import replay as fleet_replay
 from replay.fleet.replaying.summary import Failure, ReplayResult, RuleSummary, VersionSummary
 from tests.replay.diff.versions import ROOT
 
@@ -17,7 +17,7 @@ UNUSABLE: Final = 2
 
 
 def refold(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments]
+    command = [sys.executable, "-m", "replay.cli.main", "fleet", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 

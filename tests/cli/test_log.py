@@ -15,7 +15,7 @@ from controller.core import commands, events
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import command, event, header
 
-REFOLD = [sys.executable, "-m", "controller.cli.main"]
+REFOLD = [sys.executable, "-m", "replay.cli.main"]
 STATE = "/brokers/topics/t/partitions/0/state"
 
 
@@ -286,7 +286,7 @@ def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
 
 def test_a_closed_standard_input(log: Path) -> None:
     for arguments in ("verify -", "show -", f"copy - {log.with_name('copy')}"):
-        command = f'exec "{sys.executable}" -m controller.cli.main log {arguments} <&-'
+        command = f'exec "{sys.executable}" -m replay.cli.main log {arguments} <&-'
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert done.stderr.startswith("refold log: standard input: is closed")
@@ -320,7 +320,7 @@ def test_what_does_not_check_the_chain_says_so(sub_command: str) -> None:
 def test_show_opens_nothing_of_the_daemon(log: Path) -> None:
     """`refold log` starts quickly: it imports no connection, channel or event loop."""
     program = (
-        "import sys; from controller.cli.main import app\n"
+        "import sys; from replay.cli.main import app\n"
         "try: app(['log', 'verify', sys.argv[1]])\n"
         "except SystemExit: pass\n"
         "sys.exit(any(name in sys.modules for name in ('anyio', 'aiokafka', 'asyncio', 'kio')))"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.replay.recorded_log import incident, write_log
 
-REFOLD = [sys.executable, "-m", "controller.cli.main", "log"]
+REFOLD = [sys.executable, "-m", "replay.cli.main", "log"]
 
 
 @pytest.fixture(scope="module")

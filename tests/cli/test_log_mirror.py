@@ -5,7 +5,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from controller.cli.log import app
+from replay.cli.log.commands import app
 from tests.eventstore.samples import write_log
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")

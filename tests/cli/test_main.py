@@ -4,16 +4,16 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from controller.cli import main
-from controller.cli.main import SubCommand, app
+from replay.cli import main
+from replay.cli.main import SubCommand, app
 
 
 def test_help_names_every_sub_command_and_imports_none() -> None:
     program = (
-        "import sys; from controller.cli.main import app\n"
+        "import sys; from replay.cli.main import app\n"
         "try: app(['--help'])\n"
         "except SystemExit: pass\n"
-        "sys.exit(any(name in sys.modules for name in ('controller.cli.log', 'sqlite_utils')))"
+        "sys.exit(any(name in sys.modules for name in ('replay.cli.log.commands', 'sqlite_utils')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

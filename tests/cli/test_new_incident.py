@@ -6,7 +6,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from controller.cli.main import app
+from replay.cli.main import app
 from replay.incidents.keeping import unpacked
 from tests.cli.test_diff import diff
 from tests.replay.diff.versions import ROOT

@@ -14,7 +14,7 @@ from controller.cli.output import print_table
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import event, header
 
-REFOLD = [sys.executable, "-m", "controller.cli.main"]
+REFOLD = [sys.executable, "-m", "replay.cli.main"]
 COMMANDS = ("log verify", "log show", "log stats", "log tail", "log verify --json")
 CANNOT_WRITE = "refold: cannot write the output: No space left on device\n"
 
@@ -73,7 +73,7 @@ def test_status_stands_where_nobody_reads(log: Path) -> None:
 
 
 def test_a_closed_standard_output(log: Path) -> None:
-    command = f'exec "{sys.executable}" -m controller.cli.main log show "{log}" >&-'
+    command = f'exec "{sys.executable}" -m replay.cli.main log show "{log}" >&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from controller.cli import reassign as reassigning
-from controller.cli.main import app
 from controller.cli.output import OutputFault
 from controller.cli.reassign_options import ACTIONS
 from controller.core.znodes import broker_config_path, read_config, write_config
 from controller.operator.reassignment import access
 from controller.operator.reassignment.access import Cluster
+from replay.cli.main import app
 from tests.core.interrupting import request, submit
 from tests.core.reassigning import T0
 from tests.operator.reassignment.stage import Stage

@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from controller.cli.main import app
+from replay.cli.main import app
 from tests.core.cluster import Cluster, writes
 from tests.core.interrupting import cancel_all, interruptible, submit
 from tests.core.reassigning import ask_for_isr, cluster_of, reassign

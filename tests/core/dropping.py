@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from controller.core.commands import StopReplicaRequest
 from controller.core.operations import CreateSequential
-from controller.core.procedures.replica_deletion import TIMER
+from controller.core.procedures.reassignment.replica_deletion import TIMER
 from controller.core.reassignment_znodes import (
     DELETION_PREFIX,
     REPLICA_DELETIONS,

@@ -9,7 +9,7 @@ from controller.core import znodes
 from controller.core.commands import AnswerElectLeaders, CancelTimer, StartTimer
 from controller.core.events import ElectLeadersReceived, TimerFired
 from controller.core.operations import CreateSequential
-from controller.core.procedures.rebalance import rebalance_timer
+from controller.core.procedures.elections.rebalance import rebalance_timer
 from tests.core.cluster import Cluster, Seen
 from tests.core.endpoint import call, next_request
 from tests.core.reassigning import Name, catch_up

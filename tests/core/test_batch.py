@@ -11,7 +11,7 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
 from controller.core.events import BrokerAnswered
-from controller.core.procedures.responses import process_broker_answer
+from controller.core.procedures.brokers.responses import process_broker_answer
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.triggers import LeaderAndIsrResponseReceived, Trigger
 from controller.core.values import RECOVERED, RECOVERING, Assignment, LeaderAndIsr

@@ -2,7 +2,7 @@
 
 from controller.core.commands import StopReplicaPartition, StopReplicaRequest
 from controller.core.events import BrokerAnswered
-from controller.core.procedures.responses import process_broker_answer
+from controller.core.procedures.brokers.responses import process_broker_answer
 from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
 from tests.core.batches import Cluster, each_version
 

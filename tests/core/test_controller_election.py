@@ -6,7 +6,7 @@ from controller.core import znodes
 from controller.core.commands import Stop, WriteAtomically
 from controller.core.controller import Controller
 from controller.core.operations import Create, Delete, SetData
-from controller.core.procedures import role
+from controller.core.procedures.role import controller_election
 from controller.core.values import ANY_VERSION
 from replay.world.simulation import Fate
 from tests.core.cluster import DAEMON, Cluster, by_rule, writes_state
@@ -300,19 +300,19 @@ def test_a_state_that_a_later_controller_wrote_is_left_alone() -> None:
 def test_the_role_is_given_up_when_a_failover_cannot_be_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fail_over, failures = role.fail_over, [RuntimeError()]
+    fail_over, failures = controller_election.fail_over, [RuntimeError()]
 
     async def fails_once(controller: Controller) -> None:
         if failures:
             raise failures.pop()
         await fail_over(controller)
 
-    monkeypatch.setattr(role, "fail_over", fails_once)
+    monkeypatch.setattr(controller_election, "fail_over", fails_once)
     cluster = Cluster(1)
     seen = cluster.seen()
     cluster.start()
     assert ("failover_failed", znodes.CONTROLLER) in seen.notices()
     assert Delete(znodes.CONTROLLER, ANY_VERSION) in seen.writes()
     assert (cluster.controller(), cluster.is_active) == (None, False)
-    cluster.fire(role.BACK_OFF_TIMER)
+    cluster.fire(controller_election.BACK_OFF_TIMER)
     assert (cluster.epoch(), cluster.is_active) == (2, True)

@@ -9,7 +9,7 @@ from controller.core import znodes
 from controller.core.commands import CommandId
 from controller.core.events import BrokerAnswered
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.deletion import (
+from controller.core.procedures.topics.deletion import (
     fail_deletion,
     process_stop_replica_answer,
     process_topic_deletion,

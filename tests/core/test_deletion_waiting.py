@@ -9,7 +9,7 @@ from controller.core import znodes
 from controller.core.events import ElectLeadersReceived
 from controller.core.operations import Create, SetData
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.rebalance import rebalance_timer
+from controller.core.procedures.elections.rebalance import rebalance_timer
 from tests.core.cluster import Cluster
 from tests.core.deleting import cluster_with_topic, left_of, logs, mark_quietly
 from tests.core.endpoint import call, controlled_shutdown, next_request

@@ -21,7 +21,7 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.replica_election import process_elect_leaders
+from controller.core.procedures.elections.replica_election import process_elect_leaders
 from replay.world.simulation import Fate
 from tests.core.cluster import Cluster, writes_state
 from tests.core.deleting import mark

@@ -4,7 +4,9 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import WriteAtomically
-from controller.core.procedures import extra_reassignments
+from controller.core.procedures.reassignment.partition_reassignment import (
+    extra_znode as extra_reassignments,
+)
 from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry
 from replay.world.simulation import Fate
 from tests.core.cluster import Cluster

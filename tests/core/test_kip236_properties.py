@@ -29,8 +29,8 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.operations import SetData
-from controller.core.procedures.rebalance import rebalance_timer
-from controller.core.procedures.replica_deletion import TIMER as DELETION_TIMER
+from controller.core.procedures.elections.rebalance import rebalance_timer
+from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
 from controller.core.reassignment_znodes import (
     REASSIGN_CANCEL,
     Reassignment,

@@ -4,9 +4,9 @@ import pytest
 
 from controller.core.metrics import gauges, offline_partitions, preferred_replica_imbalance
 from controller.core.partition_states import PartitionState
-from controller.core.procedures.deletion import process_topic_deletion
-from controller.core.procedures.leadership import OFFLINE
-from controller.core.procedures.partition_changes import change_partitions
+from controller.core.procedures.elections.leadership import OFFLINE
+from controller.core.procedures.elections.partition_changes import change_partitions
+from controller.core.procedures.topics.deletion import process_topic_deletion
 from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import Assignment, LeaderAndIsr

@@ -7,9 +7,9 @@ from controller.core.commands import CommandId, ReadZnodes, WriteZnodes, ZooKeep
 from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, Create, SetData
 from controller.core.partition_states import PREVIOUS_STATES, PartitionState
-from controller.core.procedures.controlled_shutdown import CONTROLLED_SHUTDOWN
-from controller.core.procedures.leadership import OFFLINE, PREFERRED
-from controller.core.procedures.partition_changes import (
+from controller.core.procedures.brokers.controlled_shutdown import CONTROLLED_SHUTDOWN
+from controller.core.procedures.elections.leadership import OFFLINE, PREFERRED
+from controller.core.procedures.elections.partition_changes import (
     change_partitions,
     retry_offline_partitions,
     start_partition_states,

@@ -8,7 +8,7 @@ from controller.core import znodes
 from controller.core.commands import CancelTimer, LeaderAndIsrRequest, ReadZnodes, StartTimer
 from controller.core.controller import Controller
 from controller.core.events import TimerFired
-from controller.core.procedures import rebalance as procedure
+from controller.core.procedures.elections import rebalance as procedure
 from controller.core.state import Partition
 from tests.core.cluster import Cluster, reads, writes_state
 from tests.core.deleting import mark

@@ -12,7 +12,7 @@ from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.operations import Create
-from controller.core.procedures.replica_deletion import TIMER
+from controller.core.procedures.reassignment.replica_deletion import TIMER
 from controller.core.reassignment_znodes import (
     REPLICA_DELETIONS,
     ReplicaDeletion,

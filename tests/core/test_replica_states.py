@@ -4,7 +4,10 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import StopReplicaPartition, WriteZnodes, ZooKeeperCommand
-from controller.core.procedures.replica_changes import change_replicas, start_replica_states
+from controller.core.procedures.elections.replica_changes import (
+    change_replicas,
+    start_replica_states,
+)
 from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
 from controller.core.values import Assignment, LeaderAndIsr

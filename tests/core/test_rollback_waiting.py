@@ -3,7 +3,7 @@
 from typing import Any
 
 from controller.core import znodes
-from controller.core.procedures.rebalance import rebalance_timer
+from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry
 from tests.core.cluster import Cluster
 from tests.core.electing import configure, configure_quietly

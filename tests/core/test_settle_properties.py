@@ -24,8 +24,8 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.settle import write
 from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import write
 from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.zookeeper import ZooKeeper
 from tests.core.driving import Driven

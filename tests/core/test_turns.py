@@ -6,8 +6,8 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import Delete
+from controller.core.processing_order import ProcessingOrder
 from controller.core.state import ControllerContext, Partition
-from controller.core.turns import Turns
 from tests.core.cluster import Cluster
 from tests.core.deleting import mark_quietly
 from tests.core.electing import rebalance, restart
@@ -15,7 +15,7 @@ from tests.core.endpoint import alter_partition, proposal
 from tests.core.reassigning import ask, put_request
 
 
-class Reversed(Turns):
+class Reversed(ProcessingOrder):
     """The other way round."""
 
     def partitions(self, partitions: Iterable[Partition]) -> list[Partition]:
@@ -31,10 +31,10 @@ class Reversed(Turns):
         return super().brokers(brokers)[::-1]
 
 
-in_both_orders = pytest.mark.parametrize("turns", [Turns(), Reversed()])
+in_both_orders = pytest.mark.parametrize("turns", [ProcessingOrder(), Reversed()])
 
 
-def cluster_of(turns: Turns, *topics: str) -> Cluster:
+def cluster_of(turns: ProcessingOrder, *topics: str) -> Cluster:
     """Topics on [1,2] of five brokers."""
     cluster = Cluster(1, 2, 3, 4, 5).start()
     cluster.fold.controller.turns = turns
@@ -43,8 +43,8 @@ def cluster_of(turns: Turns, *topics: str) -> Cluster:
     return cluster
 
 
-def in_turn(turns: Turns, *expected: str) -> list[str]:
-    return [*expected] if type(turns) is Turns else [*reversed(expected)]
+def in_turn(turns: ProcessingOrder, *expected: str) -> list[str]:
+    return [*expected] if type(turns) is ProcessingOrder else [*reversed(expected)]
 
 
 def test_order_is_by_name_topics_come_as_they_were_asked_for() -> None:
@@ -52,14 +52,14 @@ def test_order_is_by_name_topics_come_as_they_were_asked_for() -> None:
     partitions = [context.topic(topic).partition(number) for topic in "ba" for number in (10, 9)]
     names = [one.key for one in partitions]
     by_name = [("a", 9), ("a", 10), ("b", 9), ("b", 10)]
-    assert [one.key for one in Turns().partitions(partitions)] == by_name
-    assert Turns().names(names) == by_name
-    assert Turns().topics(["b", "a"]) == ["b", "a"]
-    assert Turns().brokers([10, 9]) == [9, 10]
+    assert [one.key for one in ProcessingOrder().partitions(partitions)] == by_name
+    assert ProcessingOrder().names(names) == by_name
+    assert ProcessingOrder().topics(["b", "a"]) == ["b", "a"]
+    assert ProcessingOrder().brokers([10, 9]) == [9, 10]
 
 
 @in_both_orders
-def test_dead_brokers_leave_their_isrs_in_turn(turns: Turns) -> None:
+def test_dead_brokers_leave_their_isrs_in_turn(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns, "t")
     cluster.create_topic("u", {0: [1, 4], 1: [1, 5]})
     seen = cluster.seen()
@@ -70,7 +70,7 @@ def test_dead_brokers_leave_their_isrs_in_turn(turns: Turns) -> None:
 
 
 @in_both_orders
-def test_leaders_go_back_broker_by_broker_in_turn(turns: Turns) -> None:
+def test_leaders_go_back_broker_by_broker_in_turn(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns)
     cluster.create_topic("u", {0: [4, 1], 1: [5, 1]})
     restart(cluster, 4, ("u", 0))
@@ -82,7 +82,7 @@ def test_leaders_go_back_broker_by_broker_in_turn(turns: Turns) -> None:
 
 
 @in_both_orders
-def test_reassignments_begin_and_go_on_in_turn(turns: Turns) -> None:
+def test_reassignments_begin_and_go_on_in_turn(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns, "t", "u")
     seen = cluster.seen()
     put_request(cluster, {("t", 0): [3], ("u", 0): [3]})
@@ -100,7 +100,7 @@ def test_reassignments_begin_and_go_on_in_turn(turns: Turns) -> None:
 
 
 @in_both_orders
-def test_caught_up_partitions_of_one_request_end_in_turn(turns: Turns) -> None:
+def test_caught_up_partitions_of_one_request_end_in_turn(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns, "t", "u")
     ask(cluster, (("t", 0), [1, 3]), (("u", 0), [1, 3]))
     seen = cluster.seen()
@@ -111,7 +111,7 @@ def test_caught_up_partitions_of_one_request_end_in_turn(turns: Turns) -> None:
 
 
 @in_both_orders
-def test_topics_are_deleted_in_turn(turns: Turns) -> None:
+def test_topics_are_deleted_in_turn(turns: ProcessingOrder) -> None:
     cluster = cluster_of(turns, "t", "u")
     cluster.unregister(5)
     for topic in ("t", "u"):

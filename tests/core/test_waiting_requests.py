@@ -11,7 +11,7 @@ from controller.core.commands import (
     AnswerLater,
 )
 from controller.core.events import ApiRequest, ElectLeadersReceived, TimerFired
-from controller.core.procedures import waiting_requests
+from controller.core.procedures.admin import waiting_requests
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.topic_requests import (
     AnswerCreatePartitions,

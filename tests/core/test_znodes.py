@@ -10,10 +10,10 @@ from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.errors import ControllerMovedError, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, OK, Create, SetData
-from controller.core.procedures.leadership import write_states
-from controller.core.settle import write
+from controller.core.procedures.elections.leadership import write_states
 from controller.core.values import ANY_VERSION, RECOVERING, Assignment, Endpoint, LeaderAndIsr
 from controller.core.znodes import Features, TopicContent
+from controller.core.zookeeper_io import write
 from tests.core.cluster import Cluster
 from tests.core.deleting import deletes_znode
 from tests.core.driving import EPOCH, Driven, state_of

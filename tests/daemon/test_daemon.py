@@ -12,7 +12,7 @@ from controller.core.znodes import CONTROLLER
 from controller.errors import DaemonError
 from eventstore.errors import LogFull
 from eventstore.reader import LogReader
-from replay.recorded import UPCASTERS
+from replay.logs.decode import UPCASTERS
 from replay.verify.verification import Verification, verify_decisions
 from tests.core.cluster import DAEMON
 from tests.daemon.peers import Closed, Done, Expired, Stage, Stored, Trace

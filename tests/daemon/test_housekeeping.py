@@ -12,7 +12,7 @@ from eventstore.folders import segments_in
 from eventstore.reader import LogReader
 from eventstore.snapshots import names_in
 from eventstore.writer import LogWriter
-from replay.recorded import UPCASTERS
+from replay.logs.decode import UPCASTERS
 from replay.verify.verification import verify_decisions
 from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
 

@@ -112,7 +112,7 @@ async def test_a_log_whose_file_is_taken_away(scene: Scene) -> None:
 
 HANGS = """
 import threading
-from controller.cli.main import main
+from replay.cli.main import main
 from eventstore.writer import LogWriter
 
 append = LogWriter.append

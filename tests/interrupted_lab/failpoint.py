@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from controller.cli.main import main
 from controller.core.commands import (
     BrokerRequest,
     Command,
@@ -40,6 +39,7 @@ from controller.core.commands import (
 )
 from controller.core.operations import WriteOperation
 from controller.daemon import Daemon
+from replay.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 FLUSH_SECONDS = 0.3

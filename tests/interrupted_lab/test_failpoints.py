@@ -17,9 +17,9 @@ FAILS = """
 import os
 import signal
 
-from controller.cli.main import main
+from replay.cli.main import main
 from controller.core.procedures import rollback
-from controller.core.procedures.reassignment_cancel import read_cancel
+from controller.core.procedures.reassignment.cancel_znode import read_cancel
 
 AFTER = {after}
 

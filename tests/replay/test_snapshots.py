@@ -13,8 +13,8 @@ from eventstore.reader import LogReader
 from eventstore.retention import retain
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
-from replay.recorded import UPCASTERS
-from replay.snapshots import make_snapshots
+from replay.logs.decode import UPCASTERS
+from replay.logs.snapshots import make_snapshots
 from replay.verify.verification import verify_decisions
 from replay.world.simulation import Simulation
 from tests.core.test_releases import OFFERED

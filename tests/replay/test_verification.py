@@ -29,7 +29,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
-from replay.recorded import UPCASTERS
+from replay.logs.decode import UPCASTERS
 from replay.verify.differences import Difference, differences
 from replay.verify.verification import Verification, verify_decisions
 from tests.replay.recorded_log import header, incident, write_log
@@ -47,7 +47,7 @@ def refold_replay(
 ) -> subprocess.CompletedProcess[str]:
     """`refold replay LOG --json` in a fresh process that runs the code in `root`."""
     return subprocess.run(
-        [sys.executable, "-m", "controller.cli.main", "replay", str(log), "--json"],
+        [sys.executable, "-m", "replay.cli.main", "replay", str(log), "--json"],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(root), **environment},
         capture_output=True,
@@ -179,7 +179,7 @@ def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
     for room in ("controller", "eventstore", "replay"):
         shutil.copytree(ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
     assert refold_replay(log, root).returncode == 0
-    rule = root / "controller/core/procedures/replica_changes.py"
+    rule = root / "controller/core/procedures/elections/replica_changes.py"
     source = rule.read_text()
     assert source.count("state.leader_epoch + 1") == 1
     rule.write_text(source.replace("state.leader_epoch + 1", "state.leader_epoch + 2"))
@@ -192,7 +192,7 @@ def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
 def test_status_where_the_result_cannot_be_written(tmp_path: Path) -> None:
     """Nobody reads it: the status tells all the same. The disk is full: nobody could have."""
     log = write_log(tmp_path / "log", incident())
-    replay = [sys.executable, "-m", "controller.cli.main", "replay"]
+    replay = [sys.executable, "-m", "replay.cli.main", "replay"]
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb") as unread, Path("/dev/full").open("wb") as full:

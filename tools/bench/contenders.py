@@ -111,7 +111,7 @@ class Refold(Contender):
             f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}\n"
         )
         return (
-            *(sys.executable, "-m", "controller.cli.main", "run", "--take-over"),
+            *(sys.executable, "-m", "replay.cli.main", "run", "--take-over"),
             *("--config", str(settings)),
             *("--zookeeper", self._zookeeper.connect),
             *("--broker-id", str(self.broker_id)),

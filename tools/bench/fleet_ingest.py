@@ -72,7 +72,7 @@ class Used(NamedTuple):
 def run_fleet(arguments: list[str], held: Sequence[str] = ()) -> tuple[dict[str, Any], Used]:
     """What `refold fleet` prints as JSON, and what it used; `held` is a command that runs it. Ends
     with its status where that is not 0."""
-    command = [sys.executable, "-m", "controller.cli.main", "fleet", *arguments, "--json"]
+    command = [sys.executable, "-m", "replay.cli.main", "fleet", *arguments, "--json"]
     try:
         content, used = _run_measured([*held, *command])
     except subprocess.CalledProcessError as error:

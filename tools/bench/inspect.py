@@ -62,7 +62,7 @@ def main(
 
 def _open(path: Path, seq: int) -> tuple[float, float]:
     """How long it takes by the clock, and of processor time."""
-    command = [sys.executable, "-m", "controller.cli.main", "inspect", str(path)]
+    command = [sys.executable, "-m", "replay.cli.main", "inspect", str(path)]
     begun, used = time.perf_counter(), _used_by_children()
     subprocess.run([*command, "--at", str(seq), "--json"], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begun, _used_by_children() - used

@@ -18,8 +18,8 @@ from typing import Annotated
 
 import typer
 
-from replay.imports.importing import Selection, import_source
-from replay.zookeeper_log.source import Source, open_source
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from tools.zookeeper_log.__main__ import write_data_folder
 from tools.zookeeper_log.digests import with_digests
 from tools.zookeeper_log.incident import transactions

@@ -117,7 +117,7 @@ class Refold:
 
 def command(*arguments: str) -> list[str]:
     """The command line of `refold` with these arguments."""
-    return [sys.executable, "-m", "controller.cli.main", *arguments]
+    return [sys.executable, "-m", "replay.cli.main", *arguments]
 
 
 async def run(*arguments: str, **environment: str) -> tuple[int, str]:

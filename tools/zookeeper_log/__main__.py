@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Transaction
 from replay.world.tree import Tree
-from replay.zookeeper_log.transactions import OPEN_ACL, Transaction
 from tools.zookeeper_log.digests import with_digests
 from tools.zookeeper_log.incident import transactions
 from tools.zookeeper_log.writing import write_log, write_snapshot

@@ -19,10 +19,9 @@ from msgspec import Struct, structs
 from controller.core.values import NO_LEADER
 from controller.core.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, state_of
 from replay.errors import ReplayError
-from replay.world.tree import Refused
-from replay.world_log.events import Observed
-from replay.zookeeper_log.source import Source, open_source
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.zookeeper_log.source import Source, open_source
+from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Create,
     CreateContainer,
@@ -36,6 +35,7 @@ from replay.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.world.tree import Refused
 from tools.zookeeper_log.incidents import (
     Incident,
     copy_all_but_logs,

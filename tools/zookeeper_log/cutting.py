@@ -17,14 +17,14 @@ from typing import Final
 from msgspec import Struct
 
 from replay.errors import ReplayError
-from replay.imports.terms import find
+from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.zookeeper_log.data_folder import broker_log_kind, snapshot_zxid
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.snapshot_file import OPEN_ACL_ID
+from replay.stock_clusters.zookeeper_log.source import Source, open_source
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.world.paths import ROOT
 from replay.world.tree import Znode
-from replay.zookeeper_log.data_folder import broker_log_kind, snapshot_zxid
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.snapshot_file import OPEN_ACL_ID
-from replay.zookeeper_log.source import Source, open_source
-from replay.zookeeper_log.transactions import Transaction
 from tools.zookeeper_log.incidents import (
     Incident,
     copy_all_but_logs,

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import structs
 
-from replay.imports.digests import VERSION, digest_of
-from replay.imports.terms import find
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import Error, Transaction, TreeDigest
+from replay.stock_clusters.imports.digests import VERSION, digest_of
+from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import Error, Transaction, TreeDigest
 
 _MODULUS = 1 << 64
 

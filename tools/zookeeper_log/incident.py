@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
 
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
     CloseSession,

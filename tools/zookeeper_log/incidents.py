@@ -6,15 +6,15 @@ from datetime import UTC
 from itertools import chain
 from pathlib import Path
 
-from replay.broker_logs.reading import BrokerLogs
-from replay.imports.asked import LOGS, Asked
-from replay.imports.decisions import Decisions
-from replay.imports.kafka_root import find_kafka
-from replay.imports.terms import Terms
-from replay.zookeeper_log.data_folder import SourceFile, log_zxid
-from replay.zookeeper_log.log_file import LogReader
-from replay.zookeeper_log.source import Source
-from replay.zookeeper_log.transactions import Transaction
+from replay.stock_clusters.broker_logs.reading import BrokerLogs
+from replay.stock_clusters.imports.asked import LOGS, Asked
+from replay.stock_clusters.imports.decisions import Decisions
+from replay.stock_clusters.imports.kafka_root import find_kafka
+from replay.stock_clusters.imports.terms import Terms
+from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, log_zxid
+from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.source import Source
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tools.zookeeper_log.writing import write_log
 
 

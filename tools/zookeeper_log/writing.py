@@ -1,7 +1,7 @@
 """Transactions and znodes to the bytes that a server writes (SerializeUtils, FileTxnLog, FileSnap).
 
-Written from zookeeper.jute on its own: the readers of replay/zookeeper_log share nothing with it
-but the values.
+Written from zookeeper.jute on its own: the readers of replay/stock_clusters/zookeeper_log share
+nothing with it but the values.
 """
 
 import struct
@@ -9,10 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 from zlib import adler32
 
-from replay.world.paths import ROOT
-from replay.world.tree import Znode
-from replay.zookeeper_log.snapshot_file import SnapshotDigest
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.zookeeper_log.snapshot_file import SnapshotDigest
+from replay.stock_clusters.zookeeper_log.transactions import (
     Acls,
     Check,
     CloseSession,
@@ -28,6 +26,8 @@ from replay.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.world.paths import ROOT
+from replay.world.tree import Znode
 
 _NULL = struct.pack(">i", -1)
 

@@ -12,10 +12,10 @@ from msgspec import structs
 
 from controller.api.errors import NoUpstream, Refused, StandsBy
 from controller.api.front.admission import Admission, Worth
-from controller.api.front.desk import Desk
 from controller.api.front.lanes import SMALL_BYTES, Lane, Lanes
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.own_answers import answer_about_own_id, answer_here
+from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.relay import Relay
 from controller.api.front.routing import Route, may_be_repeated, route
 from controller.api.front.streams import until, within
@@ -25,7 +25,7 @@ from controller.api.limits import Limits
 from controller.core.commands import AnswerAlterPartition, ApiAnswer
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.events import AdminRequest, ElectLeadersReceived
-from controller.core.procedures.refusals import refusal
+from controller.core.procedures.admin.refusals import refusal
 from controller.core.topic_configs import ConfigEntry
 from controller.core.topic_requests import (
     CreatePartitionsReceived,
@@ -66,7 +66,7 @@ class Shared:
     limits: Limits
     admission: Admission
     lanes: Lanes
-    desk: Desk
+    desk: PendingRequests
     brokers: LiveBrokers
     broker_settings: Mapping[str, str]
     own_configs: tuple[ConfigEntry, ...]

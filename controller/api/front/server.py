@@ -11,11 +11,11 @@ from anyio.abc import TaskGroup
 
 from controller.api.errors import NoUpstream, Refused, StandsBy
 from controller.api.front.admission import Admission
-from controller.api.front.complaints import Complaints
 from controller.api.front.connection import ClientConnection, Shared
-from controller.api.front.desk import Desk
 from controller.api.front.lanes import Lanes
 from controller.api.front.live_brokers import LiveBrokers
+from controller.api.front.pending_requests import PendingRequests
+from controller.api.front.rate_limited_warning import RateLimitedWarning
 from controller.api.front.streams import READ_AHEAD_BYTES, write_through
 from controller.api.listening import BACKLOG
 from controller.api.messages import (
@@ -49,9 +49,9 @@ class Front:
         self._numbers = count(setup.first_number)
         self._admission = Admission(connections_max, limits.connections_per_address_max)
         self._writers: dict[int, asyncio.StreamWriter] = {}
-        self._complaints = Complaints(self._tell, asyncio.get_running_loop().time)
+        self._complaints = RateLimitedWarning(self._tell, asyncio.get_running_loop().time)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._tell)
-        self._desk = Desk(link.send, first_number=setup.first_number)
+        self._desk = PendingRequests(link.send, first_number=setup.first_number)
         self._shared = Shared(
             setup.broker_id,
             limits,

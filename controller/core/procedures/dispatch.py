@@ -2,36 +2,41 @@
 
 from controller.core.controller import Controller
 from controller.core.errors import ControllerMovedError
-from controller.core.procedures import role
-from controller.core.procedures.api_calls import process_request
-from controller.core.procedures.broker_change import (
+from controller.core.procedures.admin.api_calls import process_request
+from controller.core.procedures.brokers.broker_change import (
     process_broker_change,
     process_broker_modification,
 )
-from controller.core.procedures.cancellation import process_cancel, retry_rollbacks
-from controller.core.procedures.deletion import (
-    process_stop_replica_answer,
-    process_topic_deletion,
-)
-from controller.core.procedures.dynamic_configuration import process_config_changes
-from controller.core.procedures.extra_reassignments import process_extra
-from controller.core.procedures.failures import describe
-from controller.core.procedures.isr_change import process_isr_changes
-from controller.core.procedures.log_dirs import (
+from controller.core.procedures.brokers.log_dirs import (
     process_leader_and_isr_answer,
     process_log_dir_events,
 )
-from controller.core.procedures.partition_changes import retry_offline_partitions
-from controller.core.procedures.reassignment_queue import process_requests
-from controller.core.procedures.reassignment_records import mend_records
-from controller.core.procedures.reassignment_requests import (
+from controller.core.procedures.dynamic_configuration import process_config_changes
+from controller.core.procedures.elections.isr_change import process_isr_changes
+from controller.core.procedures.elections.partition_changes import retry_offline_partitions
+from controller.core.procedures.elections.rebalance import process_rebalance
+from controller.core.procedures.elections.replica_election import process_election_znode
+from controller.core.procedures.failures import describe
+from controller.core.procedures.reassignment.cancellation import process_cancel, retry_rollbacks
+from controller.core.procedures.reassignment.extra_znode import process_extra
+from controller.core.procedures.reassignment.initiation import (
     process_reassignment_znode,
     process_state_changes,
 )
-from controller.core.procedures.rebalance import process_rebalance
-from controller.core.procedures.replica_deletion import process_deletions, report_unconfirmed
-from controller.core.procedures.replica_election import process_election_znode
-from controller.core.procedures.topic_change import (
+from controller.core.procedures.reassignment.kip236_requests import (
+    process_requests,
+)
+from controller.core.procedures.reassignment.records import mend_records
+from controller.core.procedures.reassignment.replica_deletion import (
+    process_deletions,
+    report_unconfirmed,
+)
+from controller.core.procedures.role import controller_election
+from controller.core.procedures.topics.deletion import (
+    process_stop_replica_answer,
+    process_topic_deletion,
+)
+from controller.core.procedures.topics.topic_change import (
     process_partition_modifications,
     process_topic_change,
 )
@@ -77,7 +82,7 @@ async def process(controller: Controller, trigger: Trigger) -> None:
     try:
         await _run(controller, trigger)
     except ControllerMovedError:
-        await role.maybe_resign(controller, fenced=True)
+        await controller_election.maybe_resign(controller, fenced=True)
     except Exception as error:
         controller.notice("error", "procedure_failed", type(trigger).__name__, describe(error))
 
@@ -85,15 +90,15 @@ async def process(controller: Controller, trigger: Trigger) -> None:
 async def _run(controller: Controller, trigger: Trigger) -> None:
     match trigger:
         case Startup():
-            await role.start_up(controller)
+            await controller_election.start_up(controller)
         case ControllerChange():
-            await role.maybe_resign(controller)
+            await controller_election.maybe_resign(controller)
         case Reelect():
-            await role.reelect(controller)
+            await controller_election.reelect(controller)
         case Expire():
-            role.resign(controller, "the ZooKeeper session is over")
+            controller_election.resign(controller, "the ZooKeeper session is over")
         case HandBack(reason=reason):
-            await role.hand_back(controller, reason)
+            await controller_election.hand_back(controller, reason)
         case ApiCall() as call:
             await process_request(controller, call)
         case _ if controller.is_active:

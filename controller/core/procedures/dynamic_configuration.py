@@ -9,9 +9,9 @@ from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import OK
-from controller.core.procedures.notifications import list_notifications
-from controller.core.settle import read_znodes
+from controller.core.procedures.role.notifications import list_notifications
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
+from controller.core.zookeeper_io import read_znodes
 
 _RULE = "dynamic configuration"
 _KEY = "unclean.leader.election.enable"

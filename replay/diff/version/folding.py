@@ -8,11 +8,11 @@ from controller.core.events import Recorded
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Folded
-from replay.diff.version.log_story import LogStory
-from replay.diff.version.own_way import OwnWay
-from replay.diff.version.wanted import Progress, Wanted
-from replay.recorded import records
-from replay.snapshots import fold_at_start
+from replay.diff.version.counterfactual_run import CounterfactualRun
+from replay.diff.version.fold_options import Progress, Wanted
+from replay.diff.version.recorded_history import RecordedHistory
+from replay.logs.decode import records
+from replay.logs.snapshots import fold_at_start
 
 
 def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
@@ -31,11 +31,11 @@ def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
         progress(seq)
         is_cut = seq >= stored_until
         if not _is_stored(issued, stored, is_cut=is_cut):
-            way = OwnWay(fold, reader, _story(reader, seq), wanted, event, progress)
+            way = CounterfactualRun(fold, reader, _story(reader, seq), wanted, event, progress)
             way.leave(issued, stored)
             return way.go()
     if event is not None and not fold.is_idle and not fold.controller.is_stopping:
-        return OwnWay(fold, reader, _story(reader, seq), wanted, event, progress).go()
+        return CounterfactualRun(fold, reader, _story(reader, seq), wanted, event, progress).go()
     return Folded(seq, now_ns, courses=wanted.courses.result())
 
 
@@ -59,9 +59,9 @@ def _is_stored(issued: Sequence[Issued], stored: Sequence[CommandRecord], *, is_
     )
 
 
-def _story(reader: LogReader, left_at: int) -> LogStory:
+def _story(reader: LogReader, left_at: int) -> RecordedHistory:
     """Read the whole log. Up to `left_at` this version knows every command, however large."""
-    story = LogStory(left_at)
+    story = RecordedHistory(left_at)
     fold = fold_at_start(reader)
     nothing: dict[CommandId, Command] = {}
     for event, stored in records(reader):

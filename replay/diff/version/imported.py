@@ -1,8 +1,8 @@
 """The log of a stock cluster, folded by this version beside the cluster's own controllers.
 
-The fold is held to what the log shows (replay.agreement): after each of its decisions the cluster
-goes on with what the stock controller did, so that each decision can be compared. What comes of a
-difference is found out apart, by a fold that is the controller itself (`imported_way`).
+The fold is held to what the log shows (replay.stock_clusters.agreement): after each of its
+decisions the cluster goes on with what the stock controller did, so that each can be compared. The
+consequences of a difference are found by a fold that is the controller itself (`imported_way`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,22 +13,22 @@ from msgspec import Struct
 
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from replay.agreement.agreeing import paired
-from replay.agreement.comparison import agreeing_on, lost_replies, told
-from replay.agreement.index import Index
-from replay.agreement.results import AgreementResult, Side, result_of
-from replay.agreement.stock_controller import StockController
-from replay.agreement.stretches import stretches
-from replay.agreement.znode_view import ZnodeView
 from replay.diff.messages import Agreed, Disagreement, Folded
-from replay.diff.version.beside import Beside
+from replay.diff.version.fold_options import Progress, Wanted
 from replay.diff.version.imported_way import ImportedWay, is_election
 from replay.diff.version.imported_world import ImportedWorld
-from replay.diff.version.wanted import Progress, Wanted
-from replay.world_log.encoding import UPCASTERS, event_of
-from replay.world_log.events import Observed
-from replay.world_log.reading import World
-from replay.world_log.restored import apply
+from replay.diff.version.shadow_observer import ShadowObserver
+from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.stock_clusters.agreement.conformance import paired
+from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
+from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.agreement.results import AgreementResult, Side, result_of
+from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.imported_log.encoding import UPCASTERS, event_of
+from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.stock_clusters.imported_log.restored import apply
 
 
 def fold_imported(
@@ -39,11 +39,11 @@ def fold_imported(
 
     Raises ReplayError, LogError.
     """
-    controllers: list[StockController] = []
+    controllers: list[ControllerTrace] = []
 
-    def listen(controller: StockController) -> None:
+    def listen(controller: ControllerTrace) -> None:
         controllers.append(controller)
-        controller.fold.controller.follower = Beside(controller.fold, [])
+        controller.fold.controller.follower = ShadowObserver(controller.fold, [])
 
     def advance(what: str, done: int, total: int) -> None:
         progress(done)
@@ -52,7 +52,7 @@ def fold_imported(
         result, last, end_ns = AgreementResult(), reader.last_seq, 0
         elections: dict[int, _Stretch] = {}
         replies = lost_replies(reader, settings, advance)
-        for number, world in enumerate(stretches(reader)):
+        for number, world in enumerate(gap_free_ranges(reader)):
             controllers.clear()
             agreeing = agreeing_on(world, last, "kafka", settings, advance, listen, replies=replies)
             agreement = agreeing.run(told(world, "folding", last, advance))
@@ -85,12 +85,12 @@ class _Stretch(Struct, frozen=True):
 
     number: int
     index: Index
-    sessions: Mapping[int, Beside]
+    sessions: Mapping[int, ShadowObserver]
 
 
-def _follower(controller: StockController) -> Beside:
+def _follower(controller: ControllerTrace) -> ShadowObserver:
     follower = controller.fold.controller.follower
-    assert isinstance(follower, Beside), "each session is followed"
+    assert isinstance(follower, ShadowObserver), "each session is followed"
     return follower
 
 
@@ -119,7 +119,7 @@ def _agreed(result: AgreementResult) -> Agreed:
     )
 
 
-def _elections(world: World) -> Iterator[int]:
+def _elections(world: ImportedLog) -> Iterator[int]:
     """The transactions by which a session became controller."""
     wanted = EventFilter(first_seq=world.first_seq, last_seq=world.last_seq, kinds=("observed",))
     for record in world.reader.events(wanted):
@@ -136,7 +136,7 @@ def _go(
     progress: Progress,
 ) -> ImportedWay:
     """Through the stretch anew, up to the election as in the log."""
-    world = next(islice(stretches(reader), stretch.number, None))
+    world = next(islice(gap_free_ranges(reader), stretch.number, None))
     view = ZnodeView(world.state.tree, world.begun.chroot)
     way: ImportedWay | None = None
     for record, event, found in paired(told(world, "", 0, lambda _, done, __: progress(done))):

@@ -29,20 +29,20 @@ from controller.core.events import (
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
-from controller.core.procedures.rebalance import rebalance_timer
+from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.triggers import ApiCall
-from replay.agreement.index import Index
-from replay.agreement.inputs import Input
 from replay.diff.version import assumptions
-from replay.diff.version.beside import Beside
-from replay.diff.version.courses import Courses
+from replay.diff.version.command_responder import CommandResponder
 from replay.diff.version.decided import Deciding
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.imported_world import ImportedWorld
 from replay.diff.version.log_commands import LogCommands
-from replay.diff.version.log_story import USUAL_NS
-from replay.diff.version.own_commands import OwnCommands
 from replay.diff.version.own_requests import as_it_would_be
-from replay.diff.version.wanted import Wanted
+from replay.diff.version.partition_timelines import Courses
+from replay.diff.version.recorded_history import USUAL_NS
+from replay.diff.version.shadow_observer import ShadowObserver
+from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.agreement.inputs import Input
 
 _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 _SESSION_TIMEOUT_MS: Final = 6000
@@ -54,7 +54,7 @@ class ImportedTerm:
     def __init__(
         self,
         world: ImportedWorld,
-        beside: Beside,
+        beside: ShadowObserver,
         index: Index,
         seq: int,
         time_ns: int,
@@ -71,7 +71,7 @@ class ImportedTerm:
         times = _usual_ns(beside)
         wanted = Wanted(Deciding(), courses)
         self._fold.controller.follower = wanted.causes
-        self.own = OwnCommands(
+        self.own = CommandResponder(
             self._fold, world, self._log, lambda kind: times.get(kind, USUAL_NS), (), last, wanted
         )
         self._obey(index)
@@ -100,7 +100,7 @@ class ImportedTerm:
         self.own.is_timed_by_log = lambda timer: has_log and timer == rebalance_timer(controller)
         self.own.is_silent = lambda broker: not index.is_heard_of(broker, self.own.now_ms)
 
-    def _know(self, beside: Beside, seq: int) -> None:
+    def _know(self, beside: ShadowObserver, seq: int) -> None:
         """What the log's controller asked of brokers, and what it answered, in this term."""
         commands: dict[CommandId, Command] = {}
         for issued, at, time_ns, _ in beside.noted:
@@ -158,7 +158,7 @@ class ImportedTerm:
         self._log.end(one.id)
 
 
-def _usual_ns(beside: Beside) -> dict[str, int]:
+def _usual_ns(beside: ShadowObserver) -> dict[str, int]:
     """How long the answer to each kind of request took."""
     sent = {issued.id: (kind_of(issued.command), at_ns) for issued, _, at_ns, _ in beside.noted}
     times: dict[str, list[int]] = defaultdict(list)

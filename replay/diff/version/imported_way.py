@@ -10,15 +10,15 @@ from typing import Final
 
 from controller.core.operations import OK
 from eventstore.records import EventRecord
-from replay.agreement.agreeing import Found
-from replay.agreement.index import Index
 from replay.diff.version import assumptions
-from replay.diff.version.beside import Beside
-from replay.diff.version.courses import Courses
 from replay.diff.version.imported_term import ImportedTerm
 from replay.diff.version.imported_world import ImportedWorld
-from replay.world_log.events import Observed, WorldEvent
-from replay.zookeeper_log.transactions import Transaction
+from replay.diff.version.partition_timelines import Courses
+from replay.diff.version.shadow_observer import ShadowObserver
+from replay.stock_clusters.agreement.conformance import Found
+from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.imported_log.events import Observed, WorldEvent
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 _NOT_ALWAYS: Final = (
     assumptions.REQUESTS,
@@ -38,7 +38,7 @@ class ImportedWay:
     def __init__(
         self,
         world: ImportedWorld,
-        sessions: Mapping[int, Beside],
+        sessions: Mapping[int, ShadowObserver],
         index: Index,
         courses: Courses,
     ) -> None:

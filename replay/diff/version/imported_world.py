@@ -13,16 +13,12 @@ from controller.core.operations import Create as Creation
 from controller.core.operations import Delete as Deletion
 from controller.core.operations import SetData as Setting
 from controller.core.values import ANY_VERSION
-from replay.agreement.znode_view import ZnodeView
 from replay.diff.version import assumptions
-from replay.diff.version.log_story import znode_of
 from replay.diff.version.own_requests import state_as_it_would_be
-from replay.world.outcomes import ZooKeeperOutcome, answer
-from replay.world.requests import Write
-from replay.world.tree import Znode
-from replay.world.zookeeper import ZooKeeper
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import (
+from replay.diff.version.recorded_history import znode_of
+from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Create,
     CreateContainer,
@@ -35,6 +31,10 @@ from replay.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.world.outcomes import ZooKeeperOutcome, answer
+from replay.world.requests import Write
+from replay.world.tree import Znode
+from replay.world.zookeeper import ZooKeeper
 
 
 class ImportedWorld:

@@ -23,7 +23,7 @@ from controller.core.commands import (
 )
 from controller.core.operations import Create, SetData, WriteOperation
 from eventstore.records import CommandRecord
-from replay.diff.version.log_story import body_of
+from replay.diff.version.recorded_history import body_of
 
 AHEAD_NS: Final = 200_000_000
 """So much earlier than in the log a command may be to be the same one."""

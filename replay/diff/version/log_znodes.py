@@ -25,7 +25,7 @@ class Seen(NamedTuple):
 
 
 class LogZnodes:
-    """Filled in the order of the log (`LogStory`), then asked."""
+    """Filled in the order of the log (`RecordedHistory`), then asked."""
 
     def __init__(self) -> None:
         self._of: dict[str, list[Seen]] = {}

@@ -11,7 +11,7 @@ from controller.core.errors import ZnodeError
 from controller.core.events import AlterPartitionReceived, ProposedState
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import LeaderAndIsr
-from replay.diff.version.log_story import znode_of
+from replay.diff.version.recorded_history import znode_of
 from replay.world.tree import Znode
 
 _OTHERS: Final = 1 << 32

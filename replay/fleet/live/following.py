@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from controller.core.controller import Controller
 from controller.core.fold import Fold
-from controller.core.follower import Follower
+from controller.core.fold_observer import FoldObserver
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.state import ControllerContext, Partition, sorted_partitions
 from controller.core.values import NO_EPOCH, NO_LEADER
@@ -24,7 +24,7 @@ from eventstore.records import FORMAT, Closing, EventRecord, Header
 from replay.errors import ReplayError
 from replay.fleet.live.health import health_of_state
 from replay.fleet.mirror_stream import Parts
-from replay.recorded import UPCASTERS, configuration_of, recorded
+from replay.logs.decode import UPCASTERS, configuration_of, recorded
 
 _REFOLDED_MAX: Final = 500
 """Events; with more since the last snapshot the next one is taken."""
@@ -174,7 +174,7 @@ class _Broken(Exception):
     """A log that cannot be followed any further, and why."""
 
 
-class _Fold(Follower):
+class _Fold(FoldObserver):
     """The fold, and for which term its context is whole."""
 
     def __init__(self, header: Header, kept: Kept) -> None:

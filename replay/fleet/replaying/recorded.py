@@ -12,8 +12,8 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Decision
 from replay.diff.version.decided import ZOOKEEPER, Deciding
-from replay.diff.version.log_story import body_of
-from replay.recorded import recorded
+from replay.diff.version.recorded_history import body_of
+from replay.logs.decode import recorded
 
 _WRITES: Final = str(WriteZnodes.__struct_config__.tag)
 

@@ -1,10 +1,10 @@
 """The snapshots that a log is split at: of a version's own, at the starts of the log's segments.
 
 A daemon begins a segment while its fold is idle, and so is that of a version that follows the log.
-The version's own `replay.snapshots`, which its daemon runs, makes them. A fold from there decides
-the same as one from the beginning as long as the version follows the log, which all pieces show; if
-one of them does not, the log is replayed as a whole. Snapshots are kept: other versions with the
-same core use them, too.
+The version's own `replay.logs.snapshots`, which its daemon runs, makes them. A fold from there
+decides the same as one from the beginning as long as the version follows the log, which all pieces
+show; if one of them does not, the log is replayed as a whole. Snapshots are kept: other versions
+with the same core use them, too.
 """
 
 import shutil
@@ -75,7 +75,7 @@ class Snapshots:
 def _run(version: Shipped, log: Path, timeout_s: float) -> None:
     here = version.here()
     subprocess.run(
-        [here.python, "-m", "replay.snapshots", str(log)],
+        [here.python, "-m", "replay.logs.snapshots", str(log)],
         cwd=here.folder,
         env=environment_of(here),
         stdout=subprocess.DEVNULL,

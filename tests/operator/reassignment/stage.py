@@ -19,7 +19,7 @@ from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, On
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.zookeeper_store import ZooKeeperStore
 from replay.world.outcomes import answer
-from tests.core.cluster import Cluster as World
+from tests.core.cluster import Cluster as ImportedLog
 from tests.core.interrupting import interruptible
 from tests.core.reassigning import T0, Name, reassign
 
@@ -31,7 +31,7 @@ class WorldStore(ZooKeeperStore):
     and after the next write, `before_topics` before topics are read; `writes` counts the writes,
     `written` has the operations of the last."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ImportedLog) -> None:
         self.before_write: Callable[[], object] | None = None
         self.after_write: Callable[[], object] | None = None
         self.before_topics: Callable[[], object] | None = None
@@ -70,7 +70,7 @@ class WorldDisks(KafkaAdmin):
     """The disks of the world's brokers. `silent` brokers do not answer, `broken` ones have a
     directory that cannot be read; `looking` is called once, when the first broker is asked."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ImportedLog) -> None:
         self.silent: set[int] = set()
         self.broken: set[int] = set()
         self.looking: Callable[[], object] | None = None

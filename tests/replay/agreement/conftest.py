@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.replay.zookeeper_log.samples import RECORDING
 
 NAMES = ("broker-crash-2", "chaos-5", "reassign-cancel-6", "topics-1")

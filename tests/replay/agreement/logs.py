@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 from eventstore.records import EventRecord
-from replay.agreement.index import Index
-from replay.world_log.events import (
+from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.imported_log.events import (
     Observed,
     RequestInferred,
     RequestServed,
     WorldEvent,
 )
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Operation,
     SetData,

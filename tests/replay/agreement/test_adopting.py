@@ -4,8 +4,8 @@ import pytest
 
 from controller.core.state import ControllerContext
 from controller.core.values import Assignment, LeaderAndIsr
-from replay.agreement.adopting import adopt
-from replay.zookeeper_log.transactions import Delete, Error, Operation, SetData
+from replay.stock_clusters.agreement.adopting import adopt
+from replay.stock_clusters.zookeeper_log.transactions import Delete, Error, Operation, SetData
 from tests.replay.agreement.view import STATE, TOPIC, create, state_json, topic_json
 
 BEFORE = LeaderAndIsr(1, 4, (1, 2), 5, 1)

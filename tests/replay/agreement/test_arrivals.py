@@ -9,6 +9,7 @@ from controller.core.events import (
     ControlledShutdownReceived,
     ElectLeadersReceived,
 )
+from controller.core.processing_order import ProcessingOrder
 from controller.core.triggers import (
     ApiCall,
     BrokerChange,
@@ -19,16 +20,15 @@ from controller.core.triggers import (
     Trigger,
     ZkPartitionReassignment,
 )
-from controller.core.turns import Turns
 from controller.core.values import Assignment
-from replay.agreement.arrivals import Arrivals
-from replay.agreement.batches import Decision
-from replay.agreement.handled_order import HandledOrder
-from replay.agreement.held_fold import HeldFold
-from replay.agreement.index import Asked, Index, LoggedOpening
-from replay.agreement.marks import Opening
-from replay.agreement.order import Order
-from replay.zookeeper_log.transactions import SetData
+from replay.stock_clusters.agreement.batches import Decision
+from replay.stock_clusters.agreement.handled_order import HandledOrder
+from replay.stock_clusters.agreement.index import Asked, Index, LoggedOpening
+from replay.stock_clusters.agreement.marks import LogMarker
+from replay.stock_clusters.agreement.order import Order
+from replay.stock_clusters.agreement.pending_events import PendingEvents
+from replay.stock_clusters.agreement.stepped_fold import SteppedFold
+from replay.stock_clusters.zookeeper_log.transactions import SetData
 from tests.replay.agreement.view import OTHER, STATE, Tree
 
 REASSIGNMENT = ZkPartitionReassignment(created=True)
@@ -39,9 +39,9 @@ LINE = BrokerChange()
 REQUEST = ApiCall(AlterPartitionReceived(1, 3, 1, 7, []))
 
 
-def arrived(index: Index, *came: Trigger) -> Arrivals:
-    fold = HeldFold(Configuration(broker_id=1, rules="kafka"), Turns())
-    arrivals = Arrivals(9, 1, fold.controller, index, Order())
+def arrived(index: Index, *came: Trigger) -> PendingEvents:
+    fold = SteppedFold(Configuration(broker_id=1, rules="kafka"), ProcessingOrder())
+    arrivals = PendingEvents(9, 1, fold.controller, index, Order())
     for one in came:
         arrivals.add(one, 1000)
     return arrivals
@@ -51,7 +51,7 @@ def before(line: Trigger, *came: Trigger, is_deposed: bool) -> list[Trigger]:
     """What is taken before the event that a line is about, of what came before it."""
     index = Index(iter(()), "", Tree().view)
     index.lines.has_debug.add(1)
-    index.openings[1].append(LoggedOpening(1, 1000, Opening("BrokerChange", "")))
+    index.openings[1].append(LoggedOpening(1, 1000, LogMarker("BrokerChange", "")))
     return arrived(index, *came, line).unlogged_before(line, is_deposed=is_deposed)
 
 
@@ -108,13 +108,13 @@ def cause(asked: ApiRequest, path: str, at_ms: int, *, line: str = "") -> Trigge
     index = Index(iter(()), "", Tree().view)
     index.asked[1].append(Asked(1000, 40, asked))
     if line:
-        index.openings[1].append(LoggedOpening(1, 1, Opening(line, "")))
-    fold = HeldFold(Configuration(broker_id=1, rules="kafka"), Turns())
+        index.openings[1].append(LoggedOpening(1, 1, LogMarker(line, "")))
+    fold = SteppedFold(Configuration(broker_id=1, rules="kafka"), ProcessingOrder())
     topic = fold.controller.context.topic("t")
     for number, replicas in enumerate(((1, 2), (1, 3))):
         partition = topic.partition(number)
         partition.assignment = Assignment(replicas)
-    arrivals = Arrivals(9, 1, fold.controller, index, Order())
+    arrivals = PendingEvents(9, 1, fold.controller, index, Order())
     written = Decision(30, 7, at_ms, "partition_state", 0, ((path, SetData(path, b"", 2)),))
     return arrivals.causing(written, at_ms)
 

@@ -5,8 +5,8 @@ import pytest
 from controller.core import operations
 from controller.core.commands import CommandId
 from controller.core.operations import WriteOperation
-from replay.agreement.batches import Batch, Left
-from replay.zookeeper_log.transactions import Delete, Error, SetData
+from replay.stock_clusters.agreement.batches import Batch, Left
+from replay.stock_clusters.zookeeper_log.transactions import Delete, Error, SetData
 from tests.replay.agreement.view import (
     OTHER,
     STATE,

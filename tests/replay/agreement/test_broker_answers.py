@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.agreement.broker_answers import Answer, answer_of_line, answer_of_request
-from replay.world_log.events import RequestServed, StateChangeLogged
+from replay.stock_clusters.agreement.broker_answers import Answer, answer_of_line, answer_of_request
+from replay.stock_clusters.imported_log.events import RequestServed, StateChangeLogged
 
 T_ID, T_HEX = "7fRFnxkAQKqhjQCUoz-mcw", "edf4459f190040aaa18d0094a33fa673"
 U_ID, U_HEX = "00DDhgdvQ3uETdLN0KoLyw", "d340c386076f437b844dd2cdd0aa0bcb"

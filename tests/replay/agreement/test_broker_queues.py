@@ -5,7 +5,7 @@ from msgspec import structs
 from controller.core.commands import BrokerRequest, CommandId
 from controller.core.events import BrokerAnswered
 from controller.core.values import UNKNOWN_BROKER_EPOCH
-from replay.agreement.broker_queues import BrokerQueues
+from replay.stock_clusters.agreement.broker_queues import BrokerQueues
 from tests.replay.agreement.broker_requests.samples import LEADER_AND_ISR, STOP, UPDATE
 
 BROKER, EPOCH = 1, 50

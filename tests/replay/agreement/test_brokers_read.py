@@ -1,8 +1,8 @@
 """Which brokers a controller has read, by what state-change.log says it told of them to whom."""
 
 from controller.core import znodes
-from replay.agreement.brokers_read import BrokersRead
-from replay.world_log.events import StateChangeLogged
+from replay.stock_clusters.agreement.brokers_read import BrokersRead
+from replay.stock_clusters.imported_log.events import StateChangeLogged
 
 TOLD = "[Controller id=4 epoch=2] Sending UpdateMetadata request to brokers HashSet() for "
 

@@ -9,9 +9,9 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from replay.agreement.comparison import agree, imported
-from replay.agreement.results import AgreementResult
-from replay.imports.importing import Selection
+from replay.stock_clusters.agreement.comparison import agree, imported
+from replay.stock_clusters.agreement.results import AgreementResult
+from replay.stock_clusters.imports.importing import Selection
 from tools.agreement import corruptions
 from tools.agreement.corruptions import trials
 from tools.zookeeper_log.corrupting import Corruption, corrupt

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from replay.agreement.comparison import agree, imported
-from replay.agreement.results import AgreementResult
-from replay.imports.importing import Selection, import_source
-from replay.world_log.events import Observed
-from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import Create, Transaction
+from replay.stock_clusters.agreement.comparison import agree, imported
+from replay.stock_clusters.agreement.results import AgreementResult
+from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import Create, Transaction
 from tools.zookeeper_log.incidents import (
     Incident,
     copy_all_but_logs,

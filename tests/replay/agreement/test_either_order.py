@@ -12,15 +12,15 @@ from msgspec import structs
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from eventstore.records import EventRecord
-from replay.agreement.agreeing import Agreeing
-from replay.agreement.either_order import RUNS_MAX, in_the_order_that_fits
-from replay.agreement.index import Index
-from replay.agreement.order import Chosen, Order, Turn
-from replay.agreement.results import AgreementResult, Divergence, result_of
-from replay.agreement.znode_view import ZnodeView
-from replay.world_log.events import ControllerLogged, Observed, WorldEvent
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.agreement.conformance import ConformanceChecker
+from replay.stock_clusters.agreement.either_order import RUNS_MAX, in_the_order_that_fits
+from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.agreement.order import Chosen, Order, Turn
+from replay.stock_clusters.agreement.results import AgreementResult, Divergence, result_of
+from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.imported_log.events import ControllerLogged, Observed, WorldEvent
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
     CloseSession,
@@ -110,7 +110,7 @@ class Incident:
         world: Any = SimpleNamespace(state=State(), begun=SimpleNamespace(chroot=""))
         index = Index(iter(self._records), "", ZnodeView(State().tree, ""))
         configuration = Configuration(broker_id=1, rules="kafka")
-        agreeing = Agreeing(cast(Any, world), configuration, index, {}, order=order)
+        agreeing = ConformanceChecker(cast(Any, world), configuration, index, {}, order=order)
         return result_of(agreeing.run(iter(self._records)), "")
 
 

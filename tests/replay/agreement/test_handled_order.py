@@ -1,6 +1,6 @@
 import pytest
 
-from replay.agreement.handled_order import HandledOrder
+from replay.stock_clusters.agreement.handled_order import HandledOrder
 
 FIRST = HandledOrder(answered_ms=100, came_ms=50)
 

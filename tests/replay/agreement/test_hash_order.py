@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.agreement.hash_order import in_hash_order, in_table_order
+from replay.stock_clusters.agreement.hash_order import in_hash_order, in_table_order
 
 Name = tuple[str, int]
 

@@ -7,14 +7,14 @@ from controller.core.commands import Issued, ZooKeeperCommand
 from controller.core.configuration import Configuration
 from controller.core.events import SessionConnected
 from controller.core.operations import Create
+from controller.core.processing_order import ProcessingOrder
 from controller.core.triggers import (
     BrokerChange,
     PartitionReassignmentIsrChange,
     Startup,
     TopicChange,
 )
-from controller.core.turns import Turns
-from replay.agreement.held_fold import HeldFold
+from replay.stock_clusters.agreement.stepped_fold import SteppedFold
 from replay.world.outcomes import answer
 from replay.world.requests import Write
 from replay.world.zookeeper import ZooKeeper
@@ -28,7 +28,7 @@ class Held:
         configuration = Configuration(
             broker_id=1, is_broker=True, rules="kafka", inter_broker_protocol_version=version
         )
-        self.fold = HeldFold(configuration, Turns())
+        self.fold = SteppedFold(configuration, ProcessingOrder())
         self.zookeeper = ZooKeeper()
         self.session = self.zookeeper.create_session()
         self._told = 0

@@ -9,12 +9,12 @@ import pytest
 from controller.core import operations, znodes
 from controller.core.events import AllocateProducerIdsReceived
 from controller.core.protocol_versions import LATEST
-from replay.world_log.events import (
+from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     RequestServed,
     StateChangeLogged,
 )
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     CreateSession,
     Delete,

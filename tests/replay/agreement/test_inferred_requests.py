@@ -4,11 +4,11 @@ import pytest
 
 from controller.core import znodes
 from controller.core.events import ProposedState, ReassignmentTarget
-from replay.agreement.index import Index
-from replay.world_log.events import (
+from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.imported_log.events import (
     RequestInferred,
 )
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
 )
 from tests.replay.agreement.logs import Log

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from replay.agreement.broker_requests.comparing import WHOLE, Reach
-from replay.agreement.comparison import agree, imported
-from replay.agreement.line_coverage import LineCoverage
-from replay.agreement.results import AgreementResult
-from replay.imports.importing import Selection
+from replay.stock_clusters.agreement.broker_requests.comparing import WHOLE, Reach
+from replay.stock_clusters.agreement.comparison import agree, imported
+from replay.stock_clusters.agreement.line_coverage import LineCoverage
+from replay.stock_clusters.agreement.results import AgreementResult
+from replay.stock_clusters.imports.importing import Selection
 
 Get = Callable[[str], Path]
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.state import ControllerContext, Partition
-from replay.agreement.hash_order import in_table_order
-from replay.agreement.logged_turns import LoggedTurns
+from replay.stock_clusters.agreement.hash_order import in_table_order
+from replay.stock_clusters.agreement.logged_turns import LoggedTurns
 
 NAMES = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 3))
 

@@ -33,10 +33,10 @@ from controller.core.triggers import (
     UncleanLeaderElectionEnable,
     ZkPartitionReassignment,
 )
-from replay.agreement.marks import LOGGED, Opening, fits, opening, trigger_for
-from replay.broker_logs.controller_log import controller_logged
-from replay.broker_logs.lines import Line
-from replay.world_log.events import ControllerLogged
+from replay.stock_clusters.agreement.marks import LOGGED, LogMarker, fits, opening, trigger_for
+from replay.stock_clusters.broker_logs.controller_log import controller_logged
+from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.imported_log.events import ControllerLogged
 
 FAILED = "[Controller id=2] Handling log directory failure for brokers 1"
 NEW_TOPIC = (
@@ -92,7 +92,7 @@ def line(text: str) -> ControllerLogged:
     return logged
 
 
-def opened(text: str) -> Opening:
+def opened(text: str) -> LogMarker:
     found = opening(line(text))
     assert found is not None, text
     assert found.text == text
@@ -209,7 +209,7 @@ ALTER = call(AlterPartitionReceived(1, 3, 2, 70, []))
 def test_line_opens_an_event_and_names_what_it_is_about(
     text: str, event: str, named: dict[str, object]
 ) -> None:
-    assert opened(text) == Opening(event, text, **named)  # type: ignore[arg-type]
+    assert opened(text) == LogMarker(event, text, **named)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 
 from eventstore.errors import LogError
 from eventstore.writer import LogWriter
-from replay.agreement.comparison import agree, imported
-from replay.agreement.results import AgreementResult
 from replay.errors import ReplayError
-from replay.imports.importing import Selection, import_source
+from replay.stock_clusters.agreement.comparison import agree, imported
+from replay.stock_clusters.agreement.results import AgreementResult
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.eventstore.samples import event, header
 from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer
 

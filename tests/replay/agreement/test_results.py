@@ -2,9 +2,14 @@
 
 from msgspec import structs
 
-from replay.agreement.agreeing import Agreement
-from replay.agreement.broker_requests.comparing import DIFFERS, EXTRA, Difference, TermRequests
-from replay.agreement.results import result_of
+from replay.stock_clusters.agreement.broker_requests.comparing import (
+    DIFFERS,
+    EXTRA,
+    Difference,
+    TermRequests,
+)
+from replay.stock_clusters.agreement.conformance import Agreement
+from replay.stock_clusters.agreement.results import result_of
 from tests.replay.agreement.broker_requests.samples import led
 
 

@@ -1,7 +1,7 @@
 """Which state a controller has read, by the lines of its state-change.log."""
 
-from replay.agreement.states_read import StatesRead
-from replay.world_log.events import StateChangeLogged
+from replay.stock_clusters.agreement.states_read import StatesRead
+from replay.stock_clusters.imported_log.events import StateChangeLogged
 from tests.replay.agreement.view import OTHER, STATE
 
 LINE = (

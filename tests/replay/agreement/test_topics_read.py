@@ -1,7 +1,7 @@
 """Which topics a failover has read, by the lines of its controller.log."""
 
-from replay.agreement.topics_read import TopicsRead
-from replay.world_log.events import ControllerLogged
+from replay.stock_clusters.agreement.topics_read import TopicsRead
+from replay.stock_clusters.imported_log.events import ControllerLogged
 
 BEGINS = "[Controller id=4] Initializing controller context"
 

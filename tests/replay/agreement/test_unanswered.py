@@ -4,10 +4,10 @@ from collections.abc import Callable, Set
 
 import pytest
 
-from replay.agreement.lost_replies import LostReplies
-from replay.agreement.order import Order, Turn
-from replay.agreement.results import AgreementResult, Divergence
-from replay.agreement.unanswered import WithLostReplies
+from replay.stock_clusters.agreement.lost_replies import LostReplies
+from replay.stock_clusters.agreement.order import Order, Turn
+from replay.stock_clusters.agreement.results import AgreementResult, Divergence
+from replay.stock_clusters.agreement.unanswered import WithLostReplies
 
 Explains = Callable[[Set[int]], list[int]]
 

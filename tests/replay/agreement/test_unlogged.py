@@ -10,7 +10,7 @@ from controller.core.events import ControlledShutdownReceived, ElectLeadersRecei
 from controller.core.state import ControllerContext
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection
 from controller.core.values import Assignment, LeaderAndIsr
-from replay.agreement.unlogged import unlogged_causes
+from replay.stock_clusters.agreement.unlogged import unlogged_causes
 from tests.core.driving import broker
 
 SETTINGS = Configuration(broker_id=0, rules="kafka")

@@ -11,8 +11,13 @@ from controller.core import operations
 from controller.core.operations import WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS
-from replay.agreement.writes import is_same_write, refusal, version_after, write_differences
-from replay.zookeeper_log.transactions import Delete, Error, Operation, SetData
+from replay.stock_clusters.agreement.writes import (
+    is_same_write,
+    refusal,
+    version_after,
+    write_differences,
+)
+from replay.stock_clusters.zookeeper_log.transactions import Delete, Error, Operation, SetData
 from tests.replay.agreement.view import STATE, TOPIC, Tree, create, set_state, state_json
 
 VALUES = st.recursive(

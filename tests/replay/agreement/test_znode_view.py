@@ -15,8 +15,14 @@ from controller.core.commands import (
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
 from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS
-from replay.agreement.znode_view import Read, Watches
-from replay.zookeeper_log.transactions import Check, CloseSession, Delete, Error, SetData
+from replay.stock_clusters.agreement.znode_view import Read, Watches
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Check,
+    CloseSession,
+    Delete,
+    Error,
+    SetData,
+)
 from tests.replay.agreement.view import OTHER, STATE, TOPIC, Tree, create, transaction
 
 ID = CommandId(3, 0)

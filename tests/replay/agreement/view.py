@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from controller.core import operations
-from replay.agreement.batches import Decision
-from replay.agreement.znode_view import ZnodeView
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.agreement.batches import Decision
+from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
     CloseSession,

@@ -12,14 +12,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from replay.broker_logs.reading import BrokerLogs
-from replay.world_log.events import (
+from replay.stock_clusters.broker_logs.reading import BrokerLogs
+from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     LoggedEvent,
     RequestServed,
     StateChangeLogged,
 )
-from replay.zookeeper_log.data_folder import BrokerLog, broker_log_kind
+from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog, broker_log_kind
 
 CONTROLLER = " (kafka.controller.KafkaController)"
 STATE_CHANGE = " (state.change.logger)"

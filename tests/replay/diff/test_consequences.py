@@ -1,15 +1,15 @@
 from replay.diff.consequences import consequences
-from replay.diff.messages import Course, Folded, Moment
+from replay.diff.messages import Folded, PartitionTimeline, Sample
 
 S = 1_000_000_000
 
 
-def folded(*moments: Moment, name: str = "t", end_ns: int = 10 * S) -> Folded:
-    return Folded(1, end_ns, courses=[Course(name, 0, list(moments))])
+def folded(*moments: Sample, name: str = "t", end_ns: int = 10 * S) -> Folded:
+    return Folded(1, end_ns, courses=[PartitionTimeline(name, 0, list(moments))])
 
 
-def led(time_ns: int, leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> Moment:
-    return Moment(time_ns, leader, isr, (1, 2), is_online=leader >= 0)
+def led(time_ns: int, leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> Sample:
+    return Sample(time_ns, leader, isr, (1, 2), is_online=leader >= 0)
 
 
 def test_same_course_has_none() -> None:
@@ -35,7 +35,7 @@ def test_offline_to_the_end() -> None:
 
 def test_how_it_ends() -> None:
     base = folded(led(0, 1, (1, 2)))
-    head = folded(Moment(0, 1, (1,), (1, 3), is_online=True, is_reassigned=True))
+    head = folded(Sample(0, 1, (1,), (1, 3), is_online=True, is_reassigned=True))
     assert consequences(base, head) == [
         "t-0: ends with ISR [1] instead of [1, 2]",
         "t-0: ends on brokers [1, 3] instead of [1, 2]",
@@ -79,6 +79,8 @@ def test_partition_that_one_version_never_has() -> None:
 def test_the_same_for_many_partitions_is_one_sentence() -> None:
     base, head = folded(led(0)), folded(led(0, 2))
     for side, leader in ((base, 1), (head, 2)):
-        side.courses.extend(Course("t", number, [led(0, leader)]) for number in range(1, 9))
+        side.courses.extend(
+            PartitionTimeline("t", number, [led(0, leader)]) for number in range(1, 9)
+        )
     [text] = consequences(base, head)
     assert text == "t-0, t-1, t-2, t-3, t-4 and 4 more: ends with leader 2 instead of leader 1"

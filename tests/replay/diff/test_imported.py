@@ -13,14 +13,14 @@ from replay.diff.messages import Folded
 from replay.diff.reports import told
 from replay.diff.reports.as_json import as_json
 from replay.diff.version import assumptions
-from replay.diff.version.courses import Courses
 from replay.diff.version.decided import Deciding
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.imported import fold_imported
-from replay.diff.version.wanted import Wanted
+from replay.diff.version.partition_timelines import Courses
 from replay.inspect.at import cluster_at
-from replay.opened import open_log
-from replay.world_log.encoding import event_of
-from replay.world_log.events import Observed
+from replay.logs.open_log import open_log
+from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.events import Observed
 from tests.replay.diff import versions
 from tests.replay.diff.test_comparing import INCIDENTS, RECORDINGS, diff
 

@@ -57,7 +57,7 @@ _CAUGHT_UP: Final = (
     "    moving = [one for one in partitions if one in controller.context.reassigning]\n"
 )
 NEVER_COMPLETE: Final = Edit(
-    "controller/core/procedures/reassignment.py",
+    "controller/core/procedures/reassignment/partition_reassignment.py",
     _CAUGHT_UP,
     _CAUGHT_UP.replace("in partitions if", "in () if"),
 )
@@ -68,7 +68,7 @@ _REMOVED: Final = """    await _remove_replicas(
     )
 """
 NEVER_STORED: Final = Edit(
-    "controller/core/procedures/reassignment.py",
+    "controller/core/procedures/reassignment/partition_reassignment.py",
     _REMOVED,
     f"""{_REMOVED}    for one in [one for one in led if before[one.partition].adding]:
         one.partition.assignment = before[one.partition]
@@ -98,12 +98,12 @@ NEVER_UNCLEAN: Final = Edit(
 _READ: Final = """    command = ReadZnodes(tuple(paths), watch)
     return await _read(controller, command, len(paths), rule)"""
 READS_TWICE: Final = Edit(
-    "controller/core/settle.py",
+    "controller/core/zookeeper_io.py",
     _READ,
     _READ.replace("return await", "await") + _READ[_READ.index("\n") :],
 )
 READS_ONE_BY_ONE: Final = Edit(
-    "controller/core/settle.py",
+    "controller/core/zookeeper_io.py",
     _READ,
     """    found = Znodes(len(paths))
     for place, path in enumerate(paths):
@@ -113,7 +113,7 @@ READS_ONE_BY_ONE: Final = Edit(
     return found""",
 )
 DRAWS_LATE: Final = Edit(
-    "controller/core/settle.py",
+    "controller/core/zookeeper_io.py",
     "    id = controller.issue(DrawTopicIds(count), Reason(rule))\n",
     "    from controller.core.commands import StartTimer\n"
     "    from controller.core.outcomes import Answers\n\n"
@@ -123,7 +123,7 @@ DRAWS_LATE: Final = Edit(
 )
 """The log has drawn its topic ids by the time that this version wants them."""
 WRITES_ONE_BY_ONE: Final = Edit(
-    "controller/core/settle.py",
+    "controller/core/zookeeper_io.py",
     "    done = Writes(len(operations))\n",
     """    done = Writes(len(operations))
     if len(operations) > 1:
@@ -134,7 +134,7 @@ WRITES_ONE_BY_ONE: Final = Edit(
 """,
 )
 NO_WORD_TO_OTHERS: Final = Edit(
-    "controller/core/procedures/broker_change.py",
+    "controller/core/procedures/brokers/broker_change.py",
     "    controller.send_metadata(STARTUP, existing)\n",
     "",
 )

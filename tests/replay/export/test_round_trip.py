@@ -10,12 +10,12 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from controller.cli.main import app
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
-from replay.imports.importing import Selection, import_source
+from replay.cli.main import app
 from replay.incidents.keeping import incidents_in, unpacked
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.eventstore.samples import command, event, header
 from tests.replay.diff.versions import INCIDENTS, ROOT
 from tests.replay.recorded_log import incident, write_log

@@ -12,10 +12,10 @@ from controller.core.operations import FENCED
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from eventstore.upcasters import Upcasters
-from replay.older_events import UPCASTS
-from replay.world_log import encoding
-from replay.world_log import events as world
-from replay.zookeeper_log import transactions
+from replay.logs.older_events import UPCASTS
+from replay.stock_clusters.imported_log import encoding
+from replay.stock_clusters.imported_log import events as world
+from replay.stock_clusters.zookeeper_log import transactions
 from tests.replay.fleet.plain_brokers import PlainBrokers
 from tests.replay.fleet.plain_moves import Assigned, Moved, Partition, PlainMoves
 

@@ -18,8 +18,8 @@ from replay.diff.messages import FoldLog
 from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
 from replay.diff.version.decided import parts_of
-from replay.diff.version.log_story import body_of
-from replay.world_log import events as world
+from replay.diff.version.recorded_history import body_of
+from replay.stock_clusters.imported_log import events as world
 from tests.replay.fleet.plain_count import PlainCount, Row
 
 OFFLINE: Final = "offline partition leader election"
@@ -33,7 +33,7 @@ _SHUTS_DOWN: Final = re.compile(r"Shutting down broker (\d+)")
 _AGREE: Final = """
 import json, sys
 from pathlib import Path
-from replay.agreement.comparison import agree
+from replay.stock_clusters.agreement.comparison import agree
 for name in sys.argv[1:]:
     found = agree(Path(name))
     sides = found, found.requests

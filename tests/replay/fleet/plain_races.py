@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from controller.core import events
 from controller.core.operations import FENCED
-from replay.world_log import events as world
+from replay.stock_clusters.imported_log import events as world
 from tests.replay.fleet.plain_count import PlainCount, Write
 from tests.replay.fleet.plain_moves import Partition
 

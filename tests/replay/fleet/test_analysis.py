@@ -15,7 +15,7 @@ from replay.fleet.analysis import analysing
 from replay.fleet.analysis.analysing import Analysis, Options, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
-from replay.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.made_up import STATE, made_up
 from tests.replay.fleet.plain_count import PlainCount

@@ -115,7 +115,7 @@ def test_ctrl_c_is_an_end_without_words_of_sparks(told: History, tmp_path: Path)
     command = [
         sys.executable,
         "-m",
-        "controller.cli.main",
+        "replay.cli.main",
         "fleet",
         "ingest",
         str(tmp_path / "logs"),
@@ -206,7 +206,7 @@ def test_killed_while_it_writes(
     out = tmp_path / "table"
     for number in range(10, 40):
         write_log(logs / "many" / str(number), told, "many", number)
-    command = [sys.executable, "-m", "controller.cli.main", "fleet", "ingest", str(logs)]
+    command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest", str(logs)]
     process = subprocess.Popen(
         [*command, "--out", str(out), "--master", "local[2]"],
         stdout=subprocess.DEVNULL,

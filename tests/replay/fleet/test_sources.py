@@ -9,8 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from eventstore.reader import LogReader
-from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import Multi
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import Multi
 from tools.fleet.incidents import History, write_log
 
 pytestmark = [

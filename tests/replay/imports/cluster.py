@@ -4,10 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from replay.imports.asked import Asked
-from replay.imports.decisions import Decisions
-from replay.imports.terms import Terms
-from replay.world_log.events import (
+from replay.stock_clusters.imported_log.events import (
     STARTED,
     ControllerLogged,
     LoggedEvent,
@@ -15,8 +12,11 @@ from replay.world_log.events import (
     RequestInferred,
     RequestServed,
 )
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.imports.asked import Asked
+from replay.stock_clusters.imports.decisions import Decisions
+from replay.stock_clusters.imports.terms import Terms
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
     CloseSession,

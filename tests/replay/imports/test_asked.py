@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controller.core.events import ProposedState, ReassignmentTarget
-from replay.zookeeper_log.transactions import SetData
+from replay.stock_clusters.zookeeper_log.transactions import SetData
 from tests.replay.imports.cluster import (
     REASSIGN,
     STATE,

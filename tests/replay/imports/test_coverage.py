@@ -2,8 +2,8 @@
 
 import pytest
 
-from replay.imports.coverage import Coverage
-from replay.world_log.events import STARTED, ControllerLogged, RequestServed
+from replay.stock_clusters.imported_log.events import STARTED, ControllerLogged, RequestServed
+from replay.stock_clusters.imports.coverage import Coverage
 
 BROKER = 2
 SERVED_S = (1, 2, 3, 9, 12)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from replay.imports.decisions import KINDS
-from replay.world_log.events import Observed
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import Check, Delete, Error, SetData
+from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imports.decisions import KINDS
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import Check, Delete, Error, SetData
 from tests.replay.imports.cluster import (
     EPOCH,
     FENCED,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec import structs
 
-from replay.imports.digests import Digests
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.imports.digests import Digests
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Create,
     Delete,

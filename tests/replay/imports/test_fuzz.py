@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore.verify import verify
-from replay.imports.importing import Selection, import_source
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
     CloseSession,

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from eventstore.reader import LogReader
-from replay.imports.counting import ImportResult
-from replay.imports.importing import Selection, import_source
 from replay.inspect.at import cluster_at, make_snapshots
-from replay.opened import open_log
-from replay.world_log.encoding import UPCASTERS
-from replay.world_log.events import (
+from replay.logs.open_log import open_log
+from replay.stock_clusters.imported_log.encoding import UPCASTERS
+from replay.stock_clusters.imported_log.events import (
     Observed,
     SessionsGone,
     TransactionsMissing,
@@ -20,10 +18,12 @@ from replay.world_log.events import (
     WorldResumed,
     ZnodesGone,
 )
-from replay.world_log.reading import open_world
-from replay.world_log.restored import apply
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import Transaction
+from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imports.counting import ImportResult
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tests.replay.why.asked import asked
 from tests.replay.zookeeper_log.samples import RECORDING
 

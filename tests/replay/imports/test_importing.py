@@ -16,12 +16,10 @@ import pytest
 from eventstore.errors import LogExists
 from eventstore.reader import LogReader
 from eventstore.verify import verify
-from replay.agreement.comparison import agree
 from replay.errors import ReplayError
-from replay.imports.counting import ImportResult
-from replay.imports.importing import Selection, import_source
-from replay.world_log.encoding import UPCASTERS
-from replay.world_log.events import (
+from replay.stock_clusters.agreement.comparison import agree
+from replay.stock_clusters.imported_log.encoding import UPCASTERS
+from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     ImportEnded,
     Observed,
@@ -30,10 +28,12 @@ from replay.world_log.events import (
     TransactionsMissing,
     WorldEvent,
 )
-from replay.world_log.reading import open_world
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import OPEN_ACL, OpCode, Transaction
+from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imports.counting import ImportResult
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, OpCode, Transaction
 from tests.replay.zookeeper_log.samples import RECORDING, at, create, log_file, tree_digest
 from tools.zookeeper_log.writing import write_snapshot
 

@@ -4,9 +4,14 @@ import pytest
 from msgspec import structs
 
 from replay.errors import ReplayError
-from replay.imports.kafka_root import KafkaRoot, SeveralClustersError, check_only, find_kafka
+from replay.stock_clusters.imports.kafka_root import (
+    KafkaRoot,
+    SeveralClustersError,
+    check_only,
+    find_kafka,
+)
+from replay.stock_clusters.zookeeper_log.transactions import OpCode, Transaction
 from replay.world.tree import Tree
-from replay.zookeeper_log.transactions import OpCode, Transaction
 from tests.replay.zookeeper_log.samples import at, create
 
 CLUSTER_ID = b'{"version":"1","id":"abc"}'

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from eventstore.reader import LogReader
-from replay.agreement.comparison import agree
-from replay.imports.importing import Selection, import_source
-from replay.imports.records import new_log
-from replay.world_log.encoding import UPCASTERS, event_of
-from replay.world_log.events import ImportEnded
+from replay.stock_clusters.agreement.comparison import agree
+from replay.stock_clusters.imported_log.encoding import UPCASTERS, event_of
+from replay.stock_clusters.imported_log.events import ImportEnded
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.records import new_log
 from tests.cli.test_log import refold
 from tests.replay.why.asked import asked
 from tests.replay.zookeeper_log.samples import RECORDING

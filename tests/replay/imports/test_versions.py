@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from replay.imports.importing import Selection, import_source
-from replay.imports.versions import Versions
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.versions import Versions
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Delete,
     Multi,

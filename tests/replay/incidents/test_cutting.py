@@ -8,7 +8,7 @@ from controller.core.events import SessionConnected
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
 from replay.incidents.cutting import Cut, cut
-from replay.recorded import UPCASTERS, records
+from replay.logs.decode import UPCASTERS, records
 from replay.verify.verification import verify_decisions
 from tests.replay.recorded_log import incident, write_log
 

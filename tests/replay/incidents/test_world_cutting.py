@@ -9,15 +9,15 @@ from msgspec import structs
 
 from eventstore.reader import LogReader
 from eventstore.verify import verify
-from replay.agreement.comparison import agree
 from replay.errors import ReplayError
-from replay.imports.importing import Selection, import_source
 from replay.incidents import world_cutting
 from replay.incidents.cutting import Cut, cut
-from replay.packed import log_at
-from replay.world_log.encoding import UPCASTERS, event_of
-from replay.world_log.events import ImportEnded, Observed, WorldBegun, WorldEvent
-from replay.world_log.reading import open_world
+from replay.logs.packed import log_at
+from replay.stock_clusters.agreement.comparison import agree
+from replay.stock_clusters.imported_log.encoding import UPCASTERS, event_of
+from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldBegun, WorldEvent
+from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.replay.diff.versions import ROOT
 
 RECORDINGS = ROOT / "tests" / "recordings"

@@ -15,7 +15,7 @@ from replay.inspect import at as opening
 from replay.inspect.at import cluster_at, make_snapshots
 from replay.inspect.changes import changes
 from replay.inspect.cluster import NOBODY, Cluster
-from replay.opened import open_log
+from replay.logs.open_log import open_log
 from replay.world.simulation import Simulation
 from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
 from tests.replay.why.conftest import log_of

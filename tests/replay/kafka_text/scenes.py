@@ -20,7 +20,7 @@ from controller.core.events import (
     TimerFired,
 )
 from controller.core.operations import CreateSequential
-from controller.core.procedures.rebalance import RULE as REBALANCE
+from controller.core.procedures.elections.rebalance import RULE as REBALANCE
 from controller.core.values import RECOVERED, RECOVERING
 from tests.core.cluster import Cluster, writes_state
 from tests.core.endpoint import (

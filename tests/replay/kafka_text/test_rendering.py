@@ -11,14 +11,14 @@ from controller.core import znodes
 from controller.core.commands import ReadZnodes
 from controller.core.events import TopicIdsDrawn
 from controller.core.fold import Fold
-from controller.core.procedures.reassignment import RAISE
+from controller.core.procedures.reassignment.partition_reassignment import RAISE
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from replay.errors import OtherCoreError, ReplayError
 from replay.kafka_text.lines import Line
 from replay.kafka_text.rendering import Rendering, kafka_lines
-from replay.recorded import UPCASTERS
-from replay.snapshots import make_snapshots
+from replay.logs.decode import UPCASTERS
+from replay.logs.snapshots import make_snapshots
 from replay.world.simulation import Fate
 from tests.core.cluster import Cluster, by_rule, reads, writes_state
 from tests.replay.kafka_text import scenes

@@ -12,11 +12,11 @@ import msgspec
 from controller.core import znodes
 from controller.core.commands import StartTimer
 from controller.core.events import AlterPartitionReceived, ProposedState
-from controller.core.procedures.rebalance import RULE as REBALANCE
+from controller.core.procedures.elections.rebalance import RULE as REBALANCE
 from controller.core.values import LeaderAndIsr
 from eventstore.reader import LogReader
 from replay.kafka_text.rendering import kafka_lines
-from replay.recorded import UPCASTERS
+from replay.logs.decode import UPCASTERS
 from tests.core.cluster import Cluster
 from tests.replay.recorded_log import write_log
 

@@ -12,15 +12,15 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from controller.cli.main import app
 from controller.core.canonical import EVENT_SCHEMAS, decode_event, encode_event
 from controller.core.events import ElectLeadersReceived
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
+from replay.cli.main import app
 from replay.diff.reports import told
-from replay.older_events import UPCASTS
-from replay.opened import RecordedLog, open_log
-from replay.packed import log_at
+from replay.logs.older_events import UPCASTS
+from replay.logs.open_log import RecordedLog, open_log
+from replay.logs.packed import log_at
 from tests.replay.diff import versions
 from tests.replay.diff.test_comparing import diff
 from tests.replay.why.asked import asked, plain

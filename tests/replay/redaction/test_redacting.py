@@ -7,11 +7,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from controller.cli.main import app
 from controller.core.configuration import Configuration
 from controller.core.values import Endpoint
-from replay.imports.importing import Selection, import_source
+from replay.cli.main import app
 from replay.incidents.keeping import unpacked
+from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.world.simulation import Simulation
 from tests.replay.diff.versions import INCIDENTS, ROOT
 from tests.replay.recorded_log import incident, write_log

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from replay.opened import open_log, seq_at
+from replay.logs.open_log import open_log, seq_at
 from replay.why.answers.answer import Answer
 from replay.why.asking import ask
 from replay.why.subject import Subject

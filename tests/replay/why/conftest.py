@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.core.cluster import Cluster
 from tests.core.reassigning import cluster_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
-from replay.opened import open_log
+from replay.logs.open_log import open_log
 from replay.why.asking import ask
 from replay.why.subject import Subject
 from tests.replay.why.asked import asked, plain

@@ -16,11 +16,11 @@ from controller.core.reassignment_znodes import (
     write_reassignment,
     write_request,
 )
+from replay.stock_clusters.zookeeper_log.transactions import Delete, SetData
 from replay.why.move import Move
 from replay.why.move_story import moves_of
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
-from replay.zookeeper_log.transactions import Delete, SetData
 from tests.replay.agreement.view import TOPIC, Tree, Written, create, topic_json, transaction
 
 T0 = ("t", 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replay.inspect.at import cluster_at
-from replay.opened import open_log
+from replay.logs.open_log import open_log
 from replay.why.answers.answer import Answer, Link
 from tests.replay.why.asked import asked, plain
 

@@ -13,8 +13,8 @@ from controller.core.reassignment_znodes import (
     REASSIGN_PARTITIONS_EXTRA,
 )
 from controller.core.triggers import BrokerChange, PartitionReassignmentIsrChange, Trigger
-from replay.opened import RecordedLog, open_log
-from replay.snapshots import fold_at_start
+from replay.logs.open_log import RecordedLog, open_log
+from replay.logs.snapshots import fold_at_start
 from replay.why.answers.answer import Answer
 from replay.why.facts import Because
 from replay.why.move import Move

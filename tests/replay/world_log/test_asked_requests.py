@@ -19,8 +19,8 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.topic_requests import FeatureUpdate, UpdateFeaturesReceived
-from replay.world_log.asked_requests import UnreadableRequestError, asked_request
-from replay.world_log.events import RequestServed
+from replay.stock_clusters.imported_log.asked_requests import UnreadableRequestError, asked_request
+from replay.stock_clusters.imported_log.events import RequestServed
 
 T_ID, T_HEX = "7fRFnxkAQKqhjQCUoz-mcw", "edf4459f190040aaa18d0094a33fa673"
 APIS = (

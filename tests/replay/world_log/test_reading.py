@@ -13,19 +13,30 @@ from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
-from replay.world.tree import Znode
-from replay.world_log.encoding import SCHEMAS, UPCASTERS, decode_event, encode_event, event_of
-from replay.world_log.events import Observed, WorldBegun, WorldEvent, ZnodesRestored
-from replay.world_log.reading import open_world
-from replay.world_log.restored import (
+from replay.stock_clusters.imported_log.encoding import (
+    SCHEMAS,
+    UPCASTERS,
+    decode_event,
+    encode_event,
+    event_of,
+)
+from replay.stock_clusters.imported_log.events import (
+    Observed,
+    WorldBegun,
+    WorldEvent,
+    ZnodesRestored,
+)
+from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imported_log.restored import (
     PIECE_BYTES_MAX,
     apply,
     changed_events,
     restore,
     restored_events,
 )
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import Transaction
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
+from replay.world.tree import Znode
 from tests.eventstore.samples import event, header
 from tests.replay.recorded_log import incident, write_log
 from tests.replay.zookeeper_log.samples import TRANSACTIONS, patient

@@ -7,12 +7,11 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from replay.imports.digests import digest_of
-from replay.world.tree import Tree
-from replay.zookeeper_log.damage import Damage
-from replay.zookeeper_log.data_folder import SourceFile
-from replay.zookeeper_log.log_file import LogReader
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.imports.digests import digest_of
+from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
+from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Acl,
     Check,
@@ -31,6 +30,7 @@ from replay.zookeeper_log.transactions import (
     Transaction,
     TreeDigest,
 )
+from replay.world.tree import Tree
 from tools.zookeeper_log.writing import write_log
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "chaos-5.tar.xz"

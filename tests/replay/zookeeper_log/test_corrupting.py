@@ -8,11 +8,17 @@ import pytest
 from msgspec import structs
 
 from replay.errors import ReplayError
-from replay.imports.importing import Selection, import_source
-from replay.world_log.events import Observed
-from replay.zookeeper_log.data_folder import log_zxid
-from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import Create, Error, Multi, SetData, Transaction
+from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.data_folder import log_zxid
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Create,
+    Error,
+    Multi,
+    SetData,
+    Transaction,
+)
 from tools.zookeeper_log.corrupting import HOWS, Corruption, corrupt
 from tools.zookeeper_log.incidents import (
     Incident,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from replay.imports.importing import Selection, import_source
+from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.world.tree import Znode
-from replay.world_log.events import Observed
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.source import open_source
 from tests.replay.zookeeper_log.samples import tree_digest
 from tools.zookeeper_log.cutting import HOWS, Cut, cuts
 from tools.zookeeper_log.incidents import Incident

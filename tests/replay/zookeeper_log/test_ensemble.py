@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from controller.core.operations import Create, SetData
-from replay.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.world.requests import Exists, Stat
-from replay.zookeeper_log.source import open_source
-from replay.zookeeper_log.transactions import Transaction
 from tests.replay.zookeeper_log.samples import tree_digest
 from tests.world.real_zookeeper import RealSession
 from tools.lab import Lab, ZooKeeperServer

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.errors import ReplayError
-from replay.zookeeper_log.log_file import LogReader
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.transactions import Transaction
+from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tests.replay.zookeeper_log.samples import TRANSACTIONS, log_bytes, patient
 from tests.replay.zookeeper_log.test_snapshot_file import SNAPSHOTS, snapshot_bytes
 from tools.zookeeper_log.writing import encode_transaction, log_header

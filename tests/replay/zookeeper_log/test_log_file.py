@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.zookeeper_log.log_file import RECORD_BYTES_MAX, LogReader
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.zookeeper_log.log_file import RECORD_BYTES_MAX, LogReader
+from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     CloseSession,
     Create,

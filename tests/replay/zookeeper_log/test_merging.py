@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
-from replay.zookeeper_log.data_folder import SourceFile
-from replay.zookeeper_log.merging import Gap, MergedLogs, logs_behind
+from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
+from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs, logs_behind
 from tests.replay.zookeeper_log.samples import error, log_bytes, log_file
 
 EPOCH = 1 << 32

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from controller.core.operations import Check, Create, Delete, SetData
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.source import Source, open_source
+from replay.stock_clusters.zookeeper_log.transactions import OpCode
 from replay.world.requests import Exists, GetChildren, Multi, Stat
 from replay.world.tree import Tree
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.source import Source, open_source
-from replay.zookeeper_log.transactions import OpCode
 from tests.replay.zookeeper_log.samples import RECORDING, tree_digest
 from tests.world.real_zookeeper import EVERYBODY_MAY_ALL, RealSession
 from tools.lab import Lab, ZooKeeperServer

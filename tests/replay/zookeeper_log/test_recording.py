@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from replay.zookeeper_log.source import Source, open_source
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.zookeeper_log.source import Source, open_source
+from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Create,
     CreateSession,

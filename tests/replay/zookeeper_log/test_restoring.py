@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.world.owners import CONTAINER_OWNER, TTL_MS_MAX, is_session, ttl_of, ttl_owner
-from replay.world.paths import parent_of
-from replay.world.tree import Tree, Znode
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
-from replay.zookeeper_log.transactions import (
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
+from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
     CloseSession,
@@ -28,6 +25,9 @@ from replay.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.world.owners import CONTAINER_OWNER, TTL_MS_MAX, is_session, ttl_of, ttl_owner
+from replay.world.paths import parent_of
+from replay.world.tree import Tree, Znode
 from tests.replay.zookeeper_log.samples import at, create, error, multi, patient
 from tests.replay.zookeeper_log.test_snapshot_file import snapshot_bytes
 from tools.zookeeper_log.incident import transactions as made_up

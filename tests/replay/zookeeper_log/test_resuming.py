@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from replay.zookeeper_log.merging import Gap
-from replay.zookeeper_log.restoring import State
-from replay.zookeeper_log.resuming import Resuming, Resumption
-from replay.zookeeper_log.source import Source, open_source
-from replay.zookeeper_log.transactions import OPEN_ACL, OpCode, SetData, Transaction
+from replay.stock_clusters.zookeeper_log.merging import Gap
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.resuming import Resuming, Resumption
+from replay.stock_clusters.zookeeper_log.source import Source, open_source
+from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, OpCode, SetData, Transaction
 from tests.replay.zookeeper_log.samples import at, create, log_file
 from tools.zookeeper_log.writing import write_snapshot
 

@@ -12,10 +12,10 @@ from cramjam import snappy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replay.stock_clusters.zookeeper_log.damage import DamagedSnapshotError
+from replay.stock_clusters.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
+from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Acl
 from replay.world.tree import Znode
-from replay.zookeeper_log.damage import DamagedSnapshotError
-from replay.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
-from replay.zookeeper_log.transactions import OPEN_ACL, Acl
 from tests.replay.zookeeper_log.samples import ACLS, INTS, LONGS, patient
 from tools.zookeeper_log.writing import write_snapshot
 

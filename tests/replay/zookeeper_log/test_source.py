@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.errors import ReplayError
+from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.world.tree import Tree
-from replay.zookeeper_log.source import open_source
 from tests.replay.zookeeper_log.samples import error, log_bytes, patient
 from tests.replay.zookeeper_log.test_snapshot_file import snapshot_bytes
 

@@ -15,7 +15,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
-from replay.agreement.broker_requests.told import UPDATE_METADATA, Told, told_of
+from replay.stock_clusters.agreement.broker_requests.told import UPDATE_METADATA, Told, told_of
 
 STATE: Final = LeaderAndIsr(1, 4, (1, 2), 7, 3)
 ASSIGNMENT: Final = Assignment((1, 2, 3), (3,), ())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.agreement.broker_requests.alignment import (
+from replay.stock_clusters.agreement.broker_requests.alignment import (
     ALIKE,
     COST_MAX,
     OURS_LEFT_OVER,

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from replay.agreement.broker_requests.comparing import (
+from replay.stock_clusters.agreement.broker_requests.comparing import (
     DIFFERS,
     EXTRA,
     MISSING,
@@ -17,14 +17,14 @@ from replay.agreement.broker_requests.comparing import (
     TermRequests,
     compare_term,
 )
-from replay.agreement.broker_requests.told import (
+from replay.stock_clusters.agreement.broker_requests.told import (
     LEADER_AND_ISR,
     STOP_REPLICA,
     UPDATE_METADATA,
     Told,
     agrees,
 )
-from replay.agreement.broker_requests.unknown_calls import UnknownCalls
+from replay.stock_clusters.agreement.broker_requests.unknown_calls import UnknownCalls
 from tests.replay.agreement.broker_requests.samples import (
     by_broker,
     in_log,

@@ -4,11 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.agreement.broker_requests.logged import SentRequests
-from replay.agreement.broker_requests.told import Told, ToldPartition, agrees, told_of
-from replay.broker_logs.lines import Line
-from replay.broker_logs.state_change_log import KINDS, state_change_logged
-from replay.world_log.events import StateChangeLogged
+from replay.stock_clusters.agreement.broker_requests.logged import SentRequests
+from replay.stock_clusters.agreement.broker_requests.told import (
+    Told,
+    ToldPartition,
+    agrees,
+    told_of,
+)
+from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.broker_logs.state_change_log import KINDS, state_change_logged
+from replay.stock_clusters.imported_log.events import StateChangeLogged
 from tests.replay.agreement.broker_requests.samples import LEADER_AND_ISR, STOP, UPDATE, in_log
 
 LED = (

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from eventstore.reader import LogReader
-from replay.agreement.broker_requests.comparing import Tally, compare_term
-from replay.agreement.broker_requests.logged import SentRequests
-from replay.agreement.broker_requests.served import told_by_broker
-from replay.agreement.broker_requests.told import Told
-from replay.imports.importing import Selection, import_source
-from replay.world_log.encoding import UPCASTERS
-from replay.world_log.events import RequestServed, StateChangeLogged
-from replay.world_log.reading import open_world
+from replay.stock_clusters.agreement.broker_requests.comparing import Tally, compare_term
+from replay.stock_clusters.agreement.broker_requests.logged import SentRequests
+from replay.stock_clusters.agreement.broker_requests.served import told_by_broker
+from replay.stock_clusters.agreement.broker_requests.told import Told
+from replay.stock_clusters.imported_log.encoding import UPCASTERS
+from replay.stock_clusters.imported_log.events import RequestServed, StateChangeLogged
+from replay.stock_clusters.imported_log.reading import open_world
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.replay.zookeeper_log.samples import RECORDING
 
 Term = tuple[int, int]

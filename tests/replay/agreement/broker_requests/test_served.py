@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.agreement.broker_requests.served import UnreadableError, told_by_broker
-from replay.agreement.broker_requests.told import Told, ToldPartition, agrees, told_of
-from replay.world_log.events import RequestServed
+from replay.stock_clusters.agreement.broker_requests.served import UnreadableError, told_by_broker
+from replay.stock_clusters.agreement.broker_requests.told import (
+    Told,
+    ToldPartition,
+    agrees,
+    told_of,
+)
+from replay.stock_clusters.imported_log.events import RequestServed
 from tests.replay.agreement.broker_requests.samples import LEADER_AND_ISR, STOP, UPDATE
 
 STATE = {"controllerEpoch": 3, "leader": 1, "leaderEpoch": 4, "isr": [1, 2], "replicas": [1, 2, 3]}

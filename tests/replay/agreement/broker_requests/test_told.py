@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from controller.core.commands import BrokerRequest
 from controller.core.values import RECOVERING
-from replay.agreement.broker_requests.told import agrees, differences, told_of
+from replay.stock_clusters.agreement.broker_requests.told import agrees, differences, told_of
 from tests.replay.agreement.broker_requests.samples import (
     ASSIGNMENT,
     KNOWN,

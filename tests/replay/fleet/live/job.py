@@ -61,7 +61,7 @@ def until(process: subprocess.Popen[str], is_so: Callable[[], bool], within_s: f
 def command(bootstrap: str, topic: str, out: Path, jars: str, *more: str) -> list[str]:
     arguments = ["fleet", "live", "--bootstrap-server", bootstrap, "--topic", topic]
     spark = ["--master", "local[2]", "--conf", f"spark.jars={jars}"]
-    program = [sys.executable, "-m", "controller.cli.main"]
+    program = [sys.executable, "-m", "replay.cli.main"]
     return [*program, *arguments, "--out", str(out), *spark, *more]
 
 

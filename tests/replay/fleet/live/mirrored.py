@@ -6,7 +6,7 @@ from eventstore.frames import encode
 from eventstore.mirror.outbox import waiting
 from replay.inspect.cluster import PartitionView
 from replay.inspect.folding import folding_of
-from replay.opened import open_log
+from replay.logs.open_log import open_log
 
 _FAILOVERS = ("Startup", "Reelect", "ControllerChange", "RegisterBrokerAndReelect", "Expire")
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyarrow import parquet
 
 from replay.diff.references import Version, find_version
-from replay.imports.importing import ImportResult, Selection, import_source
+from replay.stock_clusters.imports.importing import ImportResult, Selection, import_source
 from tests.replay.diff.versions import LAST_OF_ISR, ROOT, changed
 from tests.replay.fleet.plain_count import PlainCount
 from tests.replay.fleet.quick import QUICK
@@ -48,7 +48,7 @@ class Fleet:
     def refold(self, command: str, *arguments: str) -> None:
         """Run a command of `refold fleet`; what it prints is in `told`."""
         spark = [one for name, value in QUICK.items() for one in ("--conf", f"{name}={value}")]
-        program = [sys.executable, "-m", "controller.cli.main", "fleet", command]
+        program = [sys.executable, "-m", "replay.cli.main", "fleet", command]
         done = subprocess.run(
             [*program, *arguments, "--master", "local[2]", *spark],
             cwd=ROOT,

@@ -9,7 +9,7 @@ from controller.core.fold import Fold
 from controller.fingerprint import core_fingerprint
 from eventstore.records import Header
 from eventstore.writer import LogWriter
-from replay.recorded import recorded
+from replay.logs.decode import recorded
 from tests.replay.diff.versions import Edit
 from tools.fleet.incidents import CONFIGURATION, History
 

@@ -19,7 +19,7 @@ from replay.fleet.day_files import put_in_place
 from replay.fleet.replaying.judging import Judged, judge
 from replay.fleet.replaying.rebuilt import StoredLog, StoredSegment, rebuild
 from replay.fleet.units import Task
-from replay.recorded import UPCASTERS
+from replay.logs.decode import UPCASTERS
 from tests.replay.diff import versions
 from tests.replay.diff.versions import ROOT, Edit, changed
 from tests.replay.fleet.replaying.logs import write_rolled

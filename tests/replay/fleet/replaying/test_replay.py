@@ -11,12 +11,11 @@ from pyspark.sql import SparkSession
 
 from controller.core.canonical import decode_reason
 from eventstore.reader import LogReader
-from replay.agreement.comparison import agree, imported
 from replay.diff.comparing import compare
 from replay.diff.logs import opened
 from replay.diff.references import Version, find_version
 from replay.diff.version.decided import parts_of
-from replay.diff.version.log_story import body_of
+from replay.diff.version.recorded_history import body_of
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.replaying import results
@@ -24,7 +23,8 @@ from replay.fleet.replaying.listing import Wanted, listed
 from replay.fleet.replaying.replay import replay
 from replay.fleet.replaying.results import open_replays
 from replay.fleet.replaying.summary import RULES_MAX
-from replay.imports.importing import Selection
+from replay.stock_clusters.agreement.comparison import agree, imported
+from replay.stock_clusters.imports.importing import Selection
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, ROOT, changed
 from tests.replay.fleet.replaying.logs import FAILS_AND_HANGS, HANGS_BEFORE_MS, write_rolled

@@ -1,0 +1,132 @@
+"""Requests of the endpoint: each gets exactly one answer, whatever happens."""
+
+from controller.core.controller import Controller
+from controller.core.deviations import STANDS_AGAIN_WHEN_FENCED
+from controller.core.error_codes import (
+    NOT_CONTROLLER,
+    STALE_CONTROLLER_EPOCH,
+    UNKNOWN_SERVER_ERROR,
+)
+from controller.core.errors import ControllerMovedError
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReceived,
+    ApiRequest,
+    ControlledShutdownReceived,
+    ElectLeadersReceived,
+    ListPartitionReassignmentsReceived,
+)
+from controller.core.procedures.admin.feature_updates import process_update_features
+from controller.core.procedures.admin.producer_ids import process_allocate_producer_ids
+from controller.core.procedures.admin.refusals import refusal
+from controller.core.procedures.admin.scram_credentials import process_alter_scram_credentials
+from controller.core.procedures.admin.waiting_requests import give_answer
+from controller.core.procedures.brokers.controlled_shutdown import process_controlled_shutdown
+from controller.core.procedures.elections.alter_partition import process_alter_partition
+from controller.core.procedures.elections.replica_election import process_elect_leaders
+from controller.core.procedures.failures import describe
+from controller.core.procedures.reassignment.initiation import (
+    process_alter_reassignments,
+    process_list_reassignments,
+)
+from controller.core.procedures.topics.creation import process_create_topics
+from controller.core.procedures.topics.deletion_requests import process_delete_topics
+from controller.core.procedures.topics.partition_addition import process_create_partitions
+from controller.core.scram_requests import AlterUserScramCredentialsReceived
+from controller.core.state import Partition
+from controller.core.topic_requests import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+    UpdateFeaturesReceived,
+)
+from controller.core.triggers import ApiCall, PartitionReassignmentIsrChange
+
+
+async def process_request(controller: Controller, call: ApiCall) -> None:
+    """Handle a request; an error that its procedure does not know is answered as Kafka's.
+
+    Raises ControllerMovedError for a fencing error, once that is answered. Kafka keeps it to
+    itself for AlterPartition and ControlledShutdown (KB 1.3.5).
+    """
+    request = call.request
+    changed: list[Partition] = []
+    try:
+        changed = await _process(controller, call)
+    except ControllerMovedError:
+        for one in call.requests:
+            give_answer(controller, refusal(one, _fenced(one)), "fenced")
+        is_silent = isinstance(request, (AlterPartitionReceived, ControlledShutdownReceived))
+        if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration) or not is_silent:
+            raise
+    except Exception as error:
+        name = type(request).__name__
+        controller.notice("error", "request_failed", _subject(request), describe(error))
+        for one in call.requests:
+            give_answer(controller, refusal(one, UNKNOWN_SERVER_ERROR), f"{name} failed")
+    for partition in reversed(controller.turns.partitions(changed)):
+        # As the next event: what is answered must not be refused when the session ends in it.
+        if partition in controller.context.reassigning:
+            controller.triggers.appendleft(PartitionReassignmentIsrChange(*partition.key))
+
+
+async def _process(controller: Controller, call: ApiCall) -> list[Partition]:
+    """Handle and answer; gives the partitions whose ISR is now as their leader asked for."""
+    match call.request:
+        case AlterPartitionReceived() as request:
+            return await process_alter_partition(controller, request)
+        case ControlledShutdownReceived() as request:
+            await process_controlled_shutdown(controller, request)
+        case AllocateProducerIdsReceived() as request:
+            await process_allocate_producer_ids(controller, request)
+        case AlterPartitionReassignmentsReceived() as request:
+            await process_alter_reassignments(controller, request)
+        case ListPartitionReassignmentsReceived() as request:
+            process_list_reassignments(controller, request)
+        case ElectLeadersReceived() as request:
+            await process_elect_leaders(controller, request)
+        case CreateTopicsReceived() as request:
+            await process_create_topics(controller, [request, *call.together])
+        case CreatePartitionsReceived() as request:
+            await process_create_partitions(controller, request)
+        case DeleteTopicsReceived() as request:
+            await process_delete_topics(controller, request)
+        case UpdateFeaturesReceived() as request:
+            await process_update_features(controller, request)
+        case AlterUserScramCredentialsReceived() as request:
+            await process_alter_scram_credentials(controller, request)
+    return []
+
+
+def refuse(controller: Controller, request: ApiRequest) -> None:
+    """Answer a request whose turn never comes: its term is over (DESIGN.md, Terms).
+
+    Kafka's ControllerMovedException for a controlled shutdown is STALE_CONTROLLER_EPOCH.
+    """
+    is_shutdown = isinstance(request, ControlledShutdownReceived)
+    error = STALE_CONTROLLER_EPOCH if is_shutdown else NOT_CONTROLLER
+    give_answer(controller, refusal(request, error), "the term is over")
+
+
+def _fenced(request: ApiRequest) -> int:
+    """Admin tools are told to look for another controller, where Kafka never answers."""
+    match request:
+        case AlterPartitionReceived() | AllocateProducerIdsReceived():
+            return UNKNOWN_SERVER_ERROR
+        case ControlledShutdownReceived():
+            return STALE_CONTROLLER_EPOCH
+        case _:
+            return NOT_CONTROLLER
+
+
+def _subject(request: ApiRequest) -> str:
+    match request:
+        case (
+            AlterPartitionReceived(broker=broker)
+            | ControlledShutdownReceived(broker=broker)
+            | AllocateProducerIdsReceived(broker=broker)
+        ):
+            return f"broker {broker}"
+        case _:
+            return f"request {request.request}"

@@ -1,0 +1,64 @@
+"""Blocks of producer ids for brokers (processAllocateProducerIds, KB 11.4)."""
+
+from controller.core import error_codes, znodes
+from controller.core.commands import AnswerAllocateProducerIds, Reason
+from controller.core.controller import Controller
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.events import AllocateProducerIdsReceived
+from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, OK, Create, SetData
+from controller.core.zookeeper_io import read_znodes, write
+
+_RULE = "allocate producer ids"
+_BLOCK_SIZE = 1000
+_ID_MAX = 2**63 - 1
+
+
+async def process_allocate_producer_ids(
+    controller: Controller, asked: AllocateProducerIdsReceived
+) -> None:
+    """Give the next block to the broker that asks, once it is written down."""
+    error, first = _error_of_request(controller, asked), 0
+    if not error:
+        try:
+            first = await _next_block(controller, asked.broker)
+        except (ProcedureError, ZnodeError) as failure:
+            controller.notice("error", "no_producer_ids", znodes.PRODUCER_IDS, str(failure))
+            error = error_codes.UNKNOWN_SERVER_ERROR
+    length = 0 if error else _BLOCK_SIZE
+    answer = AnswerAllocateProducerIds(asked.request, error, first, length)
+    controller.issue(answer, Reason(_RULE))
+
+
+def _error_of_request(controller: Controller, asked: AllocateProducerIdsReceived) -> int:
+    if not controller.is_active:
+        return error_codes.NOT_CONTROLLER
+    broker = controller.context.brokers.get(asked.broker)
+    if broker is None:
+        return error_codes.BROKER_ID_NOT_REGISTERED
+    if broker.epoch != asked.broker_epoch:
+        return error_codes.STALE_BROKER_EPOCH
+    return error_codes.NONE
+
+
+async def _next_block(controller: Controller, broker: int) -> int:
+    """The first id of a block that nobody else has; brokers of an older protocol take some too.
+
+    Raises ProcedureError where the ids are used up or ZooKeeper refuses, ZnodeError for bad
+    content.
+    """
+    while True:
+        found = await read_znodes(controller, [znodes.PRODUCER_IDS], _RULE)
+        data = found.data[0]
+        first = znodes.read_producer_ids(data).last + 1 if data else 0
+        last = first + _BLOCK_SIZE - 1
+        if last > _ID_MAX:
+            raise ProcedureError("all producer ids have been given out")
+        content = znodes.write_producer_ids(znodes.ProducerIds(broker, first, last))
+        operation: Create | SetData = SetData(znodes.PRODUCER_IDS, content, found.versions[0])
+        if found.errors[0] == NO_NODE:
+            operation = Create(znodes.PRODUCER_IDS, content)
+        error = (await write(controller, [operation], Reason(_RULE))).errors[0]
+        if error == OK:
+            return first
+        if error not in (BAD_VERSION, NODE_EXISTS, NO_NODE):
+            raise ProcedureError(f"ZooKeeper answers {error} to the write")

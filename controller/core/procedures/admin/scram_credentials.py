@@ -1,0 +1,214 @@
+"""AlterUserScramCredentials: credentials of users in ZooKeeper (KIP-554).
+
+ZkAdminManager.alterUserScramCredentials, with its checks, codes and messages in their order, and
+AdminZkClient.changeUserOrUserClientIdConfig for what is written. Brokers read a credential when
+the change is announced; the controller itself has no use for it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.core import error_codes, user_configs, znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import RequestRefused, ZnodeError
+from controller.core.operations import (
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.procedures.admin.refusals import refusal
+from controller.core.procedures.admin.waiting_requests import give_answer
+from controller.core.scram_requests import (
+    AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
+    ScramDeletion,
+    ScramUpsertion,
+    UserAnswer,
+)
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import read_children, read_znodes, write
+
+_RULE: Final = "SCRAM credentials altered by request"
+_ITERATIONS_MIN: Final = 4096
+_ITERATIONS_MAX: Final = 16384
+_FAILED: Final = "The server experienced an unexpected error when processing the request."
+"""Kafka's own words for UNKNOWN_SERVER_ERROR."""
+
+Alteration = ScramDeletion | ScramUpsertion
+Answers = dict[str, UserAnswer]
+"""What each user is answered."""
+Configs = dict[str, dict[str, str]]
+"""The configuration of each user."""
+
+
+async def process_alter_scram_credentials(
+    controller: Controller, asked: AlterUserScramCredentialsReceived
+) -> None:
+    """Judge every user, write the configurations of those who may be altered, announce them.
+
+    KafkaApis.handleAlterUserScramCredentialsRequest.
+    """
+    if not controller.is_active:
+        give_answer(controller, refusal(asked, error_codes.NOT_CONTROLLER), _RULE)
+        return
+    answers = _judged(asked)
+    named = [one.user for one in asked.upsertions] + [one.user for one in asked.deletions]
+    users = [user for user in dict.fromkeys(named) if user not in answers]
+    configs = await _present(controller, users, answers)
+    _alter(asked, configs, answers)
+    wanted = {user: configs[user] for user in configs if user not in answers}
+    for user in wanted:
+        _check_configs(controller, user, configs[user], answers)
+    await _write(controller, wanted, answers)
+    await _announce(controller, wanted, answers)
+    answers |= {user: UserAnswer(user) for user in wanted if user not in answers}
+    answer = AnswerAlterUserScramCredentials(asked.request, tuple(answers.values()))
+    give_answer(controller, answer, _RULE)
+
+
+# What is wrong with a request -------------------------------------------------------------------
+
+
+def _judged(asked: AlterUserScramCredentialsReceived) -> Answers:
+    """The users whose alterations cannot be, whatever stands in ZooKeeper."""
+    answers: Answers = {}
+    deletions: list[Alteration] = [*asked.deletions]
+    upsertions: list[Alteration] = [*asked.upsertions]
+    for one in deletions + upsertions:
+        try:
+            _check(one)
+        except RequestRefused as refused:
+            # Of several reasons the last one is told.
+            answers[one.user] = UserAnswer(one.user, refused.error, refused.message)
+    named: dict[tuple[str, int], None] = {}
+    twice: Answers = {}
+    for one in upsertions + deletions:
+        if one.user not in answers and (one.user, one.mechanism) in named:
+            text = "A user credential cannot be altered twice in the same request"
+            twice[one.user] = UserAnswer(one.user, error_codes.DUPLICATE_RESOURCE, text)
+        named[one.user, one.mechanism] = None
+    return answers | twice
+
+
+def _check(one: Alteration) -> None:
+    """Raises RequestRefused with what is wrong."""
+    if not one.user:
+        raise RequestRefused(error_codes.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if one.mechanism not in user_configs.MECHANISMS:
+        raise RequestRefused(error_codes.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(one, ScramUpsertion):
+        if one.iterations > _ITERATIONS_MAX:
+            raise RequestRefused(error_codes.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+        if one.iterations < _ITERATIONS_MIN:
+            raise RequestRefused(error_codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+
+
+def _check_configs(
+    controller: Controller, user: str, configs: dict[str, str], answers: Answers
+) -> None:
+    """Whether brokers can do with the whole of it, what was there before included."""
+    problem = user_configs.problem_with(configs)
+    if problem is not None:
+        _fail(controller, user, f"it has what no user may have: {problem}", answers)
+
+
+# What shall be ------------------------------------------------------------------------------------
+
+
+async def _present(controller: Controller, users: list[str], answers: Answers) -> Configs:
+    """What the users have now; those of whom it cannot be read have failed."""
+    paths = [user_configs.path_of(user) for user in users]
+    found = await read_znodes(controller, paths, _RULE)
+    configs: Configs = {}
+    for user, path, error, data in zip(users, paths, found.errors, found.data, strict=True):
+        try:
+            if error not in (OK, NO_NODE):
+                raise ZnodeError(f"ZooKeeper code {error}")
+            configs[user] = znodes.read_config(path, data)
+        except ZnodeError as unreadable:
+            text = f"{unreadable}: mend or remove the znode"
+            _fail(controller, user, text, answers)
+    return configs
+
+
+def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: Answers) -> None:
+    """Put into `configs` what shall be in it; one credential that cannot be made fails all."""
+    names = user_configs.MECHANISMS
+    deletions = [one for one in asked.deletions if one.user in configs]
+    for one in deletions:
+        if names.get(one.mechanism) not in configs[one.user]:
+            text = "Attempt to delete a user credential that does not exist"
+            answers.setdefault(one.user, UserAnswer(one.user, error_codes.RESOURCE_NOT_FOUND, text))
+    upsertions = [one for one in asked.upsertions if one.user in configs.keys() - answers.keys()]
+    if not all(one.credential for one in upsertions):
+        answers |= {user: _failed(user) for user in configs if user not in answers}
+    for one in deletions:
+        configs[one.user].pop(names.get(one.mechanism, ""), None)
+    for upsertion in upsertions:
+        configs[upsertion.user][names[upsertion.mechanism]] = upsertion.credential
+
+
+# What is written ----------------------------------------------------------------------------------
+
+
+async def _write(controller: Controller, wanted: Configs, answers: Answers) -> None:
+    """Of those without an error; a configuration with nothing in it goes with its znode, unless the
+    user's clients have some of theirs below (AdminZkClient.changeEntityConfig)."""
+    operations: dict[str, WriteOperation] = {}
+    for user, configs in wanted.items():
+        if user in answers:
+            continue
+        path = user_configs.path_of(user)
+        if configs or (await read_children(controller, path, _RULE)).children:
+            operations[user] = SetData(path, znodes.write_config(configs), ANY_VERSION)
+        else:
+            operations[user] = Delete(path, ANY_VERSION)
+    errors = await _written(controller, operations)
+    creates: dict[str, WriteOperation] = {
+        user: Create(operation.path, operation.data)
+        for user, operation in operations.items()
+        if errors[user] == NO_NODE and isinstance(operation, SetData)
+    }
+    errors |= await _written(controller, creates)
+    made_meanwhile = [user for user in creates if errors[user] == NODE_EXISTS]
+    errors |= await _written(controller, {user: operations[user] for user in made_meanwhile})
+    for user, error in errors.items():
+        is_gone = error == NO_NODE and isinstance(operations[user], Delete)
+        if error != OK and not is_gone:
+            _fail(controller, user, f"it cannot be written (ZooKeeper code {error})", answers)
+
+
+async def _announce(controller: Controller, users: Iterable[str], answers: Answers) -> None:
+    """Brokers read again what a notification names."""
+    operations: dict[str, WriteOperation] = {
+        user: CreateSequential(
+            znodes.CONFIG_CHANGE_PREFIX, znodes.write_config_change(user_configs.entity_of(user))
+        )
+        for user in users
+        if user not in answers
+    }
+    for user, error in (await _written(controller, operations)).items():
+        if error != OK:
+            text = f"it is written, and brokers cannot be told (ZooKeeper code {error}): ask again"
+            _fail(controller, user, text, answers)
+
+
+async def _written(controller: Controller, operations: dict[str, WriteOperation]) -> dict[str, int]:
+    """One write for all; ZooKeeper's code for each user."""
+    writes = await write(controller, list(operations.values()), Reason(_RULE))
+    return dict(zip(operations, writes.errors, strict=True))
+
+
+def _fail(controller: Controller, user: str, text: str, answers: Answers) -> None:
+    controller.notice("error", "credentials_not_altered", user_configs.path_of(user), text)
+    answers[user] = _failed(user)
+
+
+def _failed(user: str) -> UserAnswer:
+    return UserAnswer(user, error_codes.UNKNOWN_SERVER_ERROR, _FAILED)

@@ -1,0 +1,94 @@
+"""A broker wants to stop: its leaderships move first (doControlledShutdown, KB 9.5)."""
+
+from controller.core import error_codes
+from controller.core.commands import AnswerControlledShutdown, Reason
+from controller.core.controller import Controller
+from controller.core.election import Elected, controlled_shutdown_leader
+from controller.core.events import ControlledShutdownReceived
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.elections.leadership import Candidate, Strategy
+from controller.core.procedures.elections.partition_changes import change_partitions
+from controller.core.procedures.elections.replica_changes import change_replicas
+from controller.core.replica_states import ReplicaState
+from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.values import UNKNOWN_BROKER_EPOCH
+
+_RULE = "controlled shutdown"
+
+
+def _choose(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    return controlled_shutdown_leader(
+        candidate.replicas,
+        candidate.current.isr,
+        lambda broker: context.is_online_or_shutting_down(broker, partition),
+        context.shutting_down.__contains__,
+    )
+
+
+def _recipients(context: ControllerContext, partition: Partition) -> list[int]:
+    return [
+        one
+        for one in partition.assignment.replicas
+        if context.is_online_or_shutting_down(one, partition)
+    ]
+
+
+CONTROLLED_SHUTDOWN = Strategy(
+    "controlled shutdown leader election",
+    "ControlledShutdownPartitionLeaderElectionStrategy",
+    _choose,
+    _recipients,
+)
+
+
+async def process_controlled_shutdown(
+    controller: Controller, asked: ControlledShutdownReceived
+) -> None:
+    """Move what the broker leads, stop what it follows, answer with what it still leads."""
+    error = _error_of_request(controller, asked)
+    remaining: tuple[tuple[str, int], ...] = ()
+    if not error:
+        remaining = await _shut_down(controller, asked.broker)
+    answer = AnswerControlledShutdown(asked.request, error, remaining)
+    controller.issue(answer, Reason(_RULE))
+
+
+def _error_of_request(controller: Controller, asked: ControlledShutdownReceived) -> int:
+    """What keeps the broker from shutting down in order; 0 if nothing.
+
+    Kafka's ControllerMovedException is STALE_CONTROLLER_EPOCH on the wire; the missing element
+    for a broker that is not known is answered as UNKNOWN_SERVER_ERROR.
+    """
+    if not controller.is_active:
+        return error_codes.STALE_CONTROLLER_EPOCH
+    broker = controller.context.brokers.get(asked.broker)
+    if asked.broker_epoch != UNKNOWN_BROKER_EPOCH:
+        if broker is None:
+            return error_codes.UNKNOWN_SERVER_ERROR
+        if asked.broker_epoch < broker.epoch:
+            return error_codes.STALE_BROKER_EPOCH
+    return error_codes.NONE if broker is not None else error_codes.BROKER_NOT_AVAILABLE
+
+
+async def _shut_down(controller: Controller, broker: int) -> tuple[tuple[str, int], ...]:
+    context = controller.context
+    context.shutting_down[broker] = None
+    partitions = [
+        one
+        for one in sorted_partitions(context.replicas_on((broker,))[broker])
+        if len(one.replicas) > 1 and one.leadership is not None and not context.is_queued(one)
+    ]
+    led = [one for one in partitions if _is_led_by(one, broker)]
+    followed = [one for one in partitions if not _is_led_by(one, broker)]
+    await change_partitions(controller, led, PartitionState.ONLINE, _RULE, CONTROLLED_SHUTDOWN)
+    batch = controller.new_batch(_RULE)
+    for partition in followed:
+        batch.add_stop_replica((broker,), partition, delete=False)
+    controller.send(batch)
+    await change_replicas(controller, {broker: followed}, ReplicaState.OFFLINE, _RULE)
+    return tuple(one.key for one in partitions if _is_led_by(one, broker))
+
+
+def _is_led_by(partition: Partition, broker: int) -> bool:
+    return partition.leadership is not None and partition.leadership.leader == broker

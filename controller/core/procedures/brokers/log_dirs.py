@@ -1,0 +1,101 @@
+"""Log directories that failed: who tells of them, and what follows (KB 3.11)."""
+
+from controller.core import error_codes, znodes
+from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
+from controller.core.events import BrokerAnswered
+from controller.core.operations import OK
+from controller.core.procedures.brokers.broker_change import on_replicas_become_offline
+from controller.core.procedures.elections.replica_changes import change_replicas
+from controller.core.procedures.reassignment.cancel_znode import retry_waiting_rollbacks
+from controller.core.procedures.role.notifications import (
+    delete_notifications,
+    list_notifications,
+)
+from controller.core.replica_states import ReplicaState
+from controller.core.state import Partition, sorted_partitions
+from controller.core.zookeeper_io import read_znodes
+
+_RULE = "log directory failure"
+
+
+async def process_log_dir_events(controller: Controller) -> None:
+    """Brokers announced failed directories: ask them, their answers name the partitions.
+
+    All their replicas are moved to Online: the LeaderAndIsr that this sends is answered with
+    KAFKA_STORAGE_ERROR for those that are gone (onBrokerLogDirFailure, KB 3.11.3).
+    """
+    context = controller.context
+    paths = await list_notifications(controller, znodes.LOG_DIR_EVENTS, _RULE)
+    if not paths:
+        return
+    found = await read_znodes(controller, paths, _RULE)
+    brokers: dict[int, None] = {}
+    for path, error, data in zip(paths, found.errors, found.data, strict=True):
+        if error == OK:
+            try:
+                brokers[znodes.read_log_dir_event(path, data)] = None
+            except ZnodeError as unreadable:
+                controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    replicas = {
+        broker: sorted_partitions(partitions)
+        for broker, partitions in context.replicas_on(brokers).items()
+    }
+    await change_replicas(controller, replicas, ReplicaState.ONLINE, _RULE)
+    await delete_notifications(controller, paths, "delete log directory events")
+
+
+async def process_leader_and_isr_answer(
+    controller: Controller, answer: BrokerAnswered, asked: list[tuple[str, int]]
+) -> None:
+    """Learn from an answer which replicas lie in failed directories (KB 3.11.1).
+
+    `asked` names the partitions of the request.
+    """
+    context = controller.context
+    failed = {
+        partition: None
+        for topic, number, code in answer.partition_errors
+        if code == error_codes.KAFKA_STORAGE_ERROR
+        and (partition := _named(controller, topic, number)) is not None
+    }
+    in_error = {
+        (partition.topic.name, number)
+        for topic, number, _ in answer.partition_errors
+        if (partition := _named(controller, topic, number)) is not None
+    }
+    well = {
+        partition: None
+        for topic, number in asked
+        if (topic, number) not in in_error
+        and (partition := context.find(topic, number)) is not None
+    }
+    before = context.offline_dirs.get(answer.broker, {})
+    now = {one: None for one in before if one not in well} | failed
+    if now:
+        context.offline_dirs[answer.broker] = now
+    else:
+        context.offline_dirs.pop(answer.broker, None)
+    new = [one for one in now if one not in before]
+    if new:
+        controller.notice(
+            "warning",
+            "replicas_in_failed_log_dir",
+            f"broker {answer.broker}",
+            f"{len(new)} replicas are offline: their log directory failed",
+        )
+        await on_replicas_become_offline(controller, {answer.broker: sorted_partitions(new)})
+    if new or len(now) < len(before):
+        retry_waiting_rollbacks(controller)
+
+
+def _named(controller: Controller, topic: str, number: int) -> Partition | None:
+    """The partition that an answer names: by name, or by the topic's id in hex."""
+    context = controller.context
+    if topic in context.topics:
+        return context.find(topic, number)
+    try:
+        by_id = context.topics_by_id.get(bytes.fromhex(topic))
+    except ValueError:
+        return None
+    return by_id.partitions.get(number) if by_id is not None else None

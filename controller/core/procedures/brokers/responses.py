@@ -1,0 +1,85 @@
+"""What brokers answer and what their channels report (KB 3.11)."""
+
+from controller.core.commands import LeaderAndIsrRequest, StopReplicaRequest
+from controller.core.controller import Controller
+from controller.core.error_codes import (
+    KAFKA_STORAGE_ERROR,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+)
+from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
+from controller.core.procedures.reassignment.replica_deletion import confirm_deletions
+from controller.core.releases import release_of
+from controller.core.triggers import (
+    LeaderAndIsrResponseReceived,
+    TopicDeletionStopReplicaResponseReceived,
+)
+
+_EXPECTED = (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
+
+
+def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> None:
+    """An error of a whole request is told; nothing is sent again because of it (KB 12.1.3).
+
+    An answer to LeaderAndIsr is a controller event where it says something of log directories, one
+    to StopReplica where replicas of topics that are being deleted were to be deleted.
+    """
+    asked = controller.context.in_flight.pop(answer.command, None)
+    if not controller.is_active:
+        return
+    if isinstance(asked, StopReplicaRequest):
+        _take_stop_replica(controller, answer, asked)
+        confirm_deletions(controller, answer, asked)
+    if answer.error:
+        _tell_error(controller, answer)
+    elif isinstance(asked, LeaderAndIsrRequest):
+        _take_leader_and_isr(controller, answer, asked)
+
+
+def _take_leader_and_isr(
+    controller: Controller, answer: BrokerAnswered, asked: LeaderAndIsrRequest
+) -> None:
+    failed = any(code == KAFKA_STORAGE_ERROR for _, _, code in answer.partition_errors)
+    if failed or answer.broker in controller.context.offline_dirs:
+        names = [(one.topic, one.partition) for one in asked.partitions]
+        controller.enqueue(LeaderAndIsrResponseReceived(answer, names))
+
+
+def _take_stop_replica(
+    controller: Controller, answer: BrokerAnswered, asked: StopReplicaRequest
+) -> None:
+    """With an error of the whole request only the partitions that it lists count (KB 12.3.4)."""
+    listed = {(topic, number) for topic, number, _ in answer.partition_errors}
+    names = [
+        (one.topic, one.partition)
+        for one in asked.partitions
+        if one.delete
+        and one.topic in controller.context.deletion_started
+        and (not answer.error or (one.topic, one.partition) in listed)
+    ]
+    if names:
+        controller.enqueue(TopicDeletionStopReplicaResponseReceived(answer, names))
+
+
+def _tell_error(controller: Controller, answer: BrokerAnswered) -> None:
+    level = "info" if answer.error in _EXPECTED else "warning"
+    controller.notice(
+        level,
+        "broker_error",
+        f"broker {answer.broker}",
+        f"answered a control request with error code {answer.error}",
+    )
+
+
+def process_versions_offered(controller: Controller, offered: VersionsOffered) -> None:
+    """Which release a broker is, as long as this channel to it stands."""
+    context = controller.context
+    if context.channels.get(offered.broker) == offered.broker_epoch:
+        context.releases[offered.broker] = release_of(offered.highest)
+
+
+def process_channel_fault(controller: Controller, fault: ChannelFault) -> None:
+    """A channel's trouble, or its end, in the operator's words."""
+    level = {"recovered": "info", "unreachable": "warning"}.get(fault.kind, "error")
+    text = fault.text or "answers again"
+    controller.notice(level, f"channel_{fault.kind}", f"broker {fault.broker}", text)

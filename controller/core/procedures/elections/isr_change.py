@@ -1,0 +1,77 @@
+"""ISR changes that leaders wrote themselves, below IBP 2.7-IV2 (KB 3.12)."""
+
+from collections.abc import Iterable
+
+from controller.core import znodes
+from controller.core.controller import Controller
+from controller.core.deviations import LONG_WORK_INTERRUPTED
+from controller.core.errors import ZnodeError
+from controller.core.operations import OK
+from controller.core.procedures.elections.leadership import read_states
+from controller.core.procedures.failures import Failures
+from controller.core.procedures.reassignment.cancellation import process_changed_isrs
+from controller.core.procedures.role.notifications import (
+    delete_notifications,
+    list_notifications,
+)
+from controller.core.state import Partition, sorted_partitions
+from controller.core.triggers import PartitionReassignmentIsrChange
+from controller.core.zookeeper_io import read_znodes
+
+_RULE = "ISR change notification"
+
+
+async def process_isr_changes(controller: Controller) -> None:
+    """Take the new states of the announced partitions and tell every broker.
+
+    Brokers are told of the live brokers even if no announced partition is there any more
+    (KafkaController.processIsrChangeNotification). The notifications are deleted in the end, also
+    those that cannot be read.
+    """
+    context = controller.context
+    paths = await list_notifications(controller, znodes.ISR_CHANGES, _RULE)
+    if not paths:
+        return
+    announced = await _announced(controller, paths)
+    if announced:
+        partitions = _known(controller, announced)
+        failures = Failures(controller, "isr_change_not_read")
+        for partition, state in await read_states(controller, partitions, _RULE, failures):
+            partition.leadership = state
+        failures.tell()
+        batch = controller.new_batch(_RULE)
+        batch.add_update_metadata(context.brokers, partitions)
+        controller.send(batch)
+        await _go_on(controller, controller.turns.partitions(partitions))
+    await delete_notifications(controller, paths, "delete ISR change notifications")
+
+
+async def _go_on(controller: Controller, partitions: list[Partition]) -> None:
+    """Continue what waits for these ISRs; as a separate controller event where that may be long
+    work, which urgent events interrupt (LONG_WORK_INTERRUPTED)."""
+    if not LONG_WORK_INTERRUPTED.applies(controller.configuration):
+        await process_changed_isrs(controller, partitions)
+        return
+    known = controller.context.reassigning | controller.context.rollback_waiting
+    moving = [one.key for one in partitions if one in known]
+    if moving:
+        controller.enqueue(PartitionReassignmentIsrChange(*moving[0], tuple(moving[1:])))
+
+
+async def _announced(controller: Controller, paths: list[str]) -> list[tuple[str, int]]:
+    """Topic and number, as the notifications have them."""
+    found = await read_znodes(controller, paths, _RULE)
+    announced: list[tuple[str, int]] = []
+    for path, error, data in zip(paths, found.errors, found.data, strict=True):
+        if error != OK:
+            continue
+        try:
+            announced += znodes.read_isr_change(path, data)
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    return announced
+
+
+def _known(controller: Controller, names: Iterable[tuple[str, int]]) -> list[Partition]:
+    found = {controller.context.find(*name) for name in names}
+    return sorted_partitions(one for one in found if one is not None and one.assignment.replicas)

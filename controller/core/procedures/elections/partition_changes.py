@@ -1,0 +1,111 @@
+"""Moving partitions through their states (ZkPartitionStateMachine.handleStateChanges, KB 4)."""
+
+from collections.abc import Iterable
+
+from controller.core.controller import Controller
+from controller.core.partition_states import PREVIOUS_STATES, PartitionState
+from controller.core.procedures.elections.leadership import (
+    OFFLINE,
+    Results,
+    Strategy,
+    create_leadership,
+    elect_leaders,
+)
+from controller.core.procedures.elections.unsent_batches import PARTITIONS, has_unsent, unsent_kept
+from controller.core.procedures.failures import Failures
+from controller.core.state import Partition, sorted_partitions
+
+
+async def change_partitions(
+    controller: Controller,
+    partitions: list[Partition],
+    target: PartitionState,
+    rule: str,
+    strategy: Strategy | None = None,
+) -> Results:
+    """Move partitions to `target`; one request batch covers them all (KB 4.1.2).
+
+    Going ONLINE, new ones get their first leader, the others are elected by `strategy`. A
+    transition that the table does not have is told and left out. Gives what became of those that
+    went through an election (KB 4.1.3).
+    """
+    name = strategy.name if strategy is not None else ""
+    controller.follower.moves_partitions(partitions, target, rule, name)
+    if not partitions or has_unsent(controller, PARTITIONS, target.name):
+        return {}
+    failures = Failures(controller, "partition_state_refused")
+    valid = []
+    for partition in partitions:
+        if partition.state in PREVIOUS_STATES[target]:
+            valid.append(partition)
+        else:
+            failures.add(partition, f"{partition.state.name} may not become {target.name}")
+    failures.tell()
+    if target is PartitionState.ONLINE:
+        assert strategy is not None, "going online needs an election strategy"
+        return await _bring_online(controller, valid, rule, strategy)
+    for partition in valid:
+        partition.state = target
+    return {}
+
+
+async def _bring_online(
+    controller: Controller, partitions: list[Partition], rule: str, strategy: Strategy
+) -> Results:
+    batch = controller.new_batch(rule)
+    new = [one for one in partitions if one.state is PartitionState.NEW]
+    others = [one for one in partitions if one.state is not PartitionState.NEW]
+    with unsent_kept(controller, PARTITIONS, batch):
+        if new:
+            created = await create_leadership(controller, new, batch)
+            for partition in created.led:
+                partition.state = PartitionState.ONLINE
+            others += created.existing
+        results = await elect_leaders(controller, others, strategy, batch)
+    for partition, state in results.items():
+        if state is not None:
+            partition.state = PartitionState.ONLINE
+    controller.send(batch)
+    return results
+
+
+async def retry_offline_partitions(
+    controller: Controller, rule: str, topic: str | None = None
+) -> Results:
+    """Elect for all NEW and OFFLINE partitions, or those of one topic.
+
+    triggerOnlinePartitionStateChange (KB 4.2.2).
+    """
+    waiting = (PartitionState.NEW, PartitionState.OFFLINE)
+    context = controller.context
+    partitions = [
+        one
+        for one in context.partitions()
+        if one.state in waiting and not context.is_queued(one) and topic in (None, one.topic.name)
+    ]
+    return await change_partitions(
+        controller, sorted_partitions(partitions), PartitionState.ONLINE, rule, OFFLINE
+    )
+
+
+async def start_partition_states(
+    controller: Controller, partitions: Iterable[Partition], repaired: Iterable[Partition] = ()
+) -> None:
+    """The states at failover, then elections for those without a leader (KB 4.2.1).
+
+    A leader takes a repaired assignment or ISR in with a new leader epoch only: elected anew, too.
+    """
+    context = controller.context
+    changed = dict.fromkeys(repaired)
+    live = context.live_brokers
+    for partition in partitions:
+        leadership = partition.leadership
+        if leadership is None:
+            partition.state = PartitionState.NEW
+        elif partition in changed:
+            partition.state = PartitionState.OFFLINE
+        elif leadership.leader in live and context.is_online(leadership.leader, partition):
+            partition.state = PartitionState.ONLINE
+        else:
+            partition.state = PartitionState.OFFLINE
+    await retry_offline_partitions(controller, "failover: elect for partitions without a leader")

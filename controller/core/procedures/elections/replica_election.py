@@ -1,0 +1,166 @@
+"""Elections that somebody asks for (KafkaController.processReplicaLeaderElection, KB 3.9)."""
+
+from collections.abc import Iterable
+
+from controller.core import error_codes, request_znodes, znodes
+from controller.core.commands import AnswerElectLeaders, PartitionAnswer, Reason
+from controller.core.controller import Controller
+from controller.core.deviations import LEADERLESS_ANSWERED
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.events import ElectLeadersReceived
+from controller.core.operations import NO_NODE, OK, Delete
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.admin.waiting_requests import announce, give_answer
+from controller.core.procedures.elections.leadership import PREFERRED, UNCLEAN, Results
+from controller.core.procedures.elections.partition_changes import change_partitions
+from controller.core.procedures.pauses import pause, slices
+from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import read_stats, read_znodes, write
+
+_PATH = znodes.PREFERRED_ELECTION
+_RULE = "preferred replica election"
+_STRATEGIES = {"preferred": PREFERRED, "unclean": UNCLEAN}
+
+Name = tuple[str, int]
+
+
+# Admin tools ------------------------------------------------------------------------------------
+
+
+async def process_elect_leaders(controller: Controller, asked: ElectLeadersReceived) -> None:
+    """Elect where it is needed and answer for each partition."""
+    rule = f"{asked.election} leader election by request"
+    if not controller.is_active:
+        error = error_codes.NOT_CONTROLLER
+        refused = tuple(PartitionAnswer(*name, error) for name in asked.partitions or ())
+        give_answer(controller, AnswerElectLeaders(asked.request, error, refused), rule)
+        return
+    context = controller.context
+    names = _led(context) if asked.partitions is None else list(dict.fromkeys(asked.partitions))
+    verdicts = {name: _judge(controller, name, asked.election) for name in names}
+    candidates = [one for one in verdicts.values() if isinstance(one, Partition)]
+    strategy = _STRATEGIES[asked.election]
+    results: Results = {}
+    for number, part in enumerate(slices(controller, sorted_partitions(candidates))):
+        if number:
+            await pause(controller)
+        results |= await change_partitions(controller, part, PartitionState.ONLINE, rule, strategy)
+    answered = [_answer(one, results, asked.election) for one in verdicts.values()]
+    if asked.partitions is None:
+        answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
+    answer = AnswerElectLeaders(asked.request, error_codes.NONE, tuple(answered))
+    if any(not one.error for one in answered):
+        announce(controller, answer, rule)
+    else:
+        give_answer(controller, answer, rule)
+
+
+def _led(context: ControllerContext) -> list[Name]:
+    """Those that brokers were told of: Kafka takes all of a broker's metadata (KB 11.5)."""
+    staying = (one for one in context.partitions() if not context.is_queued(one))
+    return [one.key for one in sorted_partitions(staying) if one.leadership is not None]
+
+
+def _judge(controller: Controller, name: Name, election: str) -> Partition | PartitionAnswer:
+    """The partition if it needs this election, else why it gets none (KB 3.9 steps 4 and 5)."""
+    context = controller.context
+    partition = context.find(*name)
+    if partition is None or not partition.is_assigned:
+        error, text = error_codes.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
+    elif context.is_queued(partition):
+        error, text = error_codes.INVALID_TOPIC_EXCEPTION, "The topic is being deleted"
+    elif partition.leadership is None:
+        error, text = _without_leadership(controller, partition, election), "It never had a leader."
+    elif _needs(context, partition, partition.leadership.leader, election):
+        return partition
+    else:
+        error, text = error_codes.ELECTION_NOT_NEEDED, ""
+    return PartitionAnswer(*name, error, text)
+
+
+def _without_leadership(controller: Controller, partition: Partition, election: str) -> int:
+    """Kafka's whole event fails on such a partition; see LEADERLESS_ANSWERED."""
+    if not LEADERLESS_ANSWERED.applies(controller.configuration):
+        raise ProcedureError(f"{partition} has no leadership: the election fails")
+    return _unavailable(election)
+
+
+def _needs(context: ControllerContext, partition: Partition, leader: int, election: str) -> bool:
+    if election == "preferred":
+        return leader != partition.preferred_replica
+    return leader not in context.live_brokers
+
+
+def _unavailable(election: str) -> int:
+    if election == "preferred":
+        return error_codes.PREFERRED_LEADER_NOT_AVAILABLE
+    return error_codes.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+
+def _answer(
+    verdict: Partition | PartitionAnswer, results: Results, election: str
+) -> PartitionAnswer:
+    """Kafka's words (PartitionStateMachine.logFailedStateChange); why is told to the operator."""
+    if isinstance(verdict, PartitionAnswer):
+        return verdict
+    if results.get(verdict) is not None:
+        return PartitionAnswer(*verdict.key, error_codes.NONE)
+    strategy = _STRATEGIES[election].kafka_name
+    text = f"Failed to elect leader for partition {verdict} under strategy {strategy}"
+    return PartitionAnswer(*verdict.key, _unavailable(election), text)
+
+
+# The znode --------------------------------------------------------------------------------------
+
+
+async def process_election_znode(controller: Controller) -> None:
+    """/admin/preferred_replica_election was made, or is gone: the watch is set for the next one."""
+    stats = await read_stats(controller, [_PATH], _RULE, watch=True)
+    if stats.errors[0] == OK:
+        await resume_election(controller)
+
+
+async def resume_election(controller: Controller) -> None:
+    """Elect for those that are named, then delete the request, whatever came of it.
+
+    KB 3.9, 3.9.1; at failover KB 6.2 step 13: there Kafka asks for the deletion whether there is a
+    request or not. That the request is gone fires its watch, and the next one is looked for.
+    """
+    names = await _read(controller)
+    verdicts = {name: _judge(controller, name, "preferred") for name in names}
+    for (topic, number), verdict in verdicts.items():
+        if isinstance(verdict, PartitionAnswer) and verdict.message:
+            text = f"no preferred election: {verdict.message}"
+            controller.notice("warning", "election_refused", f"{topic}-{number}", text)
+    needing = [one for one in verdicts.values() if isinstance(one, Partition)]
+    await elect_preferred(controller, needing, _RULE)
+    [error] = (await write(controller, [Delete(_PATH, ANY_VERSION)], Reason(_RULE))).errors
+    if error not in (OK, NO_NODE):
+        text = f"it cannot be deleted (ZooKeeper code {error}): delete it, then ask again"
+        controller.notice("error", "request_stays", _PATH, text)
+
+
+async def _read(controller: Controller) -> list[Name]:
+    """The partitions that are named; none without a request."""
+    found = await read_znodes(controller, [_PATH], _RULE)
+    if found.errors[0] != OK:
+        return []
+    try:
+        return list(dict.fromkeys(request_znodes.read_preferred_election(found.data[0])))
+    except ZnodeError as unreadable:
+        # The daemon drops it: beside a stock controller what that does counts.
+        if controller.configuration.is_broker and request_znodes.fails_elections(found.data[0]):
+            raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
+        controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; dropped")
+        return []
+
+
+async def elect_preferred(
+    controller: Controller, partitions: Iterable[Partition], rule: str
+) -> None:
+    """The preferred replica of each becomes its leader, where it is online and in sync."""
+    for number, part in enumerate(slices(controller, sorted_partitions(partitions))):
+        if number:
+            await pause(controller)
+        await change_partitions(controller, part, PartitionState.ONLINE, rule, PREFERRED)

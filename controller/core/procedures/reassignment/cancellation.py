@@ -1,0 +1,169 @@
+"""/admin/reassign_cancel: what stands in /admin/reassign_partitions goes back (KB 14.2)."""
+
+from collections.abc import Collection
+
+from controller.core.controller import Controller
+from controller.core.procedures.failures import Failures
+from controller.core.procedures.pauses import parts, pause
+from controller.core.procedures.reassignment.cancel_znode import read_cancel, tell_waiting
+from controller.core.procedures.reassignment.kip236_requests import (
+    delete_request,
+    list_requests,
+    read_requests,
+)
+from controller.core.procedures.reassignment.legacy_znode import (
+    LegacyZnode,
+    are_older,
+    originals_of,
+    read_legacy,
+)
+from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
+from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment.records import LEGACY, mend_records
+from controller.core.procedures.reassignment.rollback import roll_back
+from controller.core.reassignment_znodes import REASSIGN_CANCEL, Name
+from controller.core.state import Partition, sorted_partitions
+from controller.core.triggers import (
+    ExtraReassignments,
+    ReassignmentCancel,
+    ReassignmentRequests,
+    ZkPartitionReassignment,
+)
+
+_UNKNOWN_ZXID = -1
+
+
+async def process_cancel(controller: Controller, trigger: ReassignmentCancel) -> None:
+    """The znode was created: roll back; removed: what waited for that goes on.
+
+    Entries that are written while the znode exists are not cancelled: they wait. A znode that was
+    removed before this look has cancelled all the same.
+    """
+    context = controller.context
+    if not controller.configuration.has_kip_236:
+        return
+    before, found = context.cancel, await read_cancel(controller)
+    context.cancel, context.cancel_forced = found.czxid, found.forced
+    if found.czxid and found.czxid != before:
+        await mend_records(controller)
+        await cancel_entries(controller, await read_legacy(controller), found.czxid)
+    elif found.czxid:
+        await retry_rollbacks(controller)
+    elif trigger.created and not before:
+        await _cancel_removed(controller, trigger.zxid)
+    elif before:
+        await _go_on(controller)
+
+
+async def _cancel_removed(controller: Controller, zxid: int) -> None:
+    """The creation of the znode was seen, and it is removed already: what it covers is rolled back,
+    and what cannot be now goes on to its target."""
+    await mend_records(controller)
+    seen = dict(controller.context.entries_seen)
+    legacy = await read_legacy(controller)
+    if zxid == _UNKNOWN_ZXID:
+        # Watches fire in the order of the transactions: what was read before this one is older.
+        zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
+    await cancel_entries(controller, legacy, zxid, was_removed=True)
+    await _go_on(controller)
+
+
+async def cancel_entries(
+    controller: Controller, legacy: LegacyZnode, zxid: int, *, was_removed: bool = False
+) -> None:
+    """Roll back what came by the entries, and drop those that have not begun; entries that are
+    younger than the cancellation, created by transaction `zxid`, wait."""
+    records = controller.context.reassignments
+    under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
+    older = are_older(controller, legacy.entries, zxid)
+    not_begun = [name for name in older if name not in under_way]
+    younger = [name for name in legacy.entries if name not in under_way and name not in older]
+    removed = ", though it was removed before the controller looked" if was_removed else ""
+    text = (
+        f"{len(under_way)} reassignments are rolled back and {len(not_begun)} that had not begun "
+        f"are dropped{removed}"
+        if under_way or not_begun
+        else f"nothing that came by {LEGACY} is under way: nothing is rolled back{removed}"
+    )
+    controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
+    if younger and not was_removed:
+        tell_waiting(controller, LEGACY)
+    await _drop_requests(controller, dict.fromkeys(younger))
+    if not_begun:
+        # First: what the controller writes there later makes the znode younger.
+        await remove_entries(controller, lambda name, target: name in not_begun)
+    await roll_back_names(controller, list(under_way), REASSIGN_CANCEL)
+
+
+async def roll_back_names(controller: Controller, names: list[Name], cause: str) -> list[Partition]:
+    """Roll partitions back; entries of those that do not exist are removed. Gives those that are
+    back. `cause`: what cancels them."""
+    found = {name: controller.context.find(*name) for name in names}
+    unknown = {name for name, one in found.items() if one is None or not one.replicas}
+    if unknown:
+        await remove_entries(controller, lambda name, target: name in unknown)
+    known = [one for name, one in found.items() if one is not None and name not in unknown]
+    partitions = controller.turns.partitions(known)
+    back: list[Partition] = []
+    for number, part in enumerate(parts(controller, partitions)):
+        if number:
+            await pause(controller)
+        originals = {one: originals_of(controller, one) for one in part}
+        back += await roll_back(controller, originals, cause)
+    return back
+
+
+async def _drop_requests(controller: Controller, younger: dict[Name, None]) -> None:
+    """Requests that were made of entries and wait, but for those of entries that wait, too."""
+    children = await list_requests(controller)
+    for queued in await read_requests(controller, children) if children else ():
+        if queued.request.legacy and younger.keys().isdisjoint(queued.request.assignments):
+            await delete_request(controller, queued)
+
+
+async def retry_rollbacks(controller: Controller) -> None:
+    """Something changed: those that waited may be able to go back now."""
+    waiting = list(controller.context.rollback_waiting)
+    if not waiting:
+        return
+    if controller.context.cancel:
+        await roll_back_names(controller, [one.key for one in waiting], REASSIGN_CANCEL)
+    controller.enqueue(ExtraReassignments())
+
+
+async def process_changed_isrs(controller: Controller, partitions: list[Partition]) -> None:
+    """The ISRs of partitions changed: rollbacks may go on, or reassignments are complete."""
+    waiting = controller.context.rollback_waiting
+    if any(one in waiting for one in partitions):
+        await retry_rollbacks(controller)
+    await complete_if_caught_up(controller, [one for one in partitions if one not in waiting])
+
+
+async def give_up_rollbacks(
+    controller: Controller, why: str, wanted: Collection[Name] = ()
+) -> None:
+    """Those that waited, but for those that are still wanted: a partition goes on to its target."""
+    failures = Failures(controller, "rollback_given_up")
+    waiting = controller.context.rollback_waiting
+    given_up = sorted_partitions(one for one in waiting if one.key not in wanted)
+    for partition in given_up:
+        del waiting[partition]
+        origin = list(originals_of(controller, partition))
+        target = list(partition.assignment.target)
+        failures.add(
+            partition,
+            f"{why} before it could go back to {origin}: its rollback is given up, it goes on to "
+            f"{target}",
+        )
+    failures.tell()
+    await complete_if_caught_up(controller, given_up)
+
+
+async def _go_on(controller: Controller) -> None:
+    context = controller.context
+    controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
+    await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was removed")
+    await complete_if_caught_up(controller, controller.turns.partitions(context.reassigning))
+    controller.enqueue(ZkPartitionReassignment())
+    controller.enqueue(ExtraReassignments())
+    controller.enqueue(ReassignmentRequests())

@@ -1,0 +1,168 @@
+"""/admin/reassign_partitions_extra: more reassignments while some are under way (KB 14.3)."""
+
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
+from controller.core.operations import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Create,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.procedures.failures import shown
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
+from controller.core.procedures.reassignment.cancellation import give_up_rollbacks, roll_back_names
+from controller.core.procedures.reassignment.legacy_znode import (
+    LegacyZnode,
+    originals_of,
+    read_legacy,
+    tell_repeated,
+)
+from controller.core.procedures.reassignment.records import LEGACY
+from controller.core.procedures.reassignment.submission import is_possible
+from controller.core.reassignment_znodes import (
+    REASSIGN_PARTITIONS_EXTRA,
+    Entries,
+    Entry,
+    Name,
+    read_entries,
+    write_entries,
+)
+from controller.core.triggers import ExtraReassignments
+from controller.core.znodes import DATA_BYTES_MAX
+from controller.core.zookeeper_io import read_stats, read_znodes, write, write_together
+
+_PATH = REASSIGN_PARTITIONS_EXTRA
+_RULE = "extra reassignments"
+_MOVE = "extra reassignments: into /admin/reassign_partitions"
+_BOTH_BYTES_MAX = 1_040_000
+"""Of both znodes together: they are written in one multi, below jute.maxbuffer."""
+
+
+async def process_extra(controller: Controller) -> None:
+    """Move entries to /admin/reassign_partitions, as many as fit; the znode goes when it is empty.
+
+    A partition that is pending there is rolled back first.
+    """
+    context = controller.context
+    if not controller.configuration.has_kip_236:
+        return
+    context.extra_waits = False
+    extra, version = await _read(controller)
+    if await is_cancelled(controller):
+        if version is not None:
+            tell_waiting(controller, _PATH)
+        return
+    await give_up_rollbacks(controller, f"{_PATH} asks for it no more", extra)
+    if version is None:
+        return
+    possible = {
+        name: one for name, one in extra.items() if is_possible(controller, _PATH, name, one)
+    }
+    legacy = await read_legacy(controller)
+    pending = [name for name, one in possible.items() if _conflicts(controller, name, one, legacy)]
+    if pending:
+        back = await _roll_back(controller, {name: possible[name] for name in pending})
+        waiting = {name: possible[name] for name in pending if name not in back}
+        legacy = await read_legacy(controller)
+    else:
+        waiting = {}
+    moved = {name: one for name, one in possible.items() if name not in waiting}
+    await _move(controller, legacy, moved, waiting, version)
+
+
+async def _roll_back(controller: Controller, pending: Entries) -> set[Name]:
+    """The partitions that are back and can go to their new targets."""
+    back: set[Name] = set()
+    by_target: dict[tuple[int, ...], list[Name]] = {}
+    for name, one in pending.items():
+        by_target.setdefault(one.replicas, []).append(name)
+    for target, names in by_target.items():
+        cause = f"{_PATH}, which asks for {list(target)}"
+        back.update(one.key for one in await roll_back_names(controller, names, cause))
+    return back
+
+
+async def _read(controller: Controller) -> tuple[Entries, int | None]:
+    """The entries and the version; None: there is nothing to do. Watches the znode."""
+    stats = await read_stats(controller, [_PATH], _RULE, watch=True)
+    if stats.errors[0] != OK:
+        return {}, None
+    found = await read_znodes(controller, [_PATH], _RULE)
+    if found.errors[0] != OK:
+        return {}, None
+    data, version = found.data[0], found.versions[0]
+    try:
+        read = read_entries(_PATH, data)
+    except ZnodeError as unreadable:
+        text = f"{unreadable}; it is removed, it held {shown(data)}"
+        controller.notice("error", "unreadable_znode", _PATH, text)
+        delete = Delete(_PATH, version)
+        await write(controller, [delete], Reason("extra reassignments: nobody can read them"))
+        return {}, None
+    for name in read.repeated:
+        tell_repeated(controller, _PATH, name)
+    return read.entries, version
+
+
+def _conflicts(controller: Controller, name: Name, entry: Entry, legacy: LegacyZnode) -> bool:
+    """Whether the partition is pending with another target."""
+    partition = controller.context.find(*name)
+    record = controller.context.reassignments.get(partition) if partition is not None else None
+    if record is not None:
+        return record.replicas != entry.replicas
+    pending = legacy.entries.get(name)
+    return pending is not None and pending.replicas != entry.replicas
+
+
+async def _move(
+    controller: Controller, legacy: LegacyZnode, moved: Entries, waiting: Entries, version: int
+) -> None:
+    """One multi: into the one znode and out of the other, as far as both stay small enough."""
+    entries, rest = _fitting(controller, legacy.entries, moved)
+    rest = waiting | rest
+    controller.context.extra_waits = bool(rest)
+    operations: list[WriteOperation] = []
+    if entries != legacy.entries:
+        data = write_entries(entries)
+        operations.append(
+            SetData(LEGACY, data, legacy.version) if legacy.exists else Create(LEGACY, data)
+        )
+    if rest != moved | waiting or not rest:
+        operations.append(
+            SetData(_PATH, write_entries(rest), version) if rest else Delete(_PATH, version)
+        )
+    if rest:
+        text = f"{len(rest)} of its entries wait: for a rollback, or for room in {LEGACY}"
+        controller.notice("info", "reassignment_waits", _PATH, text)
+    if not operations:
+        return
+    errors = await write_together(controller, operations, Reason(_MOVE))
+    if any(one in (BAD_VERSION, NO_NODE, NODE_EXISTS) for one in errors):
+        # Somebody has written one of them meanwhile.
+        controller.enqueue(ExtraReassignments())
+    elif any(errors):
+        text = f"its entries cannot be moved to {LEGACY} (ZooKeeper codes {errors})"
+        controller.notice("error", "entries_not_written", _PATH, text)
+
+
+def _fitting(controller: Controller, before: Entries, moved: Entries) -> tuple[Entries, Entries]:
+    """What the one znode holds then, and what is left for later."""
+    entries, rest = dict(before), dict(moved)
+    size, both = len(write_entries(before)), len(write_entries(before)) + len(write_entries(moved))
+    for name, one in moved.items():
+        partition = controller.context.find(*name)
+        assert partition is not None, "only what exists is moved"
+        entry = Entry(one.replicas, originals_of(controller, partition))
+        added = len(write_entries({name: entry}))
+        size += added
+        both += added - len(write_entries({name: one}))
+        if max(size, both - _BOTH_BYTES_MAX + DATA_BYTES_MAX) > DATA_BYTES_MAX:
+            break
+        entries[name] = entry
+        del rest[name]
+    return entries, rest

@@ -1,0 +1,408 @@
+"""Who asks for reassignments: /admin/reassign_partitions, admin tools, and what a term finds half
+done (KB 7.1 to 7.4)."""
+
+from collections.abc import Collection, Iterable
+
+from controller.core import error_codes, request_znodes, znodes
+from controller.core.commands import (
+    AnswerAlterPartitionReassignments,
+    AnswerListPartitionReassignments,
+    OngoingReassignment,
+    PartitionAnswer,
+    Reason,
+)
+from controller.core.controller import Controller
+from controller.core.deviations import (
+    EMPTY_TARGET_REFUSED,
+    LEADER_MOVED_FIRST,
+    REQUEST_CHANGES_SEEN,
+    RESUME_ERRORS_TOLD,
+)
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.events import (
+    AlterPartitionReassignmentsReceived,
+    ListPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
+from controller.core.operations import OK
+from controller.core.procedures.pauses import parts, pause
+from controller.core.procedures.reassignment.assignments import Move
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled
+from controller.core.procedures.reassignment.cancellation import (
+    process_changed_isrs,
+    roll_back_names,
+)
+from controller.core.procedures.reassignment.legacy_znode import LegacyZnode, process_legacy
+from controller.core.procedures.reassignment.partition_reassignment import (
+    RULE,
+    carry_out,
+    drops_all_in_sync,
+    reassign,
+    tell_failed,
+)
+from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment.records import ADMIN_TOOLS, holder
+from controller.core.procedures.reassignment.recovery import recover
+from controller.core.procedures.reassignment.submission import held_text, tell_begun
+from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.reassignment_znodes import REASSIGN_CANCEL, Reassignment
+from controller.core.state import Partition, sorted_partitions
+from controller.core.values import NO_ASSIGNMENT, Assignment
+from controller.core.zookeeper_io import read_stats, read_znodes
+
+_PATH = znodes.REASSIGN_PARTITIONS
+_GONE = "The partition does not exist."
+_ALL_DROPPED = "Only replicas are in sync that would be dropped."
+_CANCELLED = f"{REASSIGN_CANCEL} stands: no reassignment begins until it is removed."
+_SMALL_SET = 4
+
+Name = tuple[str, int]
+Answers = dict[Name, PartitionAnswer]
+"""What is wrong with each partition that was asked for."""
+
+
+# The znode --------------------------------------------------------------------------------------
+
+
+async def process_reassignment_znode(
+    controller: Controller, *, created: bool = True
+) -> list[Partition]:
+    """Act on the request that stands in ZooKeeper (processZkPartitionReassignment, KB 7.2).
+
+    Gives the partitions that were handled without an error. Kafka looks only when the znode is
+    created; with REQUEST_CHANGES_SEEN what is written into it later counts, too, and after its
+    deletion by hand the next one is watched for.
+    """
+    if controller.configuration.has_kip_236:
+        await process_legacy(controller)
+        return []
+    if not created and not REQUEST_CHANGES_SEEN.applies(controller.configuration):
+        return []
+    stats = await read_stats(controller, [_PATH], RULE, watch=True)
+    if stats.errors[0] != OK:
+        return []
+    found = await read_znodes(controller, [_PATH], RULE)
+    if found.errors[0] != OK:
+        return []
+    try:
+        entries = request_znodes.read_reassignments(found.data[0])
+    except ZnodeError as unreadable:
+        # UNREADABLE_SKIPPED is for the daemon: beside a stock controller what that does counts.
+        if controller.configuration.is_broker and request_znodes.lacks_entries(found.data[0]):
+            raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
+        controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; skipped")
+        return []
+    wanted = {name: target for name, target in entries.items() if _is_new(controller, name, target)}
+    targets = {name: _assignment(controller, name).reassign_to(wanted[name]) for name in wanted}
+    errors = await _trigger(controller, targets)
+    _tell_refused(controller, errors)
+    sees_changes = REQUEST_CHANGES_SEEN.applies(controller.configuration)
+
+    def is_refused(name: Name, target: tuple[int, ...]) -> bool:
+        return name in errors and (target == wanted[name] or not sees_changes)
+
+    if errors or (sees_changes and not entries):
+        await remove_entries(controller, is_refused)
+    done = [controller.context.find(*name) for name in wanted if name not in errors]
+    return [one for one in done if one is not None]
+
+
+def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool:
+    """Whether an entry asks for something else than what is under way."""
+    partition = controller.context.find(*name)
+    if partition is None or not REQUEST_CHANGES_SEEN.applies(controller.configuration):
+        return True
+    is_under_way = partition in controller.context.reassigning
+    return not (is_under_way and partition.assignment.reassign_to(target) == partition.assignment)
+
+
+def _tell_refused(controller: Controller, errors: Answers) -> None:
+    for (topic, number), error in errors.items():
+        text = f"its entry is dropped: {error.message or f'error code {error.error}'}"
+        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+
+
+# Admin tools ------------------------------------------------------------------------------------
+
+
+async def process_alter_reassignments(
+    controller: Controller, asked: AlterPartitionReassignmentsReceived
+) -> None:
+    """Judge every target, then begin or cancel (processApiPartitionReassignment, KB 7.3)."""
+    if not controller.is_active:
+        error = AnswerAlterPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
+        controller.issue(error, Reason(RULE))
+        return
+    errors: Answers = {}
+    targets: dict[Name, Assignment] = {}
+    # Of a partition that is named twice the last target counts, as in KafkaApis.
+    wanted = {(one.topic, one.partition): one for one in asked.partitions}
+    cancelled = await is_cancelled(controller)
+    rolled_back: list[Name] = []
+    for name, one in wanted.items():
+        judged = _judge(controller, one, cancelled=cancelled)
+        if not isinstance(judged, Assignment):
+            errors[name] = judged
+        elif one.replicas is None and _is_recorded(controller, name):
+            rolled_back.append(name)
+        else:
+            targets[name] = judged
+    errors |= await _roll_back(controller, rolled_back)
+    await remove_entries(controller, lambda name, target: name in targets)
+    errors |= await _trigger(controller, targets, by_api=True)
+    answers = tuple(errors.get(name) or PartitionAnswer(*name, error_codes.NONE) for name in wanted)
+    answer = AnswerAlterPartitionReassignments(asked.request, error_codes.NONE, answers)
+    controller.issue(answer, Reason(RULE))
+
+
+async def _roll_back(controller: Controller, names: list[Name]) -> Answers:
+    """Cancelled by admin tools: back to the originals, in order (ORIGINALS_RESTORED_BY_API)."""
+    if not names:
+        return {}
+    back = {one.key for one in await roll_back_names(controller, names, ADMIN_TOOLS)}
+    waiting = {one.key: why for one, why in controller.context.rollback_waiting.items()}
+    for name in names:
+        # Unlike a cancellation in ZooKeeper, a request that cannot be met now does not wait.
+        partition = controller.context.find(*name)
+        if partition is not None and not _is_cancelled_by_znode(controller, partition):
+            controller.context.rollback_waiting.pop(partition, None)
+    error = error_codes.INVALID_REPLICA_ASSIGNMENT
+    return {
+        name: PartitionAnswer(*name, error, waiting.get(name, _ALL_DROPPED))
+        for name in names
+        if name not in back
+    }
+
+
+def _is_cancelled_by_znode(controller: Controller, partition: Partition) -> bool:
+    record = controller.context.reassignments.get(partition)
+    return controller.context.cancel != 0 and record is not None and record.legacy
+
+
+def _is_recorded(controller: Controller, name: Name) -> bool:
+    return controller.context.find(*name) in controller.context.reassignments
+
+
+def _judge(
+    controller: Controller, asked: ReassignmentTarget, *, cancelled: bool
+) -> Assignment | PartitionAnswer:
+    """The assignment that is asked for, or what is wrong with it (validateReplicas)."""
+    current = _assignment(controller, (asked.topic, asked.partition))
+    if asked.replicas is None:
+        if current.is_being_reassigned:
+            return current.reassign_to(current.origin)
+        error = error_codes.NO_REASSIGNMENT_IN_PROGRESS
+        return PartitionAnswer(asked.topic, asked.partition, error)
+    wrong = _wrong_with(controller, current, asked.replicas)
+    if wrong:
+        error = error_codes.INVALID_REPLICA_ASSIGNMENT
+        return PartitionAnswer(asked.topic, asked.partition, error, wrong)
+    if refused := _refused_by_route(controller, asked, cancelled=cancelled):
+        error = error_codes.REASSIGNMENT_IN_PROGRESS
+        return PartitionAnswer(asked.topic, asked.partition, error, refused)
+    return current.reassign_to(asked.replicas)
+
+
+def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, cancelled: bool) -> str:
+    """A partition is reassigned by one route at a time, and by none while all is cancelled."""
+    if cancelled:
+        return _CANCELLED
+    partition = controller.context.find(asked.topic, asked.partition)
+    route = holder(controller, partition) if partition is not None else ""
+    return held_text(route) if route not in ("", ADMIN_TOOLS) else ""
+
+
+def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, ...]) -> str:
+    """In Kafka's words, Scala's names of collections among them."""
+    if not target:
+        return "Empty replica list specified in partition reassignment."
+    if len(set(target)) != len(target):
+        return f"Duplicate replica ids in partition reassignment replica list: {_buffer(target)}"
+    if any(one < 0 for one in target):
+        return f"Invalid broker id in replica list: {_buffer(target)}"
+    if names_own_id := own_id_problem(controller, target):
+        return names_own_id
+    live = controller.context.live_brokers
+    adding = current.reassign_to(target).adding
+    if all(one in live for one in adding):
+        return ""
+    return (
+        f"Replica assignment has brokers that are not alive. Replica list: {_buffer(adding)}, "
+        f"live broker list: {_set(live)}"
+    )
+
+
+def _buffer(brokers: Iterable[int]) -> str:
+    return f"ArrayBuffer({', '.join(map(str, brokers))})"
+
+
+def _set(brokers: Collection[int]) -> str:
+    """Scala has another class for more than four members; its order is that of their hashes."""
+    name = "Set" if len(brokers) <= _SMALL_SET else "HashSet"
+    return f"{name}({', '.join(map(str, sorted(brokers)))})"
+
+
+def process_list_reassignments(
+    controller: Controller, asked: ListPartitionReassignmentsReceived
+) -> None:
+    """What is being reassigned, all or of those asked for (KB 11.6)."""
+    context = controller.context
+    if not controller.is_active:
+        error = AnswerListPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
+        controller.issue(error, Reason(RULE))
+        return
+    if asked.partitions is None:
+        named = list(context.reassigning)
+    else:
+        found = dict.fromkeys(context.find(*name) for name in asked.partitions)
+        named = [one for one in found if one is not None]
+    ongoing = tuple(
+        OngoingReassignment(*one.key, one.assignment)
+        for one in sorted_partitions(named)
+        if one.assignment.is_being_reassigned
+    )
+    answer = AnswerListPartitionReassignments(asked.request, error_codes.NONE, ongoing)
+    controller.issue(answer, Reason(RULE))
+
+
+# What goes on by itself -------------------------------------------------------------------------
+
+
+async def resume_reassignments(controller: Controller, legacy: LegacyZnode | None) -> None:
+    """At failover: the request, then what the topics' znodes say is under way (KB 6.2 step 11)."""
+    if legacy is not None:
+        handled = dict.fromkeys(await recover(controller, legacy))
+    else:
+        handled = dict.fromkeys(await process_reassignment_znode(controller))
+    turns = controller.turns.partitions(controller.context.reassigning)
+    left = [one for one in turns if one not in handled and not _goes_on(controller, one)]
+    controller.context.told_by_failover = {}
+    await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
+
+
+def _goes_on(controller: Controller, partition: Partition) -> bool:
+    """Whether nothing is to be done: brokers know of it, and it has not caught up."""
+    state = partition.leadership
+    if partition not in controller.context.told_by_failover or state is None:
+        return False
+    return not all(one in state.isr for one in partition.assignment.target)
+
+
+async def _resume(controller: Controller, moves: list[Move]) -> None:
+    for number, part in enumerate(parts(controller, moves)):
+        if number:
+            await pause(controller)
+        errors = await reassign(controller, part)
+        if errors and not RESUME_ERRORS_TOLD.applies(controller.configuration):
+            raise next(iter(errors.values()))
+        tell_failed(controller, errors)
+
+
+def _resumed(controller: Controller, partition: Partition) -> Assignment:
+    """The assignment as it stands; one without a target is cancelled (EMPTY_TARGET_REFUSED)."""
+    assignment = partition.assignment
+    if assignment.target or not EMPTY_TARGET_REFUSED.applies(controller.configuration):
+        return assignment
+    text = "its reassignment names no replica and is cancelled"
+    controller.notice("warning", "reassignment_cancelled", repr(partition), text)
+    return assignment.reassign_to(assignment.origin)
+
+
+async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
+    """Brokers started: go on with the reassignments that wait for them (KB 9.1 step 6)."""
+    turns = controller.turns.partitions(controller.context.reassigning)
+    waiting = [one for one in turns if any(id in brokers for id in one.assignment.target)]
+    await _resume(controller, [Move(one, one.assignment) for one in waiting])
+
+
+async def process_state_changes(controller: Controller, names: list[Name]) -> None:
+    """The states of partitions were written (processPartitionReassignmentIsrChange)."""
+    found = dict.fromkeys(controller.context.find(*name) for name in names)
+    await process_changed_isrs(controller, [one for one in found if one is not None])
+
+
+# Both ways --------------------------------------------------------------------------------------
+
+
+def _assignment(controller: Controller, name: Name) -> Assignment:
+    partition = controller.context.find(*name)
+    return partition.assignment if partition is not None else NO_ASSIGNMENT
+
+
+async def _trigger(
+    controller: Controller, targets: dict[Name, Assignment], *, by_api: bool = False
+) -> Answers:
+    """In their order (maybeTriggerPartitionReassignment, KB 7.4); the errors."""
+    errors: Answers = {}
+    for number, part in enumerate(parts(controller, controller.turns.names(targets))):
+        if number:
+            await pause(controller)
+        errors |= await _trigger_part(controller, {name: targets[name] for name in part}, by_api)
+    return errors
+
+
+async def _trigger_part(
+    controller: Controller, targets: dict[Name, Assignment], by_api: bool
+) -> Answers:
+    errors: Answers = {}
+    wanted: dict[Partition, Assignment] = {}
+    for name, assignment in targets.items():
+        partition = controller.context.find(*name)
+        if partition is None or not partition.replicas or controller.context.is_queued(partition):
+            error = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            errors[name] = PartitionAnswer(*name, error, _GONE)
+        else:
+            wanted[partition] = assignment
+    for partition, (error, text) in (await _refused(controller, wanted)).items():
+        errors[partition.key] = PartitionAnswer(*partition.key, error, text)
+        del wanted[partition]
+    moves = [_move(controller, *one, by_api=by_api) for one in wanted.items()]
+    failed = await carry_out(controller, moves)
+    tell_failed(controller, failed)
+    for partition in failed:
+        errors[partition.key] = PartitionAnswer(*partition.key, error_codes.UNKNOWN_SERVER_ERROR)
+    return errors
+
+
+def _move(
+    controller: Controller, partition: Partition, assignment: Assignment, *, by_api: bool
+) -> Move:
+    """With a record where admin tools ask, so that cancelling restores the order of the originals
+    (ORIGINALS_RESTORED_BY_API)."""
+    is_recorded = by_api and controller.configuration.has_kip_236
+    if not assignment.is_being_reassigned and partition.assignment.is_being_reassigned:
+        is_recorded = False
+    if not is_recorded:
+        return Move(partition, assignment)
+    before = controller.context.reassignments.get(partition)
+    if before is not None:
+        originals, text = before.original_replicas, f"its target {list(before.replicas)} becomes "
+        text += f"{list(assignment.target)}, by {ADMIN_TOOLS}"
+        controller.notice("info", "reassignment_replaced", repr(partition), text)
+    else:
+        originals = partition.assignment.origin
+    record = Reassignment(assignment.target, len(originals), False, originals, api=True)
+    if before is None:
+        tell_begun(controller, partition, record, ADMIN_TOOLS)
+    return Move(partition, assignment, record)
+
+
+async def _refused(
+    controller: Controller, assignments: dict[Partition, Assignment]
+) -> dict[Partition, tuple[int, str]]:
+    """What no way of asking may bring about, each with the error that is answered."""
+    refused: dict[Partition, tuple[int, str]] = {}
+    invalid = error_codes.INVALID_REPLICA_ASSIGNMENT
+    for partition, assignment in assignments.items():
+        if names_own_id := own_id_problem(controller, assignment.target):
+            refused[partition] = (invalid, names_own_id)
+        elif not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
+            refused[partition] = (invalid, "The replica list is empty.")
+    if LEADER_MOVED_FIRST.applies(controller.configuration):
+        left = {one: each for one, each in assignments.items() if one not in refused}
+        for partition in await drops_all_in_sync(controller, left):
+            refused[partition] = (invalid, _ALL_DROPPED)
+    moving = [one for one in assignments if assignments[one].is_being_reassigned]
+    if moving and await is_cancelled(controller):
+        refused |= {one: (error_codes.REASSIGNMENT_IN_PROGRESS, _CANCELLED) for one in moving}
+    return refused

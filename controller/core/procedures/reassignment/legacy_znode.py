@@ -1,0 +1,259 @@
+"""/admin/reassign_partitions with KIP-236: originals are added, a request is made of what is new.
+
+Kafka's own way without it is in reassignment_requests.py.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from controller.core import znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.operations import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.procedures.failures import shown, some
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
+from controller.core.procedures.reassignment.records import make_parents, mend_records
+from controller.core.procedures.reassignment.submission import is_possible
+from controller.core.reassignment_znodes import (
+    REQUEST_PREFIX,
+    Entries,
+    Entry,
+    Name,
+    read_entries,
+    without_originals,
+    write_entries,
+    write_request,
+)
+from controller.core.state import EntrySeen, Partition
+from controller.core.triggers import ZkPartitionReassignment
+from controller.core.znodes import DATA_BYTES_MAX
+from controller.core.zookeeper_io import read_stats, read_znodes, write
+
+_PATH = znodes.REASSIGN_PARTITIONS
+_RULE = "reassignment entries"
+_PUT = "reassignment entries: originals"
+_NO_VERSION = -2
+"""Of a znode that is not there."""
+
+
+class LegacyZnode(NamedTuple):
+    """The entries of the znode and its version; none and `_NO_VERSION` if it does not exist.
+
+    `ControllerContext.entries_seen` says since when each entry is there.
+    """
+
+    entries: Entries
+    version: int = _NO_VERSION
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a znode."""
+        return self.version != _NO_VERSION
+
+
+async def read_legacy(controller: Controller) -> LegacyZnode:
+    """The entries; watches them. Content that nobody can read is moved out of the way: what is
+    under way takes its place."""
+    stats = await read_stats(controller, [_PATH], _RULE, watch=True)
+    if stats.errors[0] != OK:
+        controller.context.entries_seen = {}
+        return LegacyZnode({})
+    found = await read_znodes(controller, [_PATH], _RULE)
+    if found.errors[0] != OK:
+        controller.context.entries_seen = {}
+        return LegacyZnode({})
+    data, version = found.data[0], found.versions[0]
+    try:
+        read = read_entries(_PATH, data)
+    except ZnodeError as unreadable:
+        return await _replace_unreadable(controller, str(unreadable), data, version)
+    for name in read.repeated:
+        tell_repeated(controller, _PATH, name)
+    _see(controller, read.entries, found.mzxids[0])
+    return LegacyZnode(read.entries, version)
+
+
+def _see(controller: Controller, entries: Entries, mzxid: int) -> None:
+    """Note since when each entry is there: what the controller itself writes does not count."""
+    before = controller.context.entries_seen
+    controller.context.entries_seen = {
+        name: before[name]
+        if name in before and before[name].replicas == one.replicas
+        else EntrySeen(one.replicas, mzxid)
+        for name, one in entries.items()
+    }
+
+
+def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[Name, None]:
+    """The entries that were there before a transaction, of those that `read_legacy` has read."""
+    seen = controller.context.entries_seen
+    return {name: None for name in names if name in seen and seen[name].mzxid < zxid}
+
+
+def tell_repeated(controller: Controller, path: str, name: Name) -> None:
+    """That a partition has several entries."""
+    text = f"it has several entries for {name[0]}-{name[1]}: the last one counts"
+    controller.notice("warning", "repeated_entry", path, text)
+
+
+async def _replace_unreadable(
+    controller: Controller, unreadable: str, data: bytes | None, version: int
+) -> LegacyZnode:
+    under_way = entries_under_way(controller)
+    what = "the entries under way take its place" if under_way else "it is removed"
+    text = f"{unreadable}; {what}, it held {shown(data)}"
+    controller.notice("error", "unreadable_znode", _PATH, text)
+    error = await put_entries(controller, under_way, version)
+    return LegacyZnode(under_way, version + 1) if under_way and error == OK else LegacyZnode({})
+
+
+def entries_under_way(controller: Controller, besides: Collection[Name] = ()) -> Entries:
+    """The entries of what is reassigned by this route, but for those named."""
+    records = controller.context.reassignments
+    of_route = [one for one, record in records.items() if record.legacy and one.key not in besides]
+    return {
+        one.key: Entry(records[one].replicas, records[one].original_replicas)
+        for one in controller.turns.partitions(of_route)
+    }
+
+
+async def put_entries(controller: Controller, entries: Mapping[Name, Entry], version: int) -> int:
+    """Write the znode if it still has that version, or delete it without entries; the error."""
+    reason = Reason(_PUT)
+    operation: WriteOperation
+    if not entries:
+        operation = Delete(_PATH, version)
+    elif version == _NO_VERSION:
+        operation = Create(_PATH, fitting(entries))
+    else:
+        operation = SetData(_PATH, fitting(entries), version)
+    [error] = (await write(controller, [operation], reason)).errors
+    if error not in (OK, BAD_VERSION, NO_NODE, NODE_EXISTS):
+        text = f"it cannot be written (ZooKeeper code {error})"
+        controller.notice("error", "entries_not_written", _PATH, text)
+    if not entries:
+        # The next request is looked for as at the start (KB 7.6.1).
+        controller.enqueue(ZkPartitionReassignment())
+    return error
+
+
+def fitting(entries: Mapping[Name, Entry]) -> bytes:
+    """The entries, without their originals if they are too large for a znode with them: these
+    stand in /admin/reassignments, too."""
+    data = write_entries(entries)
+    if len(data) <= DATA_BYTES_MAX:
+        return data
+    return write_entries(without_originals(entries))
+
+
+async def process_legacy(controller: Controller) -> None:
+    """Make a request of the entries that are not under way, and add their originals (KB 14.5.1).
+
+    Those that cannot be done are told and taken out; those that somebody else took out while they
+    are under way come back, and nobody knows then what else was done by hand.
+    """
+    legacy = await read_legacy(controller)
+    missing = _missing(controller, legacy.entries)
+    if not legacy.exists and not missing:
+        return
+    if await is_cancelled(controller):
+        if any(_is_new(controller, name, one) for name, one in legacy.entries.items()):
+            tell_waiting(controller, _PATH)
+        return
+    kept = {
+        name: one
+        for name, one in legacy.entries.items()
+        if is_possible(controller, _PATH, name, one)
+    }
+    new = {name: one.replicas for name, one in kept.items() if _is_new(controller, name, one)}
+    if missing:
+        _tell_missing(controller, missing)
+        await mend_records(controller)
+    completed = with_originals(controller, kept | missing)
+    if new:
+        epoch = controller.context.epoch
+        await _make_request(controller, write_request(new, legacy=True, controller_epoch=epoch))
+    if not completed or fitting(completed) != write_entries(legacy.entries):
+        error = await put_entries(controller, completed, legacy.version)
+        if error == BAD_VERSION:
+            controller.enqueue(ZkPartitionReassignment())
+
+
+def _missing(controller: Controller, entries: Entries) -> Entries:
+    """What is under way by this route and has no entry, as long as all fits into the znode: the
+    records are enough to go on with."""
+    missing = entries_under_way(controller, entries)
+    is_too_much = missing and len(fitting(entries | missing)) > DATA_BYTES_MAX
+    return {} if is_too_much else missing
+
+
+def _tell_missing(controller: Controller, missing: Entries) -> None:
+    names = [one for name in missing if (one := controller.context.find(*name)) is not None]
+    text = f"somebody else took out {some(names)}, under way: written again; to end it, cancel it"
+    controller.notice("warning", "entries_mended", _PATH, text)
+
+
+async def _make_request(controller: Controller, data: bytes) -> None:
+    create: list[WriteOperation] = [CreateSequential(REQUEST_PREFIX, data)]
+    reason = Reason("reassignment entries: make a request")
+    [error] = (await write(controller, create, reason)).errors
+    if error == NO_NODE:
+        await make_parents(controller)
+        [error] = (await write(controller, create, reason)).errors
+    if error != OK:
+        raise ProcedureError(f"{REQUEST_PREFIX} cannot be created (ZooKeeper code {error})")
+
+
+def _is_new(controller: Controller, name: Name, entry: Entry) -> bool:
+    """Whether an entry asks for something else than what is under way."""
+    partition = controller.context.find(*name)
+    record = controller.context.reassignments.get(partition) if partition is not None else None
+    return record is None or record.replicas != entry.replicas
+
+
+def with_originals(controller: Controller, entries: Mapping[Name, Entry]) -> Entries:
+    """The entries with what each partition goes back to, whatever somebody else wrote there."""
+    return {name: _with_original(controller, name, one) for name, one in entries.items()}
+
+
+def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
+    partition = controller.context.find(*name)
+    if partition is None:
+        return entry
+    originals = originals_of(controller, partition)
+    given = entry.original_replicas
+    if given is not None and given != originals:
+        text = (
+            f"the entry of {partition} says that it had {list(given)}: that is not so, it goes "
+            f"back to {list(originals)}"
+        )
+        controller.notice("warning", "wrong_originals", _PATH, text)
+    return Entry(entry.replicas, originals)
+
+
+def originals_of(controller: Controller, partition: Partition) -> tuple[int, ...]:
+    """What a partition goes back to: what is recorded, else its replicas minus the adding ones."""
+    record = controller.context.reassignments.get(partition)
+    return record.original_replicas if record is not None else partition.assignment.origin
+
+
+async def strip_originals(controller: Controller) -> None:
+    """Another controller takes over: stock brokers cannot read entries with originals."""
+    if not controller.configuration.has_kip_236:
+        return
+    legacy = await read_legacy(controller)
+    stripped = without_originals(legacy.entries)
+    if legacy.exists and stripped != legacy.entries:
+        put = SetData(_PATH, write_entries(stripped), legacy.version)
+        await write(controller, [put], Reason("hand back: entries that stock brokers can read"))

@@ -1,0 +1,414 @@
+"""Moving partitions to other replicas (KafkaController.onPartitionReassignment, KB 7.7; seed 001).
+
+RS, ORS, TRS, AR and RR are the seed's: all replicas, those before, those wanted, those being added
+and those being removed. The assignment in ZooKeeper is written before replicas are added and after
+others are removed, so that whoever is controller next can go on from any point between.
+
+Each step is taken for all partitions that are given. Under Kafka's rules that is one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from controller.core import znodes
+from controller.core.commands import Choice, Reason
+from controller.core.controller import Controller
+from controller.core.deviations import LEADER_MOVED_FIRST, REQUEST_CHANGES_SEEN
+from controller.core.election import Elected, reassignment_leader
+from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
+from controller.core.operations import BAD_VERSION, OK
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.elections.leadership import (
+    OFFLINE,
+    REASSIGNMENT,
+    Candidate,
+    Strategy,
+    isr_within_replicas,
+    online_test,
+    read_states,
+    write_states,
+)
+from controller.core.procedures.elections.partition_changes import change_partitions
+from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
+from controller.core.procedures.failures import Failures, describe
+from controller.core.procedures.pauses import parts, pause
+from controller.core.procedures.reassignment.assignments import Errors, Move, write_assignments
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled
+from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment.records import holder, remove_records
+from controller.core.procedures.reassignment.replica_deletion import (
+    delete_replicas,
+    store_deletions,
+)
+from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
+from controller.core.replica_states import ReplicaState
+from controller.core.state import ControllerContext, Partition
+from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
+from controller.core.zookeeper_io import read_znodes
+
+RULE = "reassignment"
+RAISE = "reassignment: raise the leader epoch"
+
+
+async def reassign(controller: Controller, moves: list[Move]) -> Errors:
+    """Begin, go on with, replace, cancel or end the reassignment of partitions.
+
+    While /admin/reassign_cancel stands nothing is done, but for cancelling (KB 14.2.3).
+    """
+    if any(one.assignment.is_being_reassigned for one in moves) and await is_cancelled(controller):
+        moves = [one for one in moves if not one.assignment.is_being_reassigned]
+    return await carry_out(controller, moves)
+
+
+async def carry_out(controller: Controller, moves: list[Move]) -> Errors:
+    """The same for those of which it is known that they are not cancelled."""
+    if not moves:
+        return {}
+    try:
+        return await _carry_out(controller, moves)
+    except ControllerMovedError:
+        raise
+    except Exception as error:
+        return {one.partition: error for one in moves}
+
+
+async def _carry_out(controller: Controller, moves: list[Move]) -> Errors:
+    mark_ineligible(controller.context, dict.fromkeys(one.partition.topic.name for one in moves))
+    errors = await _store(controller, moves)
+    stored = [one.partition for one in moves if one.partition not in errors]
+    complete = await complete_ones(controller, stored)
+    under_way = [one for one in stored if one not in complete]
+    errors |= await _finish(controller, [one for one in stored if one in complete])
+    return errors | await _start_replicas(controller, under_way)
+
+
+async def complete_if_caught_up(controller: Controller, partitions: Iterable[Partition]) -> None:
+    """ISRs changed: end the reassignments that are complete now (maybeCompleteReassignment)."""
+    moving = [one for one in partitions if one in controller.context.reassigning]
+    for number, part in enumerate(parts(controller, moving)):
+        if number:
+            await pause(controller)
+        complete = await complete_ones(controller, part)
+        if complete:
+            moves = [Move(one, one.assignment) for one in part if one in complete]
+            tell_failed(controller, await reassign(controller, moves))
+
+
+async def complete_ones(
+    controller: Controller, partitions: list[Partition]
+) -> dict[Partition, None]:
+    """Those whose TRS are all in the ISR that ZooKeeper has now (KB 7.5)."""
+    complete = {one: None for one in partitions if not one.assignment.is_being_reassigned}
+    moving = [one for one in partitions if one not in complete]
+    for partition, isr in (await read_isrs(controller, moving)).items():
+        if isr and all(one in isr for one in partition.assignment.target):
+            complete[partition] = None
+    return complete
+
+
+async def drops_all_in_sync(
+    controller: Controller, assignments: Mapping[Partition, Assignment]
+) -> dict[Partition, None]:
+    """Those of which only replicas are in sync that their new assignment drops: records would be
+    lost."""
+    unwanted = {
+        partition: [one for one in partition.replicas if one not in assignment.replicas]
+        for partition, assignment in assignments.items()
+    }
+    isrs = await read_isrs(controller, [one for one in assignments if unwanted[one]])
+    return {
+        partition: None
+        for partition, isr in isrs.items()
+        if isr and all(one in unwanted[partition] for one in isr)
+    }
+
+
+async def read_isrs(
+    controller: Controller, partitions: list[Partition]
+) -> dict[Partition, tuple[int, ...]]:
+    """The ISRs that stand in ZooKeeper now; empty where one cannot be read.
+
+    Below IBP 2.7-IV2 the read watches the states, which leaders write.
+    """
+    paths = [znodes.state_path(*one.key) for one in partitions]
+    watch = not controller.protocol.has_alter_partition
+    found = await read_znodes(controller, paths, RULE, watch=watch)
+    isrs: dict[Partition, tuple[int, ...]] = {}
+    for place, partition in enumerate(partitions):
+        isrs[partition] = ()
+        if found.errors[place] != OK:
+            continue
+        path = paths[place]
+        try:
+            isrs[partition] = znodes.read_state(path, found.data[place], found.versions[place]).isr
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    return isrs
+
+
+# Phase U ----------------------------------------------------------------------------------------
+
+
+async def _store(controller: Controller, moves: list[Move]) -> Errors:
+    changed = [one for one in moves if one.assignment != one.partition.assignment]
+    errors: Errors = {}
+    if not changed:
+        pass
+    elif LEADER_MOVED_FIRST.applies(controller.configuration):
+        for partition, assignment, _ in changed:
+            controller.follower.reassigns(partition, assignment)
+        dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
+        if dropped:
+            await _drop(controller, dropped)
+            await store_deletions(controller)
+        errors = await write_assignments(controller, changed)
+        for partition in (one.partition for one in changed):
+            if partition not in errors:
+                controller.follower.stored(partition)
+    else:
+        unwanted = {one.partition: _unwanted(one) for one in changed}
+        errors = await write_assignments(controller, changed)
+        await _remove_replicas(
+            controller, {one: unwanted[one] for one in unwanted if one not in errors}
+        )
+    for one in moves:
+        if one.partition not in errors:
+            controller.context.reassigning[one.partition] = None
+    return errors
+
+
+def _unwanted(move: Move) -> tuple[int, ...]:
+    replicas = move.partition.replicas
+    return tuple(one for one in replicas if one not in move.assignment.replicas)
+
+
+async def _remove_replicas(
+    controller: Controller, brokers: Mapping[Partition, Iterable[int]]
+) -> None:
+    """Stop and delete replicas of each partition; no answer is waited for (KB 7.7.1)."""
+    replicas = _by_broker(brokers)
+    await change_replicas(controller, replicas, ReplicaState.OFFLINE, RULE)
+    await delete_replicas(controller, replicas, RULE)
+
+
+def _by_broker(brokers: Mapping[Partition, Iterable[int]]) -> Replicas:
+    replicas: Replicas = defaultdict(list)
+    for partition, of_partition in brokers.items():
+        for broker in of_partition:
+            replicas[broker].append(partition)
+    return replicas
+
+
+# U3, with LEADER_MOVED_FIRST ----------------------------------------------------------------------
+
+
+async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, ...]]) -> None:
+    """Drop what a reassignment that is replaced or cancelled was adding.
+
+    Before the assignment without them is stored: should this controller fail in between, the
+    next one goes on with the earlier one, and none of them is left in the ISR unknown.
+    """
+    for partition, dropped in unwanted.items():
+        partition.assignment = _without(partition.assignment, dropped)
+    led = [partition for partition, dropped in unwanted.items() if partition.leader in dropped]
+    if led:
+        await change_partitions(controller, led, PartitionState.ONLINE, RULE, _STAYING)
+    await _remove_replicas(controller, unwanted)
+    leaderless = [one for one in unwanted if one.leadership is not None and one.leader == NO_LEADER]
+    if leaderless:
+        # Nobody who stays could lead: as any other partition it waits, offline, for who can.
+        await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
+        await change_partitions(controller, leaderless, PartitionState.ONLINE, RULE, OFFLINE)
+
+
+def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
+    replicas, adding, removing = (
+        tuple(one for one in replicas if one not in dropped)
+        for replicas in (assignment.replicas, assignment.adding, assignment.removing)
+    )
+    return Assignment(replicas, adding, removing)
+
+
+def _choose_among_all(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    return reassignment_leader(
+        partition.replicas, candidate.current.isr, online_test(context, partition)
+    )
+
+
+def _all_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
+    return partition.replicas
+
+
+_STAYING = Strategy(
+    "leader among the replicas that stay",
+    REASSIGNMENT.kafka_name,
+    _choose_among_all,
+    _all_replicas,
+)
+
+
+# Phase A ----------------------------------------------------------------------------------------
+
+
+async def _start_replicas(controller: Controller, partitions: list[Partition]) -> Errors:
+    errors = await raise_leader_epochs(controller, partitions)
+    raised = [one for one in partitions if one not in errors]
+    if not raised:
+        return errors
+    batch = controller.new_batch(RULE)
+    new: Replicas = defaultdict(list)
+    for partition in raised:
+        assignment = partition.assignment
+        batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
+        batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
+        for broker in assignment.adding:
+            # One that got a request before has a state: it needs the raised leader epoch only.
+            if partition.replica_states.get(broker) in (None, ReplicaState.NON_EXISTENT):
+                new[broker].append(partition)
+    controller.send(batch)
+    for broker in new:
+        await change_replicas(controller, {broker: new[broker]}, ReplicaState.NEW, RULE)
+    return errors
+
+
+async def raise_leader_epochs(controller: Controller, partitions: list[Partition]) -> Errors:
+    """The same leaders and ISRs with new leader epochs (updateLeaderEpoch)."""
+    failures = Failures(controller, "leader_epoch_not_raised")
+    errors: Errors = {}
+    remaining = partitions
+    while remaining:
+        states = dict(await read_states(controller, remaining, RAISE, failures))
+        failures.tell()
+        for partition in remaining:
+            if partition not in states:
+                text = f"the leader epoch of {partition} cannot be raised"
+                errors[partition] = ProcedureError(text)
+        raised = [(one, _raised(controller, one, state)) for one, state in states.items()]
+        if not raised:
+            break
+        choices = tuple(Choice(*one.key, state.leader, "same leader") for one, state in raised)
+        remaining = []
+        for partition, written, error in await write_states(
+            controller, raised, Reason(RAISE, choices)
+        ):
+            if error == OK:
+                partition.leadership = written
+            elif error == BAD_VERSION:
+                remaining.append(partition)
+            else:
+                path = znodes.state_path(*partition.key)
+                text = f"{path} cannot be written (ZooKeeper code {error})"
+                errors[partition] = ProcedureError(text)
+    return errors
+
+
+def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
+    return LeaderAndIsr(
+        current.leader,
+        current.leader_epoch + 1,
+        isr_within_replicas(controller, partition, current.isr),
+        current.partition_epoch,
+        controller.context.epoch,
+        current.recovery_state,
+    )
+
+
+# Phase B ----------------------------------------------------------------------------------------
+
+
+async def _finish(controller: Controller, partitions: list[Partition]) -> Errors:
+    if not partitions:
+        return {}
+    before = {one: one.assignment for one in partitions}
+    for partition in partitions:
+        if not before[partition].target and not partition.is_listed:
+            raise ProcedureError(f"the reassignment of {partition} names no replica")
+    added = _by_broker({one: before[one].adding for one in partitions})
+    await change_replicas(controller, added, ReplicaState.ONLINE, RULE)
+    done = [Move(one, Assignment(before[one].target)) for one in partitions]
+    for partition, assignment, _ in done:
+        controller.follower.reassigns(partition, assignment)
+        partition.assignment = assignment
+        if not controller.context.is_queued(partition):
+            partition.check_balance()
+    errors = await _move_leaders_if_required(controller, partitions)
+    led = [one for one in done if one.partition not in errors]
+    await _remove_replicas(
+        controller, {one.partition: before[one.partition].removing for one in led}
+    )
+    await store_deletions(controller)
+    errors |= await write_assignments(
+        controller, [Move(one.partition, one.partition.assignment) for one in led]
+    )
+    finished = [one for one in partitions if one not in errors]
+    for partition in finished:
+        controller.follower.stored(partition)
+        _tell_completed(controller, partition, before[partition])
+    await _forget(controller, finished)
+    return errors
+
+
+async def _forget(controller: Controller, partitions: list[Partition]) -> None:
+    """Nothing of their reassignments is left, and every broker learns of the outcome."""
+    if not partitions:
+        return
+    context = controller.context
+    await _remove_requests(controller, partitions)
+    await remove_records(controller, partitions)
+    for partition in partitions:
+        del context.reassigning[partition]
+    batch = controller.new_batch(RULE)
+    batch.add_update_metadata(context.brokers, partitions)
+    controller.send(batch)
+    await resume_deletion_for(controller, dict.fromkeys(one.topic.name for one in partitions))
+
+
+def _tell_completed(controller: Controller, partition: Partition, before: Assignment) -> None:
+    record = controller.context.reassignments.get(partition)
+    originals = record.original_replicas if record is not None else partition.replicas
+    if not before.is_being_reassigned and originals == partition.replicas:
+        return
+    text = f"it is on {list(partition.replicas)} now; asked for by {holder(controller, partition)}"
+    controller.notice("info", "reassignment_completed", repr(partition), text)
+
+
+async def _move_leaders_if_required(controller: Controller, partitions: list[Partition]) -> Errors:
+    """A leader among TRS, and followers that know the final assignment (B3).
+
+    Whether an election succeeds is not looked at (KB 7.7, B3).
+    """
+    staying: list[Partition] = []
+    moved: list[Partition] = []
+    for partition in partitions:
+        leader = partition.leader
+        is_online = controller.context.is_online(leader, partition)
+        (staying if leader in partition.replicas and is_online else moved).append(partition)
+    if moved:
+        await change_partitions(controller, moved, PartitionState.ONLINE, RULE, REASSIGNMENT)
+    errors = await raise_leader_epochs(controller, staying)
+    raised = [one for one in staying if one not in errors]
+    if raised:
+        batch = controller.new_batch(RULE)
+        for partition in raised:
+            batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
+        controller.send(batch)
+    return errors
+
+
+async def _remove_requests(controller: Controller, partitions: list[Partition]) -> None:
+    """The entries of the request that are fulfilled go; one with another list stays (7.6.3)."""
+    done = {one.key: one.replicas for one in partitions}
+    takes_repeated = REQUEST_CHANGES_SEEN.applies(controller.configuration)
+
+    def is_done(name: tuple[str, int], target: tuple[int, ...]) -> bool:
+        wanted = tuple(dict.fromkeys(target)) if takes_repeated else target
+        return done.get(name) == wanted
+
+    await remove_entries(controller, is_done)
+
+
+def tell_failed(controller: Controller, errors: Errors) -> None:
+    """Reassignments that failed half way, each with its error."""
+    for partition, error in errors.items():
+        controller.notice("error", "reassignment_failed", repr(partition), describe(error))

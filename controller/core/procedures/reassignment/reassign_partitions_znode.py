@@ -1,0 +1,76 @@
+"""/admin/reassign_partitions: what is left of a request is written back (KB 7.6)."""
+
+from collections.abc import Callable
+
+from controller.core import znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.deviations import REQUEST_CHANGES_SEEN, UNREADABLE_REQUEST_KEPT
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.operations import BAD_VERSION, NO_NODE, OK, Create, Delete, SetData
+from controller.core.reassignment_znodes import Entries, read_entries, write_entries
+from controller.core.triggers import ExtraReassignments, ZkPartitionReassignment
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import read_stats, read_znodes, write
+
+_PATH = znodes.REASSIGN_PARTITIONS
+_RULE = "reassignment: what is left of the request"
+
+IsDone = Callable[[tuple[str, int], tuple[int, ...]], bool]
+"""Tells the entries to remove, by partition and target."""
+
+
+async def remove_entries(controller: Controller, is_done: IsDone) -> None:
+    """Take entries out of the request; without any left the znode goes (KB 7.6.1).
+
+    Raises ProcedureError where ZooKeeper refuses the write.
+    """
+    while not await _try_to_remove(controller, is_done):
+        pass
+
+
+async def _try_to_remove(controller: Controller, is_done: IsDone) -> bool:
+    """Once; False if somebody has rewritten the request meanwhile.
+
+    Looking whether there is a request sets the watch for the next one (KB 7.6.1): one that was
+    deleted by hand has used it up.
+    """
+    stats = await read_stats(controller, [_PATH], _RULE, watch=True)
+    if stats.errors[0] != OK:
+        return True
+    found = await read_znodes(controller, [_PATH], _RULE)
+    if found.errors[0] != OK:
+        return True
+    entries: Entries = {}
+    try:
+        entries = read_entries(_PATH, found.data[0]).entries
+    except ZnodeError:
+        if UNREADABLE_REQUEST_KEPT.applies(controller.configuration):
+            return True
+    remaining = {name: one for name, one in entries.items() if not is_done(name, one.replicas)}
+    if REQUEST_CHANGES_SEEN.applies(controller.configuration):
+        if entries and remaining == entries:
+            return True
+        error = await _put_back(controller, remaining, found.versions[0])
+        return error != BAD_VERSION
+    await _put_back(controller, remaining, ANY_VERSION)
+    return True
+
+
+async def _put_back(controller: Controller, remaining: Entries, version: int) -> int:
+    """Write what remains, or delete the znode; ZooKeeper's code."""
+    reason = Reason(_RULE)
+    if not remaining:
+        error = (await write(controller, [Delete(_PATH, version)], reason)).errors[0]
+        # The next request is looked for as at the start (KB 7.6.1).
+        controller.enqueue(ZkPartitionReassignment())
+    else:
+        data = write_entries(remaining)
+        error = (await write(controller, [SetData(_PATH, data, version)], reason)).errors[0]
+        if error == NO_NODE and version == ANY_VERSION:
+            error = (await write(controller, [Create(_PATH, data)], reason)).errors[0]
+    if controller.context.extra_waits:
+        controller.enqueue(ExtraReassignments())
+    if error not in (OK, NO_NODE, BAD_VERSION):
+        raise ProcedureError(f"{_PATH} cannot be written (ZooKeeper code {error})")
+    return error

@@ -1,0 +1,254 @@
+"""Deleting replicas that leave an assignment, and remembering it until brokers have confirmed it.
+
+Each deletion that is not confirmed is a child of /admin/replica_deletions: it is sent again when
+its broker registers, and by the next controller (DELETIONS_REMEMBERED; docs/kip-236.md).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.core.commands import Reason, StartTimer, StopReplicaRequest
+from controller.core.controller import Controller
+from controller.core.deviations import DELETIONS_REMEMBERED
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.events import BrokerAnswered
+from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete, WriteOperation
+from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
+from controller.core.procedures.failures import shown, some_names
+from controller.core.reassignment_znodes import (
+    REPLICA_DELETIONS,
+    Name,
+    ReplicaDeletion,
+    deletion_path,
+    read_deletion,
+    write_deletion,
+)
+from controller.core.replica_states import ReplicaState
+from controller.core.state import Partition, PendingDeletion, Topic
+from controller.core.triggers import ReplicaDeletions
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import read_children, read_znodes, write
+
+TIMER: Final = "replica deletions"
+_RULE: Final = "replica deletions"
+_CONFIRMED_MS_MAX: Final = 2_000
+_NAMES_MAX: Final = 5_000
+"""Of one znode: below 1 MB whatever the topics are called."""
+_NOTHING: Final = b""
+
+
+async def delete_replicas(controller: Controller, replicas: Replicas, rule: str) -> None:
+    """Stop replicas that are offline and delete their files (ReplicaStateMachine, KB 5).
+
+    No answer is waited for (KB 7.7.1). `store_deletions` must be called before the assignment
+    without these replicas is stored.
+    """
+    remember(controller, replicas)
+    for state in (
+        ReplicaState.DELETION_STARTED,
+        ReplicaState.DELETION_SUCCESSFUL,
+        ReplicaState.NON_EXISTENT,
+    ):
+        await change_replicas(controller, replicas, state, rule)
+
+
+def remember(controller: Controller, replicas: Replicas) -> None:
+    """Note what brokers are asked to delete, and report those that are not registered."""
+    if not _applies(controller):
+        return
+    context = controller.context
+    for broker, partitions in replicas.items():
+        names = [one.key for one in partitions]
+        for start in range(0, len(names), _NAMES_MAX):
+            context.deletion_count += 1
+            child = f"{context.epoch}_{context.deletion_count}"
+            pending = PendingDeletion(broker, names[start : start + _NAMES_MAX])
+            context.deletions[child] = pending
+            if broker not in context.brokers:
+                _report(controller, pending, "it is not registered")
+    _start_timer(controller)
+
+
+def _applies(controller: Controller) -> bool:
+    configuration = controller.configuration
+    return configuration.has_kip_236 and DELETIONS_REMEMBERED.applies(configuration)
+
+
+async def store_deletions(controller: Controller) -> None:
+    """Write down the deletions that no broker has confirmed yet. Raises ProcedureError."""
+    pending = controller.context.deletions
+    unstored = {child: one for child, one in pending.items() if not one.is_stored and one.names}
+    creates: list[WriteOperation] = [
+        Create(deletion_path(child), write_deletion(ReplicaDeletion(one.broker, tuple(one.names))))
+        for child, one in unstored.items()
+    ]
+    while creates:
+        errors = (await write(controller, creates, Reason(_RULE))).errors
+        if NO_NODE in errors:
+            await _make_parent(controller)
+        elif any(one not in (OK, NODE_EXISTS) for one in errors):
+            raise ProcedureError(
+                f"{REPLICA_DELETIONS} cannot be written (ZooKeeper codes {errors})"
+            )
+        creates = [one for one, error in zip(creates, errors, strict=True) if error == NO_NODE]
+    for one in unstored.values():
+        one.is_stored = True
+    _forget_unstored(controller)
+
+
+async def _make_parent(controller: Controller) -> None:
+    await write(controller, [Create(REPLICA_DELETIONS, _NOTHING)], Reason(_RULE))
+
+
+def _forget_unstored(controller: Controller) -> None:
+    pending = controller.context.deletions
+    for child in [child for child, one in pending.items() if not one.names and not one.is_stored]:
+        del pending[child]
+
+
+# What brokers confirm ---------------------------------------------------------------------------
+
+
+def confirm_deletions(
+    controller: Controller, answer: BrokerAnswered, asked: StopReplicaRequest
+) -> None:
+    """A broker has deleted replicas: what is not listed with an error is gone."""
+    if not controller.context.deletions or answer.error:
+        return
+    failed = {(topic, number) for topic, number, _ in answer.partition_errors}
+    deleted = {(one.topic, one.partition) for one in asked.partitions if one.delete} - failed
+    for one in controller.context.deletions.values():
+        if one.broker != answer.broker or deleted.isdisjoint(one.names):
+            continue
+        one.names = [
+            name
+            for name in one.names
+            if name not in deleted and not _is_assigned(controller, one.broker, name)
+        ]
+        if not one.names:
+            controller.enqueue(ReplicaDeletions())
+            if one.is_reported:
+                text = "it has deleted the replicas that it still had"
+                controller.notice("info", "replicas_deleted", f"broker {one.broker}", text)
+
+
+def _start_timer(controller: Controller) -> None:
+    context = controller.context
+    is_due = any(not one.is_reported and one.names for one in context.deletions.values())
+    if is_due and not context.is_deletion_timed:
+        context.is_deletion_timed = True
+        controller.issue(StartTimer(TIMER, _CONFIRMED_MS_MAX), Reason(_RULE))
+
+
+def report_unconfirmed(controller: Controller) -> None:
+    """Name the brokers that had at least 2 s to confirm deletions and did not."""
+    context = controller.context
+    context.is_deletion_timed = False
+    for one in context.deletions.values():
+        if one.names and one.is_due and not one.is_reported:
+            _report(controller, one, "it has not confirmed the deletion")
+        one.is_due = True
+    _start_timer(controller)
+
+
+def _report(controller: Controller, pending: PendingDeletion, why: str) -> None:
+    pending.is_reported = True
+    text = (
+        f"{why}: it may still have its replicas of {some_names(pending.names)}; the deletion is "
+        f"recorded in {REPLICA_DELETIONS} and requested again when the broker registers"
+    )
+    controller.notice("warning", "replicas_not_deleted", f"broker {pending.broker}", text)
+
+
+# What is remembered in ZooKeeper ----------------------------------------------------------------
+
+
+async def process_deletions(controller: Controller) -> None:
+    """Remove what is confirmed, and request what others have written below
+    /admin/replica_deletions: an earlier controller, or `refold reassign --delete-strays`."""
+    if not _applies(controller):
+        return
+    context = controller.context
+    found = await read_children(controller, REPLICA_DELETIONS, _RULE, watch=True)
+    if found.error == NO_NODE:
+        await _make_parent(controller)
+        found = await read_children(controller, REPLICA_DELETIONS, _RULE, watch=True)
+    for child in [child for child, one in context.deletions.items() if one.is_stored]:
+        if child not in found.children:
+            del context.deletions[child]
+    new = await _read_new(
+        controller, [one for one in found.children if one not in context.deletions]
+    )
+    context.deletions.update(new)
+    _leave_out_assigned(controller)
+    request_deletions(controller, new.values())
+    await _remove_confirmed(controller)
+
+
+async def _read_new(controller: Controller, children: list[str]) -> dict[str, PendingDeletion]:
+    paths = [deletion_path(one) for one in children]
+    found = await read_znodes(controller, paths, _RULE)
+    read: dict[str, PendingDeletion] = {}
+    unusable: list[WriteOperation] = []
+    for child, path, error, data in zip(children, paths, found.errors, found.data, strict=True):
+        if error != OK:
+            continue
+        try:
+            one = read_deletion(path, data)
+        except ZnodeError as unreadable:
+            text = f"{unreadable}; it is removed, it held {shown(data)}"
+            controller.notice("error", "unreadable_znode", path, text)
+            unusable.append(Delete(path, ANY_VERSION))
+            continue
+        read[child] = PendingDeletion(one.broker, list(one.partitions), is_stored=True)
+    if unusable:
+        await write(controller, unusable, Reason(_RULE))
+    return read
+
+
+def _leave_out_assigned(controller: Controller) -> None:
+    """A replica that is assigned, again or after all, is not deleted."""
+    for one in controller.context.deletions.values():
+        one.names = [name for name in one.names if not _is_assigned(controller, one.broker, name)]
+
+
+def _is_assigned(controller: Controller, broker: int, name: Name) -> bool:
+    partition = controller.context.find(*name)
+    return partition is not None and broker in partition.replicas
+
+
+def request_deletions(controller: Controller, pending: Iterable[PendingDeletion]) -> None:
+    """Ask the registered brokers among them to delete what they may still have."""
+    batch = controller.new_batch(_RULE)
+    for one in pending:
+        for name in one.names:
+            if not _is_assigned(controller, one.broker, name):
+                partition = controller.context.find(*name) or Partition(Topic(name[0]), name[1])
+                batch.add_stop_replica((one.broker,), partition, delete=True)
+    controller.send(batch)
+    _start_timer(controller)
+
+
+def request_deletions_again(controller: Controller, brokers: Iterable[int]) -> None:
+    """These brokers have registered: what they had not confirmed is requested again."""
+    registered = dict.fromkeys(brokers)
+    pending = [one for one in controller.context.deletions.values() if one.broker in registered]
+    if pending:
+        request_deletions(controller, pending)
+
+
+async def _remove_confirmed(controller: Controller) -> None:
+    pending = controller.context.deletions
+    confirmed = [child for child, one in pending.items() if not one.names]
+    deletes: list[WriteOperation] = [
+        Delete(deletion_path(child), ANY_VERSION) for child in confirmed if pending[child].is_stored
+    ]
+    for child in confirmed:
+        del pending[child]
+    if not deletes:
+        return
+    writes = await write(controller, deletes, Reason(_RULE))
+    for operation, error in zip(deletes, writes.errors, strict=True):
+        if error not in (OK, NO_NODE):
+            text = f"it is confirmed and cannot be deleted (ZooKeeper code {error}): remove it"
+            controller.notice("warning", "deletion_not_removed", operation.path, text)

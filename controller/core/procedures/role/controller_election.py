@@ -1,0 +1,300 @@
+"""Winning, keeping and giving up the controller's role (KB 6.1, 13).
+
+Whether the role is ours is asked of the session that owns /controller, not of the broker id in
+it: an earlier session of ours may have left its ephemeral node behind (ROLE_BY_SESSION). Kafka
+would answer requests then as a controller that knows nothing; the daemon is not active.
+"""
+
+from enum import Enum, auto
+
+from controller.core import znodes
+from controller.core.commands import CancelTimer, CloseChannel, Reason, StartTimer
+from controller.core.controller import Controller
+from controller.core.deviations import FAILOVER_BACK_OFF, ROLE_BY_SESSION, STANDS_AGAIN_WHEN_FENCED
+from controller.core.errors import ControllerMovedError, ZnodeError
+from controller.core.operations import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Create,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.outcomes import Answers, Wait, suspend
+from controller.core.procedures.admin.waiting_requests import give_up_waiting
+from controller.core.procedures.elections.rebalance import rebalance_timer
+from controller.core.procedures.failures import describe
+from controller.core.procedures.reassignment.legacy_znode import strip_originals
+from controller.core.procedures.role.failover import fail_over
+from controller.core.procedures.topics.topic_change import process_topic_change
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import (
+    read_latest,
+    read_stats,
+    read_znodes,
+    write,
+    write_atomically,
+)
+
+_RULE = "controller election"
+_FIRST_EPOCH = b"0"
+_BACK_OFF_MS = 1_000
+BACK_OFF_TIMER = "stand again after a failed failover"
+_HEARD_MS_MAX = 2_000
+_UNDER_WAY_MS = 500
+"""A broker that chose the replicas of a topic before it heard has written them by then."""
+
+
+async def start_up(controller: Controller) -> None:
+    """A session began: watch /controller and elect; with take_over from a living controller too."""
+    await elect(controller, take_over=controller.configuration.take_over)
+
+
+async def reelect(controller: Controller) -> None:
+    """/controller went away: elect (processReelect, KB 3.2.3)."""
+    await maybe_resign(controller)
+    if not controller.is_backing_off:
+        await elect(controller)
+
+
+async def elect(controller: Controller, *, take_over: bool = False) -> None:
+    """Become controller if nobody is, or with `take_over` in any case (KafkaController.elect)."""
+    try:
+        poll = await _settled(controller, take_over)
+        if poll is Poll.LOST and take_over:
+            # Somebody else took it in the same moment, as when a dead controller's session ends.
+            # Once: of two that take over one ends with the role.
+            await _settled(controller, take_over)
+    except ZnodeError as error:
+        controller.notice("error", "unreadable_znode", znodes.CONTROLLER_EPOCH, str(error))
+        _back_off(controller, "the controller epoch cannot be read")
+    if not controller.is_active or controller.context.is_loaded:
+        return
+    try:
+        await fail_over(controller)
+    except ControllerMovedError:
+        await maybe_resign(controller, fenced=True)
+    except Exception as error:
+        controller.notice("error", "failover_failed", znodes.CONTROLLER, describe(error))
+        if FAILOVER_BACK_OFF.applies(controller.configuration):
+            _back_off(controller, "failover failed")
+        await give_up(controller)
+
+
+def _back_off(controller: Controller, why: str) -> None:
+    """Stand for election a while later, not at once."""
+    controller.is_backing_off = True
+    controller.issue(StartTimer(BACK_OFF_TIMER, _BACK_OFF_MS), Reason(why))
+
+
+class Poll(Enum):
+    """What standing for election came to."""
+
+    DECIDED = auto()
+    LOST = auto()
+    """Somebody else became controller at the same time."""
+    UNKNOWN = auto()
+    """The reply was lost, and it did not happen."""
+
+
+async def _settled(controller: Controller, take_over: bool) -> Poll:
+    """Stand until it is known what came of it."""
+    while (poll := await _stand(controller, take_over)) is Poll.UNKNOWN:
+        # The connection broke and nothing was done: the role is as free as before.
+        pass
+    return poll
+
+
+async def _stand(controller: Controller, take_over: bool) -> Poll:
+    """Look who is controller, and take the role where that is free or may be taken."""
+    await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
+    found = await read_znodes(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
+    held = found.errors[0] == OK
+    if held:
+        owner, data = found.owners[0], found.data[0]
+        is_ours = owner == controller.session_id
+        if is_ours and controller.is_active:
+            return Poll.DECIDED
+        if not is_ours and not _may_be_replaced(controller, owner, data):
+            return Poll.DECIDED
+        if _is_own_id(controller, data) and not ROLE_BY_SESSION.applies(controller.configuration):
+            return Poll.DECIDED
+        if not is_ours and not take_over and owner != controller.stood_session:
+            _tell_who_leads(controller, data)
+            return Poll.DECIDED
+    if found.errors[1] == NO_NODE:
+        create = Create(znodes.CONTROLLER_EPOCH, _FIRST_EPOCH)
+        reason = Reason("create the controller epoch")
+        [error] = await write_atomically(controller, [create], reason)
+        if error not in (OK, NODE_EXISTS, CONNECTION_LOSS):
+            raise ZnodeError(f"{create.path} cannot be created (ZooKeeper code {error})")
+        return Poll.UNKNOWN
+    epoch = znodes.read_controller_epoch(found.data[1])
+    held_version = found.versions[0] if held else None
+    return await _take_role(controller, epoch, found.versions[1], held_version)
+
+
+def _is_own_id(controller: Controller, data: bytes | None) -> bool:
+    holder = znodes.read_controller(data)
+    return holder is not None and holder.brokerid == controller.configuration.broker_id
+
+
+def _tell_who_leads(controller: Controller, data: bytes | None) -> None:
+    holder = znodes.read_controller(data)
+    who = f"broker {holder.brokerid}" if holder else "somebody unreadable"
+    controller.notice("info", "standing_by", znodes.CONTROLLER, f"{who} is controller; waiting")
+
+
+def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> bool:
+    """A persistent /controller or one of KRaft is never taken away (DESIGN.md)."""
+    holder = znodes.read_controller(data)
+    if owner != 0 and (holder is None or holder.kraftControllerEpoch <= 0):
+        return True
+    text = (
+        "it is persistent" if owner == 0 else "a KRaft controller holds it"
+    ) + ": a migration to KRaft is under way, refold must not run in this cluster"
+    controller.notice("error", "foreign_controller", znodes.CONTROLLER, text)
+    controller.stop(f"{znodes.CONTROLLER}: {text}", _RULE)
+    return False
+
+
+async def _take_role(
+    controller: Controller, epoch: int, epoch_version: int, held_version: int | None
+) -> Poll:
+    """One multi: the old node away, ours there, the epoch raised (KB 6.1 step 2)."""
+    if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
+        # Brokers and states know the epochs of before: a lower one would be refused everywhere.
+        epoch = max(epoch, controller.last_epoch)
+    data = znodes.write_controller(controller.configuration.broker_id, controller.now_ms)
+    raised = str(epoch + 1).encode()
+    operations: list[WriteOperation] = [
+        Create(znodes.CONTROLLER, data, ephemeral=True),
+        SetData(znodes.CONTROLLER_EPOCH, raised, epoch_version),
+    ]
+    if held_version is not None:
+        operations.insert(0, Delete(znodes.CONTROLLER, held_version))
+    controller.stood_session = controller.session_id
+    errors = await write_atomically(controller, operations, Reason(_RULE))
+    if CONNECTION_LOSS in errors and not await _was_done(controller, raised):
+        return Poll.UNKNOWN
+    if any(errors) and CONNECTION_LOSS not in errors:
+        if any(one in (NODE_EXISTS, NO_NODE, BAD_VERSION) for one in errors):
+            text = "another broker became controller at the same time"
+            controller.notice("info", "lost_election", znodes.CONTROLLER, text)
+            return Poll.LOST
+        text = f"the role cannot be taken (ZooKeeper codes {errors})"
+        controller.notice("error", "role_not_taken", znodes.CONTROLLER, text)
+        return Poll.DECIDED
+    kept = controller.context.topics
+    context = controller.context = controller.new_context()
+    context.topics = kept
+    context.epoch, context.epoch_version = epoch + 1, epoch_version + 1
+    controller.last_epoch = context.epoch
+    controller.is_active = True
+    return Poll.DECIDED
+
+
+async def _was_done(controller: Controller, raised: bytes) -> bool:
+    """After a lost reply: whether the role is ours all the same."""
+    found = await read_latest(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
+    return found.owners[0] == controller.session_id and found.data[1] == raised
+
+
+async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
+    """Look who holds /controller; resign if it was us and is no longer (KB 3.2.2).
+
+    `fenced`: a write was refused. If /controller is still ours only the epoch has changed, and
+    the role is taken anew (STANDS_AGAIN_WHEN_FENCED).
+    """
+    await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
+    found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
+    is_ours = found.errors[0] == OK and found.owners[0] == controller.session_id
+    if not controller.is_active:
+        return
+    if not is_ours:
+        resign(controller, "another controller was seen")
+    elif fenced and STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
+        text = "it was changed by somebody else while the role is ours: the role is taken anew"
+        controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
+        resign(controller, "the controller epoch was changed")
+        await elect(controller)
+
+
+def resign(controller: Controller, why: str) -> None:
+    """Stop acting as controller (onControllerResignation, KB 13.4). No ZooKeeper access."""
+    context = controller.context
+    if controller.is_active:
+        controller.notice("info", "resigned", znodes.CONTROLLER, why)
+    for broker in sorted(context.channels):
+        controller.issue(CloseChannel(broker, context.channels[broker]), Reason("resignation"))
+    if controller.is_active and controller.configuration.auto_leader_rebalance_enable:
+        controller.issue(CancelTimer(rebalance_timer(controller)), Reason("resignation"))
+    controller.is_active = False
+    controller.left_channels = frozenset()
+    give_up_waiting(controller)
+    controller.context = controller.new_context()
+
+
+async def give_up(controller: Controller) -> None:
+    """Hand the role to another broker (triggerControllerMove, KB 13.3.3)."""
+    found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
+    if found.errors[0] == NO_NODE or found.owners[0] != controller.session_id:
+        topics, channels = controller.context.topics, frozenset(controller.context.channels)
+        resign(controller, "the role was gone already")
+        if controller.configuration.keeps_state_without_role:
+            controller.context.topics = topics
+            controller.left_channels = channels
+        return
+    delete = Delete(znodes.CONTROLLER, ANY_VERSION)
+    try:
+        await write(controller, [delete], Reason("give up the role"))
+    except ControllerMovedError:
+        resign(controller, "another controller took the role meanwhile")
+    else:
+        resign(controller, "gave the role up")
+
+
+async def hand_back(controller: Controller, reason: str) -> None:
+    """The orderly end of the daemon: a stock broker takes the role over."""
+    if controller.is_active:
+        await _leave_metadata(controller)
+    if controller.is_active:
+        await _strip_originals(controller)
+    if controller.is_active:
+        await give_up(controller)
+    controller.stop("", f"hand back: {reason}")
+
+
+async def _strip_originals(controller: Controller) -> None:
+    try:
+        await strip_originals(controller)
+    except ControllerMovedError:
+        await maybe_resign(controller)
+
+
+async def _leave_metadata(controller: Controller) -> None:
+    """Brokers shall place no replica on the daemon any more (facts.md).
+
+    They are told of the live brokers without it, and a moment after all have heard, or a while has
+    passed, topics that were made with the old list are looked for once more.
+    """
+    context = controller.context
+    if context.own_broker is None:
+        return
+    context.own_broker = None
+    told = controller.send_metadata("hand back: leave the live brokers", context.brokers)
+    timer = "hand back"
+    controller.issue(StartTimer(timer, _HEARD_MS_MAX), Reason(timer))
+    if told:
+        await suspend(Wait(None, Answers(told, timer)))
+    controller.issue(CancelTimer(timer), Reason(timer))
+    timer = "hand back: topics under way"
+    controller.issue(StartTimer(timer, _UNDER_WAY_MS), Reason(timer))
+    await suspend(Wait(None, Answers([], timer)))
+    try:
+        await process_topic_change(controller)
+    except ControllerMovedError:
+        await maybe_resign(controller)

@@ -1,0 +1,126 @@
+"""What a new controller does, step by step (KafkaController.onControllerFailover, KB 6.2)."""
+
+from controller.core import znodes
+from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
+from controller.core.operations import OK
+from controller.core.outcomes import SLICE, suspend
+from controller.core.procedures.brokers.channels import demand_none_is_left, open_channels
+from controller.core.procedures.brokers.registrations import read_brokers
+from controller.core.procedures.dynamic_configuration import read_dynamic_configuration
+from controller.core.procedures.elections.leadership import SLICE_SIZE
+from controller.core.procedures.elections.partition_changes import start_partition_states
+from controller.core.procedures.elections.rebalance import FIRST_MS, schedule_rebalance
+from controller.core.procedures.elections.replica_changes import start_replica_states
+from controller.core.procedures.elections.replica_election import resume_election
+from controller.core.procedures.reassignment.initiation import resume_reassignments
+from controller.core.procedures.reassignment.recovery import load_reassignments
+from controller.core.procedures.reassignment.replica_deletion import process_deletions
+from controller.core.procedures.role.features import set_up_features
+from controller.core.procedures.role.notifications import (
+    delete_notifications,
+    list_notifications,
+)
+from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
+from controller.core.procedures.topics.own_id import is_own_id_in_sync
+from controller.core.procedures.topics.topics import read_new_topics
+from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.zookeeper_io import read_children, read_stats, read_znodes
+
+_RULE = "failover"
+
+
+async def fail_over(controller: Controller) -> None:
+    """Take over the cluster as it stands. An error gives the role up again."""
+    context = controller.context
+    context.is_loaded = True
+    controller.notice(
+        "info", "elected", znodes.CONTROLLER, f"controller of epoch {context.epoch}; failing over"
+    )
+    await set_up_features(controller)
+    requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
+    await read_stats(controller, requests, _RULE, watch=True)
+    # Old notifications are deleted unread: what they tell of is read anew (KB 6.2 step 4).
+    for parent in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
+        old = await list_notifications(controller, parent, _RULE)
+        await delete_notifications(controller, old, "failover: delete old notifications")
+    await read_dynamic_configuration(controller)
+    repaired = await load_context(controller)
+    await queue_deletions(controller)
+    legacy = None
+    if controller.configuration.has_kip_236 and _elects_for_moves(context, repaired):
+        legacy = await load_reassignments(controller)
+    controller.send_metadata("failover: spread the live brokers", context.brokers)
+    await start_replica_states(controller)
+    await start_partition_states(controller, context.partitions(), repaired)
+    if controller.configuration.has_kip_236 and legacy is None:
+        legacy = await load_reassignments(controller)
+    await resume_reassignments(controller, legacy)
+    await process_deletions(controller)
+    await resume_deletions(controller)
+    await resume_election(controller)
+    schedule_rebalance(controller, FIRST_MS)
+    controller.notice(
+        "info",
+        "failover_done",
+        znodes.CONTROLLER,
+        f"{len(context.brokers)} brokers, {len(context.known_topics())} topics, "
+        f"{sum(1 for _ in context.partitions())} partitions",
+    )
+
+
+def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> bool:
+    """Whether partitions that are being reassigned get a leader: who may lead depends on whether
+    the reassignment is cancelled. Else brokers learn of this controller first."""
+    return any(
+        one in repaired or one.leadership is None or not context.is_online(one.leader, one)
+        for one in context.reassigning
+    )
+
+
+async def load_context(controller: Controller) -> list[Partition]:
+    """Brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
+
+    Gives the partitions whose assignment or ISR named the daemon. Raises ProcedureError where
+    channels are left of an earlier term.
+    """
+    context = controller.context
+    for broker in await read_brokers(controller, _RULE):
+        context.brokers[broker.id] = broker
+    kept = list(context.topics.values())
+    children = await read_children(controller, znodes.TOPICS, _RULE, watch=True)
+    topics = await read_new_topics(controller, children.children, _RULE)
+    context.forget_leaders(kept, set(children.children))
+    for partition in topics.partitions:
+        if partition.assignment.is_being_reassigned:
+            context.reassigning[partition] = None
+    to_repair = await _load_leaders(controller)
+    demand_none_is_left(controller)
+    open_channels(controller, context.brokers.values(), _RULE)
+    return topics.repaired + to_repair
+
+
+async def _load_leaders(controller: Controller) -> list[Partition]:
+    """Every state znode; a missing or unreadable one leaves its partition without leadership.
+
+    Gives the partitions whose ISR names the daemon. Raises ProcedureError for one that is listed
+    and has a leader, but no replicas.
+    """
+    to_repair = []
+    partitions = sorted_partitions(controller.context.partitions())
+    paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
+    found = await read_znodes(controller, paths, _RULE)
+    for place, partition in enumerate(partitions):
+        if found.errors[place] == OK:
+            try:
+                partition.leadership = znodes.read_state(
+                    paths[place], found.data[place], found.versions[place]
+                )
+            except ZnodeError as error:
+                controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
+        partition.check_balance()
+        if is_own_id_in_sync(controller, partition):
+            to_repair.append(partition)
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)
+    return to_repair

@@ -1,0 +1,200 @@
+"""CreateTopics: configurations and topic znodes, which the controller then finds (KB 3.5, 11.8)."""
+
+from collections import Counter
+
+from controller.core import error_codes, znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import RequestRefused
+from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
+from controller.core.outcomes import SLICE, suspend
+from controller.core.procedures.admin.refusals import refusal
+from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
+from controller.core.procedures.elections.leadership import SLICE_SIZE
+from controller.core.procedures.topics.validation import (
+    Names,
+    TopicPlan,
+    check_request,
+    check_size,
+    exists,
+    judge,
+)
+from controller.core.replica_assignment import assign_replicas
+from controller.core.topic_requests import (
+    AnswerCreateTopics,
+    CreatedTopic,
+    CreateTopicsReceived,
+    WaitingRequest,
+)
+from controller.core.values import ANY_VERSION, Assignment
+from controller.core.znodes import TopicContent
+from controller.core.zookeeper_io import draw_numbers, draw_topic_ids, read_children, write
+
+_RULE = "topics created by request"
+_SLICE_TOPICS = 200
+
+Answers = dict[str, CreatedTopic]
+"""What each topic is answered."""
+
+
+async def process_create_topics(
+    controller: Controller, requests: list[CreateTopicsReceived]
+) -> None:
+    """Judge every topic, write those that may be, answer each request when all its partitions are
+    led.
+
+    KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics.
+    """
+    if not controller.is_active:
+        for asked in requests:
+            give_answer(controller, refusal(asked, error_codes.NOT_CONTROLLER), _RULE)
+        return
+    plans, answers = await _judge_all(controller, requests)
+    answers |= await _create(controller, list(plans.values()))
+    release = controller.context.oldest_release()
+    for asked in requests:
+        created = tuple(answers[one.name] for one in asked.topics)
+        awaited = [
+            (one.name, number)
+            for one in created
+            if not one.error and one.name in plans
+            for number in range(one.partitions)
+        ]
+        answer = AnswerCreateTopics(asked.request, created, release)
+        answer_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
+
+
+async def _judge_all(
+    controller: Controller, requests: list[CreateTopicsReceived]
+) -> tuple[dict[str, TopicPlan], Answers]:
+    """The topics that shall be created, and what is answered of the others."""
+    topics = await read_children(controller, znodes.TOPICS, _RULE)
+    marked = await read_children(controller, znodes.DELETE_TOPICS, _RULE)
+    names = Names(topics.children, marked.children)
+    brokers = controller.context.sorted_live_brokers()
+    counts = Counter(topic.name for asked in requests for topic in asked.topics)
+    plans: dict[str, TopicPlan] = {}
+    answers: Answers = {}
+    wanted = [(topic, asked.validate_only) for asked in requests for topic in asked.topics]
+    for place, (topic, validate_only) in enumerate(wanted):
+        if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
+            await suspend(SLICE)
+        try:
+            check_request(topic.name, counts[topic.name])
+            plan = judge(controller, topic, names, brokers)
+        except RequestRefused as why:
+            answers[topic.name] = _refused(topic.name, why)
+            continue
+        if validate_only:
+            answers[topic.name] = _created(plan, None)
+        else:
+            names.add(topic.name)
+            plans[topic.name] = plan
+    return plans, answers
+
+
+async def _create(controller: Controller, plans: list[TopicPlan]) -> Answers:
+    """Configurations first, then the topics (AdminZkClient.createTopicWithAssignment)."""
+    contents = await _contents(controller, plans)
+    answers: Answers = {}
+    topics: dict[str, bytes] = {}
+    for plan in plans:
+        content = contents[plan.name]
+        answers[plan.name] = _created(plan, content.topic_id)
+        topics[plan.name] = znodes.write_topic(content)
+        try:
+            check_size(plan.name, topics[plan.name])
+        except RequestRefused as why:
+            answers[plan.name] = _refused(plan.name, why)
+    await _write_configs(controller, plans, answers)
+    await _write_topics(controller, topics, answers)
+    return answers
+
+
+async def _contents(controller: Controller, plans: list[TopicPlan]) -> dict[str, TopicContent]:
+    """What each topic's znode shall say; the dice and ids of all are drawn at once."""
+    brokers = controller.context.sorted_live_brokers()
+    chosen = [plan for plan in plans if plan.given is None]
+    numbers = iter(await draw_numbers(controller, [len(brokers)] * 2 * len(chosen), _RULE))
+    count = len(plans) if controller.protocol.has_topic_ids else 0
+    topic_ids = iter(await draw_topic_ids(controller, count, _RULE))
+    contents = {}
+    assigned = 0
+    for plan in plans:
+        given = plan.given
+        if given is None:
+            start, shift = next(numbers), next(numbers)
+            chosen_replicas = assign_replicas(
+                brokers, plan.partitions, plan.replication_factor, start, shift
+            )
+            given = dict(enumerate(chosen_replicas))
+        assignments = {number: Assignment(given[number]) for number in sorted(given)}
+        contents[plan.name] = TopicContent(assignments, next(topic_ids, None))
+        assigned += plan.partitions
+        if assigned >= SLICE_SIZE:
+            assigned = 0
+            await suspend(SLICE)
+    return contents
+
+
+async def _write_configs(controller: Controller, plans: list[TopicPlan], answers: Answers) -> None:
+    """Of those without an error; what stands there of an earlier topic is overwritten."""
+    paths = {
+        plan.name: znodes.topic_config_path(plan.name)
+        for plan in plans
+        if not answers[plan.name].error
+    }
+    data = {plan.name: znodes.write_config(plan.configs) for plan in plans}
+    creates: dict[str, WriteOperation] = {
+        name: Create(path, data[name]) for name, path in paths.items()
+    }
+    errors = await _write(controller, creates)
+    sets: dict[str, WriteOperation] = {
+        name: SetData(paths[name], data[name], ANY_VERSION)
+        for name, error in errors.items()
+        if error == NODE_EXISTS
+    }
+    errors |= await _write(controller, sets)
+    for name, error in errors.items():
+        if error != OK:
+            answers[name] = _not_written(controller, name, paths[name], error)
+
+
+async def _write_topics(controller: Controller, topics: dict[str, bytes], answers: Answers) -> None:
+    """Of those without an error; another broker may have been quicker."""
+    creates: dict[str, WriteOperation] = {
+        name: Create(znodes.topic_path(name), data)
+        for name, data in topics.items()
+        if not answers[name].error
+    }
+    for name, error in (await _write(controller, creates)).items():
+        if error == NODE_EXISTS:
+            answers[name] = _refused(name, exists(name))
+        elif error != OK:
+            answers[name] = _not_written(controller, name, creates[name].path, error)
+
+
+async def _write(controller: Controller, operations: dict[str, WriteOperation]) -> dict[str, int]:
+    """One write for all; ZooKeeper's code for each topic."""
+    writes = await write(controller, list(operations.values()), Reason(_RULE))
+    return dict(zip(operations, writes.errors, strict=True))
+
+
+def _created(plan: TopicPlan, topic_id: bytes | None) -> CreatedTopic:
+    return CreatedTopic(
+        plan.name,
+        topic_id=topic_id,
+        partitions=plan.partitions,
+        replication_factor=plan.replication_factor,
+        configs=tuple(plan.configs.items()),
+    )
+
+
+def _refused(name: str, why: RequestRefused) -> CreatedTopic:
+    return CreatedTopic(name, why.error, why.message)
+
+
+def _not_written(controller: Controller, name: str, path: str, error: int) -> CreatedTopic:
+    text = f"it cannot be written (ZooKeeper code {error}): the topic is not created"
+    controller.notice("error", "topic_not_created", path, text)
+    return CreatedTopic(name, error_codes.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,333 @@
+"""Deleting topics: from the marker to the last znode (Kafka's TopicDeletionManager, KB 8).
+
+A topic is queued; its replicas are stopped, then deleted, then forgotten. It waits, ineligible,
+while one of its replicas is offline.
+"""
+
+from collections.abc import Iterable
+
+from controller.core import znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.deviations import (
+    DELETION_ENDS_REASSIGNMENT,
+    DELETION_MARK_ENDS,
+    DELETION_NEEDS_NO_STATE,
+)
+from controller.core.events import BrokerAnswered
+from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.elections.partition_changes import change_partitions
+from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
+from controller.core.procedures.pauses import pause
+from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment.records import remove_records
+from controller.core.replica_states import ReplicaState
+from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import read_children, write
+
+_RULE = "topic deletion"
+_REASSIGNED = "a partition of it is being reassigned"
+_OFFLINE = "replicas of it are offline"
+_FAILED = "replicas of it could not be deleted"
+
+
+async def process_topic_deletion(controller: Controller) -> None:
+    """Markers appeared below /admin/delete_topics (processTopicDeletion, KB 8.2.1)."""
+    context = controller.context
+    children = await read_children(controller, znodes.DELETE_TOPICS, _RULE, watch=True)
+    known = dict.fromkeys(context.known_topics())
+    unknown = [name for name in children.children if name not in known]
+    for name in unknown:
+        text = "there is no such topic; its marker is removed"
+        controller.notice("warning", "deletion_refused", znodes.delete_topic_path(name), text)
+    await _delete_markers(controller, unknown)
+    topics = [name for name in children.children if name in known]
+    if not controller.configuration.delete_topic_enable:
+        await _refuse(controller, topics)
+        return
+    _halt(controller, [one for one in topics if _is_being_reassigned(context, one)], _REASSIGNED)
+    _queue(context, topics)
+    ended = _end_reassignments(controller)
+    if topics:
+        await resume_deletions(controller)
+    if ended:
+        names = {one.key for one in ended}
+        await remove_entries(controller, lambda name, target: name in names)
+        await remove_records(controller, ended)
+
+
+async def queue_deletions(controller: Controller) -> None:
+    """The deletions that the last controller left (KB 6.2 steps 6 and 7); nothing is sent yet."""
+    context = controller.context
+    children = await read_children(controller, znodes.DELETE_TOPICS, _RULE, watch=True)
+    if not controller.configuration.delete_topic_enable:
+        await _refuse(controller, children.children)
+        return
+    _queue(context, children.children)
+    _end_reassignments(controller)
+    queued = [name for name in children.children if name in context.topics]
+    _halt(controller, [one for one in queued if _has_offline_replica(context, one)], _OFFLINE)
+    _halt(controller, [one for one in queued if _is_being_reassigned(context, one)], _REASSIGNED)
+
+
+def _queue(context: ControllerContext, topics: Iterable[str]) -> None:
+    """They are to be deleted (queueTopicDeletion).
+
+    Raises ProcedureError where a listed partition that has a leader has no replicas.
+    """
+    new = [name for name in topics if name not in context.queued_for_deletion]
+    context.queued_for_deletion.update(dict.fromkeys(new))
+    for name in new:
+        for partition in context.topics[name].assigned() if name in context.topics else ():
+            partition.check_balance()
+
+
+def _end_reassignments(controller: Controller) -> list[Partition]:
+    """Nobody waits for the reassignments of queued topics (DELETION_ENDS_REASSIGNMENT); which."""
+    if not DELETION_ENDS_REASSIGNMENT.applies(controller.configuration):
+        return []
+    context = controller.context
+    ended = [one for one in context.reassigning if context.is_queued(one)]
+    for partition in ended:
+        del context.reassigning[partition]
+        context.rollback_waiting.pop(partition, None)
+    return ended
+
+
+def mark_ineligible(context: ControllerContext, topics: Iterable[str]) -> None:
+    """Those of them that are queued have to wait (markTopicIneligibleForDeletion, KB 2.2.2)."""
+    queued = [name for name in topics if name in context.queued_for_deletion]
+    context.ineligible_for_deletion.update(dict.fromkeys(queued))
+
+
+def _halt(controller: Controller, topics: Iterable[str], why: str) -> None:
+    """The same, and the operator is told of those that went on till now."""
+    context = controller.context
+    before = dict(context.ineligible_for_deletion)
+    mark_ineligible(context, topics)
+    for name in context.ineligible_for_deletion:
+        if name not in before:
+            controller.notice("info", "topic_deletion_waits", znodes.topic_path(name), why)
+
+
+def _has_offline_replica(context: ControllerContext, topic: str) -> bool:
+    return any(not context.is_online(*replica) for replica in context.replicas_of(topic))
+
+
+def _is_being_reassigned(context: ControllerContext, topic: str) -> bool:
+    return any(one.topic.name == topic for one in context.reassigning)
+
+
+async def _refuse(controller: Controller, topics: list[str]) -> None:
+    for name in topics:
+        text = "delete.topic.enable is false; the marker is removed"
+        controller.notice("warning", "deletion_refused", znodes.delete_topic_path(name), text)
+    await _delete_markers(controller, topics)
+
+
+async def _delete_markers(controller: Controller, topics: list[str]) -> None:
+    deletes: list[WriteOperation] = [
+        Delete(znodes.delete_topic_path(name), ANY_VERSION) for name in topics
+    ]
+    if deletes:
+        await write(controller, deletes, Reason("topic deletion: remove markers"))
+
+
+# What brokers say and do ------------------------------------------------------------------------
+
+
+async def process_stop_replica_answer(
+    controller: Controller, answer: BrokerAnswered, asked: list[tuple[str, int]]
+) -> None:
+    """A broker deleted replicas, or could not (KB 8.2.2). `asked`: those it was to delete."""
+    failed = {(topic, number) for topic, number, _ in answer.partition_errors}
+    partitions = [
+        one
+        for name in asked
+        if (one := controller.context.find(*name)) is not None and one.replicas
+    ]
+    broker = answer.broker
+    await fail_deletion(controller, {broker: [one for one in partitions if one.key in failed]})
+    deleted = [one for one in partitions if one.key not in failed]
+    if deleted:
+        done = {broker: _queued(controller.context, deleted)}
+        await change_replicas(controller, done, ReplicaState.DELETION_SUCCESSFUL, _RULE)
+        await resume_deletions(controller)
+
+
+async def fail_deletion(controller: Controller, replicas: Replicas) -> None:
+    """These replicas could not be deleted; their topics wait (failReplicaDeletion, KB 8.2.3)."""
+    context = controller.context
+    failed = {broker: _queued(context, partitions) for broker, partitions in replicas.items()}
+    if any(failed.values()):
+        await change_replicas(controller, failed, ReplicaState.DELETION_INELIGIBLE, _RULE)
+        topics = [one.topic.name for partitions in failed.values() for one in partitions]
+        _halt(controller, topics, _FAILED)
+        await resume_deletions(controller)
+
+
+async def resume_deletion_for(controller: Controller, topics: Iterable[str]) -> None:
+    """What they waited for is over (resumeDeletionForTopics, KB 8.2.5)."""
+    context = controller.context
+    resumed = [name for name in topics if name in context.queued_for_deletion]
+    if resumed:
+        for name in resumed:
+            context.ineligible_for_deletion.pop(name, None)
+        await resume_deletions(controller)
+
+
+def _queued(context: ControllerContext, partitions: Iterable[Partition]) -> list[Partition]:
+    return sorted_partitions(one for one in partitions if context.is_queued(one))
+
+
+# The steps --------------------------------------------------------------------------------------
+
+
+async def resume_deletions(controller: Controller) -> None:
+    """Take every queued topic as far as it gets (resumeDeletions, KB 8.3)."""
+    context = controller.context
+    controller.follower.resumes_deletions()
+    retried: list[str] = []
+    started: list[str] = []
+    for name in controller.turns.topics(context.queued_for_deletion):
+        if name in context.queued_for_deletion and _is_deleted(context, name):
+            await _complete(controller, name)
+            await pause(controller)
+    for name in controller.turns.topics(context.queued_for_deletion):
+        states = _replica_states(context, name)
+        if _is_deleted(context, name):
+            continue
+        is_under_way = ReplicaState.DELETION_STARTED in states
+        if not is_under_way and ReplicaState.DELETION_INELIGIBLE in states:
+            retried.append(name)
+        if not is_under_way and name not in context.ineligible_for_deletion:
+            started.append(name)
+    if retried:
+        again = _replicas(context, retried, ReplicaState.DELETION_INELIGIBLE)
+        await change_replicas(controller, again, ReplicaState.OFFLINE, _RULE)
+    if started:
+        await _start(controller, started)
+
+
+def _is_deleted(context: ControllerContext, topic: str) -> bool:
+    """Whether every replica of a topic is deleted."""
+    states = _replica_states(context, topic)
+    return all(state is ReplicaState.DELETION_SUCCESSFUL for state in states)
+
+
+def _replica_states(context: ControllerContext, topic: str) -> list[ReplicaState]:
+    if topic not in context.topics:
+        return []
+    return [
+        partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
+        for broker, partition in context.replicas_of(topic)
+    ]
+
+
+def _replicas(context: ControllerContext, topics: Iterable[str], state: ReplicaState) -> Replicas:
+    """The replicas of these topics in a state."""
+    replicas: Replicas = {}
+    for name in topics:
+        for broker, partition in context.replicas_of(name):
+            if partition.replica_states.get(broker) is state:
+                replicas.setdefault(broker, []).append(partition)
+    return replicas
+
+
+async def _start(controller: Controller, topics: list[str]) -> None:
+    """Tell all brokers, then stop and delete the replicas that are online (KB 8.4)."""
+    context = controller.context
+    fresh = [name for name in topics if name not in context.deletion_started]
+    for name in fresh:
+        text = "its replicas are stopped and deleted"
+        controller.notice("info", "topic_deletion_started", znodes.topic_path(name), text)
+    partitions = sorted_partitions(one for name in fresh for one in context.topics[name].assigned())
+    await change_partitions(controller, partitions, PartitionState.OFFLINE, _RULE)
+    await change_partitions(controller, partitions, PartitionState.NON_EXISTENT, _RULE)
+    context.deletion_started.update(dict.fromkeys(fresh))
+    batch = controller.new_batch(_RULE)
+    batch.add_update_metadata(
+        context.brokers, [one for name in topics for one in context.topics[name].assigned()]
+    )
+    controller.send(batch)
+    await _delete_replicas(controller, topics)
+
+
+async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
+    context = controller.context
+    needs_no_state = DELETION_NEEDS_NO_STATE.applies(controller.configuration)
+    dead: Replicas = {}
+    alive: Replicas = {}
+    waiting: dict[str, None] = {}
+    for name in topics:
+        for broker, partition in context.replicas_of(name):
+            state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
+            if not context.is_online(broker, partition):
+                dead.setdefault(broker, []).append(partition)
+                waiting[name] = None
+            elif state is not ReplicaState.DELETION_SUCCESSFUL:
+                alive.setdefault(broker, []).append(partition)
+                if state is ReplicaState.NON_EXISTENT and needs_no_state:
+                    # Its reassignment failed half way: as at failover, it may be there.
+                    partition.replica_states[broker] = ReplicaState.ONLINE
+    await change_replicas(controller, dead, ReplicaState.DELETION_INELIGIBLE, _RULE)
+    await change_replicas(controller, alive, ReplicaState.OFFLINE, _RULE)
+    await change_replicas(controller, alive, ReplicaState.DELETION_STARTED, _RULE)
+    _halt(controller, waiting, _OFFLINE)
+
+
+async def _complete(controller: Controller, name: str) -> None:
+    """Every replica is deleted: forget the topic, here and in ZooKeeper (KB 8.5)."""
+    context = controller.context
+    if name in context.topics:
+        done = _replicas(context, [name], ReplicaState.DELETION_SUCCESSFUL)
+        await change_replicas(controller, done, ReplicaState.NON_EXISTENT, _RULE)
+    path = znodes.topic_path(name)
+    error = await _delete_znodes(controller, name)
+    if error not in (OK, NO_NODE):
+        text = f"it cannot be deleted (ZooKeeper code {error}): tried again with the next deletion"
+        controller.notice("error", "topic_not_deleted", path, text)
+        return
+    forget_topic(controller, name)
+    controller.notice("info", "topic_deleted", path, "no replica is left")
+
+
+def forget_topic(controller: Controller, name: str) -> None:
+    """A topic is gone; with DELETION_MARK_ENDS its mark of having to wait is, too."""
+    controller.context.remove_topic(name)
+    if DELETION_MARK_ENDS.applies(controller.configuration):
+        controller.context.ineligible_for_deletion.pop(name, None)
+
+
+async def _delete_znodes(controller: Controller, name: str) -> int:
+    """The topic with all below it, its configuration, its marker, in this order.
+
+    Gives ZooKeeper's code for the topic: while it is there the other two stay.
+    """
+    topic, parent = znodes.topic_path(name), znodes.partitions_path(name)
+    numbers = (await read_children(controller, parent, _RULE)).children
+    partitions = [f"{parent}/{number}" for number in numbers]
+    states = [f"{partition}/state" for partition in partitions]
+    errors = await _delete(controller, [*states, *partitions, parent, topic])
+    if errors[-1] == NOT_EMPTY:
+        # Something is there that Kafka does not put there.
+        errors = await _delete(controller, await _tree(controller, topic))
+    if errors[-1] in (OK, NO_NODE):
+        await _delete(controller, [znodes.topic_config_path(name), znodes.delete_topic_path(name)])
+    return errors[-1]
+
+
+async def _delete(controller: Controller, paths: list[str]) -> list[int]:
+    deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
+    return (await write(controller, deletes, Reason("topic deletion: remove znodes"))).errors
+
+
+async def _tree(controller: Controller, root: str) -> list[str]:
+    """The paths of a znode and all below it, children before their parents."""
+    paths = [root]
+    for path in paths:
+        children = await read_children(controller, path, _RULE)
+        paths += [f"{path}/{child}" for child in children.children]
+    return paths[::-1]

@@ -1,0 +1,95 @@
+"""DeleteTopics: markers below /admin/delete_topics, by which the deletion goes (KB 8, 11.8)."""
+
+from controller.core import error_codes, znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.operations import NODE_EXISTS, OK, Create, WriteOperation
+from controller.core.procedures.admin.refusals import refusal
+from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
+from controller.core.topic_requests import (
+    AnswerDeleteTopics,
+    DeletedTopic,
+    DeleteTopicsReceived,
+    DoomedTopic,
+    WaitingRequest,
+)
+from controller.core.zookeeper_io import read_children, write
+
+_RULE = "topics deleted by request"
+_FIRST_WITH_DISABLED_ERROR = 3
+
+
+async def process_delete_topics(controller: Controller, asked: DeleteTopicsReceived) -> None:
+    """Mark the topics; the answer waits until brokers were told that they go.
+
+    KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics.
+    """
+    refused = _refusal_of_all(controller, asked)
+    if refused:
+        give_answer(controller, refused, _RULE)
+        return
+    found = [_find(controller, one) for one in asked.topics]
+    marked = await _mark(
+        controller, [one.name for one in found if one.name is not None and not one.error]
+    )
+    answered = tuple(
+        one
+        if one.error or one.name is None
+        else DeletedTopic(one.name, one.topic_id, marked[one.name])
+        for one in found
+    )
+    answer = AnswerDeleteTopics(asked.request, error_codes.NONE, answered)
+    waited = [name for name, error in marked.items() if not error]
+    answer_when_done(controller, WaitingRequest(answer, [], waited), _RULE)
+
+
+def _refusal_of_all(
+    controller: Controller, asked: DeleteTopicsReceived
+) -> AnswerDeleteTopics | None:
+    error = error_codes.NONE
+    if not controller.is_active:
+        error = error_codes.NOT_CONTROLLER
+    elif not controller.configuration.delete_topic_enable:
+        error = error_codes.TOPIC_DELETION_DISABLED
+        if asked.version < _FIRST_WITH_DISABLED_ERROR:
+            error = error_codes.INVALID_REQUEST
+    elif any(one.name is not None and one.topic_id is not None for one in asked.topics):
+        error = error_codes.INVALID_REQUEST
+    if not error:
+        return None
+    refused = refusal(asked, error)
+    assert isinstance(refused, AnswerDeleteTopics)
+    return refused
+
+
+def _find(controller: Controller, asked: DoomedTopic) -> DeletedTopic:
+    """The topic by its name, or what is wrong."""
+    context, name = controller.context, asked.name
+    if asked.topic_id is not None:
+        topic = context.topics_by_id.get(asked.topic_id)
+        if topic is None:
+            return DeletedTopic(None, asked.topic_id, error_codes.UNKNOWN_TOPIC_ID)
+        name = topic.name
+    if name is None or not context.is_in_metadata(name):
+        return DeletedTopic(name, asked.topic_id, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+    return DeletedTopic(name, asked.topic_id)
+
+
+async def _mark(controller: Controller, names: list[str]) -> dict[str, int]:
+    """Put the markers; the error of each topic. A marker that is there already is as good."""
+    if not names:
+        return {}
+    existing = dict.fromkeys((await read_children(controller, znodes.TOPICS, _RULE)).children)
+    marked = {
+        name: error_codes.NONE if name in existing else error_codes.UNKNOWN_TOPIC_OR_PARTITION
+        for name in names
+    }
+    present = [name for name, error in marked.items() if not error]
+    creates: list[WriteOperation] = [Create(znodes.delete_topic_path(name)) for name in present]
+    writes = await write(controller, creates, Reason(_RULE))
+    for name, operation, error in zip(present, creates, writes.errors, strict=True):
+        if error not in (OK, NODE_EXISTS):
+            text = f"the marker cannot be made (ZooKeeper code {error})"
+            controller.notice("error", "topic_not_marked", operation.path, text)
+            marked[name] = error_codes.UNKNOWN_SERVER_ERROR
+    return marked

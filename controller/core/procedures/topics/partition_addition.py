@@ -1,0 +1,251 @@
+"""CreatePartitions: more partitions in a topic's znode, which the controller then finds (KB 3.6,
+11.8).
+
+Checks, codes and messages are those of KafkaApis.handleCreatePartitionsRequest,
+ZkAdminManager.createPartitions and AdminZkClient.createNewPartitionsAssignment, in their order.
+"""
+
+from typing import Final, NamedTuple
+
+from controller.core import error_codes, znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import RequestRefused, ZnodeError
+from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
+from controller.core.procedures.admin.refusals import refusal
+from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
+from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.procedures.topics.validation import check_size, check_size_of_counts
+from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
+from controller.core.topic_requests import (
+    AnswerCreatePartitions,
+    CreatePartitionsReceived,
+    NewPartitions,
+    TopicAnswer,
+    WaitingRequest,
+)
+from controller.core.values import Assignment, Broker
+from controller.core.znodes import TopicContent
+from controller.core.zookeeper_io import read_znodes, write
+
+_RULE = "partitions added by request"
+_ROUNDS_MAX: Final = 5
+"""Somebody else writes the topic's znode at the same time, again and again."""
+
+Assignments = dict[int, Assignment]
+
+
+class _Change(NamedTuple):
+    """What a topic's znode shall say, for how many partitions, and the version that was read."""
+
+    data: bytes
+    partitions: int
+    version: int
+
+
+async def process_create_partitions(
+    controller: Controller, asked: CreatePartitionsReceived
+) -> None:
+    """Judge every topic, write those that may grow, answer when all their partitions are led."""
+    brokers = controller.context.sorted_live_brokers()
+    error = error_codes.NONE
+    if not controller.is_active:
+        error = error_codes.NOT_CONTROLLER
+    elif lacks_racks(brokers):
+        # Kafka looks at this first, and answers nobody anything else.
+        error = error_codes.UNKNOWN_SERVER_ERROR
+    if error:
+        give_answer(controller, refusal(asked, error), _RULE)
+        return
+    answers = _judge_request(controller, asked)
+    wanted = {one.topic: one for one in asked.topics if not answers[one.topic].error}
+    awaited: list[tuple[str, int]] = []
+    for _ in range(_ROUNDS_MAX):
+        changes = await _plan(controller, wanted, brokers, answers)
+        if asked.validate_only:
+            changes = {}
+        again = await _write(controller, changes, answers)
+        awaited += [
+            (name, number)
+            for name, change in changes.items()
+            if name not in again and not answers[name].error
+            for number in range(change.partitions)
+        ]
+        wanted = {name: wanted[name] for name in again}
+        if not wanted:
+            break
+    for name in wanted:
+        answers[name] = TopicAnswer(name, error_codes.UNKNOWN_SERVER_ERROR)
+        text = f"it was changed {_ROUNDS_MAX} times meanwhile: no partition is added, ask again"
+        controller.notice("error", "partitions_not_added", znodes.topic_path(name), text)
+    answer = AnswerCreatePartitions(asked.request, tuple(answers.values()))
+    answer_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
+
+
+def _judge_request(
+    controller: Controller, asked: CreatePartitionsReceived
+) -> dict[str, TopicAnswer]:
+    """What can be said of each topic without a look at it; no error for those that may grow."""
+    answers: dict[str, TopicAnswer] = {}
+    for one in asked.topics:
+        name = one.topic
+        if name in answers:
+            text = "Duplicate topic in request."
+            answers[name] = TopicAnswer(name, error_codes.INVALID_REQUEST, text)
+        elif name in controller.context.queued_for_deletion:
+            text = "The topic is queued for deletion."
+            answers[name] = TopicAnswer(name, error_codes.INVALID_TOPIC_EXCEPTION, text)
+        else:
+            answers[name] = TopicAnswer(name)
+    return answers
+
+
+async def _plan(
+    controller: Controller,
+    wanted: dict[str, NewPartitions],
+    brokers: list[Broker],
+    answers: dict[str, TopicAnswer],
+) -> dict[str, _Change]:
+    """How each topic shall be; those that may not grow are answered."""
+    paths = [znodes.topic_path(name) for name in wanted]
+    found = await read_znodes(controller, paths, _RULE)
+    changes: dict[str, _Change] = {}
+    for place, (name, asked) in enumerate(wanted.items()):
+        content = TopicContent()
+        try:
+            if found.errors[place] == OK:
+                content = znodes.read_topic(name, found.data[place])
+            data = znodes.write_topic(_grown(controller, asked, content, brokers))
+            check_size(name, data)
+        except RequestRefused as why:
+            answers[name] = TopicAnswer(name, why.error, why.message)
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", paths[place], str(unreadable))
+            answers[name] = TopicAnswer(name, error_codes.UNKNOWN_SERVER_ERROR)
+        else:
+            changes[name] = _Change(data, asked.count, found.versions[place])
+    return changes
+
+
+async def _write(
+    controller: Controller, changes: dict[str, _Change], answers: dict[str, TopicAnswer]
+) -> list[str]:
+    """Gives the topics that were changed or deleted since they were read."""
+    operations: list[WriteOperation] = [
+        SetData(znodes.topic_path(name), change.data, change.version)
+        for name, change in changes.items()
+    ]
+    again = []
+    writes = await write(controller, operations, Reason(_RULE))
+    for name, operation, error in zip(changes, operations, writes.errors, strict=True):
+        if error in (BAD_VERSION, NO_NODE):
+            again.append(name)
+        elif error != OK:
+            text = f"it cannot be written (ZooKeeper code {error}): no partition is added"
+            controller.notice("error", "partitions_not_added", operation.path, text)
+            answers[name] = TopicAnswer(name, error_codes.UNKNOWN_SERVER_ERROR)
+    return again
+
+
+# One topic --------------------------------------------------------------------------------------
+
+
+def _grown(
+    controller: Controller, asked: NewPartitions, content: TopicContent, brokers: list[Broker]
+) -> TopicContent:
+    """The topic with its new partitions. Raises RequestRefused with what is wrong."""
+    topic, existing = asked.topic, content.assignments
+    if any(one.is_being_reassigned for one in existing.values()):
+        text = f"A partition reassignment is in progress for the topic '{topic}'."
+        raise RequestRefused(error_codes.REASSIGNMENT_IN_PROGRESS, text)
+    if not existing:
+        text = f"The topic '{topic}' does not exist."
+        raise RequestRefused(error_codes.UNKNOWN_TOPIC_OR_PARTITION, text)
+    count = len(existing)
+    if asked.count < count:
+        text = (
+            f"Topic currently has {count} partitions, which is higher than the requested "
+            f"{asked.count}."
+        )
+        raise RequestRefused(error_codes.INVALID_PARTITIONS, text)
+    if asked.count == count:
+        text = f"Topic already has {count} partitions."
+        raise RequestRefused(error_codes.INVALID_PARTITIONS, text)
+    if asked.assignments is None:
+        new = _chosen(topic, existing, asked.count - count, brokers)
+    else:
+        new = asked.assignments
+        _check_given(controller, existing, asked.count - count, new, brokers)
+    added = {count + place: Assignment(replicas) for place, replicas in enumerate(new)}
+    return TopicContent(existing | added, content.topic_id)
+
+
+def _demand_first(existing: Assignments) -> tuple[int, ...]:
+    """The replicas of partition 0, by which the new ones go. Raises RequestRefused.
+
+    Kafka asks only whether partition 0 is there; a later gap lets it overwrite an assignment.
+    """
+    if sorted(existing) != list(range(len(existing))):
+        raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR)
+    return existing[0].replicas
+
+
+def _chosen(
+    topic: str, existing: Assignments, added: int, brokers: list[Broker]
+) -> list[tuple[int, ...]]:
+    """Going on where the assignment of the topic began, without dice."""
+    first = _demand_first(existing)
+    check_counts(brokers, added, len(first))
+    check_size_of_counts(topic, added, len(first))
+    later = (place for place, one in enumerate(brokers) if one.id >= first[0])
+    start = next(later, 0)
+    return assign_replicas(brokers, added, len(first), start, start, len(existing))
+
+
+def _check_given(
+    controller: Controller,
+    existing: Assignments,
+    added: int,
+    new: list[tuple[int, ...]],
+    brokers: list[Broker],
+) -> None:
+    """Raises RequestRefused."""
+    refused = error_codes.INVALID_REPLICA_ASSIGNMENT
+    named = sorted({one for replicas in new for one in replicas})
+    names_own_id = own_id_problem(controller, named)
+    if names_own_id:
+        raise RequestRefused(refused, names_own_id)
+    known = [one.id for one in brokers]
+    unknown = [str(one) for one in named if one not in known]
+    if unknown:
+        text = f"Unknown broker(s) in replica assignment: {', '.join(unknown)}."
+        raise RequestRefused(refused, text)
+    if len(new) != added:
+        text = (
+            f"Increasing the number of partitions by {added} but {len(new)} assignments provided."
+        )
+        raise RequestRefused(refused, text)
+    _check_replicas(new, len(_demand_first(existing)), len(existing))
+
+
+def _check_replicas(new: list[tuple[int, ...]], replication_factor: int, first: int) -> None:
+    """AdminZkClient.validateReplicaAssignment. Raises RequestRefused."""
+    refused = error_codes.INVALID_REPLICA_ASSIGNMENT
+    for number, replicas in enumerate(new, first):
+        if not replicas:
+            text = f"Cannot have replication factor of 0 for partition id {number}."
+            raise RequestRefused(refused, text)
+        if len(set(replicas)) != len(replicas):
+            text = (
+                "Duplicate brokers not allowed in replica assignment: "
+                f"{', '.join(map(str, replicas))} for partition id {number}."
+            )
+            raise RequestRefused(refused, text)
+    bad = {n: len(one) for n, one in enumerate(new, first) if len(one) != replication_factor}
+    if bad:
+        text = (
+            f"Inconsistent replication factor between partitions, partition 0 has "
+            f"{replication_factor} while partitions [{', '.join(map(str, bad))}] have "
+            f"replication factors [{', '.join(map(str, bad.values()))}], respectively."
+        )
+        raise RequestRefused(refused, text)

@@ -1,0 +1,313 @@
+"""Reading topics, giving them ids, and bringing new partitions online (KB 3.5, 3.6)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from controller.core import znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
+from controller.core.outcomes import SLICE, suspend
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.elections.leadership import OFFLINE
+from controller.core.procedures.elections.partition_changes import change_partitions
+from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
+from controller.core.procedures.failures import shown, some
+from controller.core.procedures.topics.own_id import names_broker, repair_assignments
+from controller.core.replica_states import ReplicaState
+from controller.core.state import ControllerContext, Partition, Topic, sorted_partitions
+from controller.core.values import ANY_VERSION, Assignment
+from controller.core.znodes import TopicContent
+from controller.core.zookeeper_io import draw_topic_ids, read_children, read_znodes, write
+
+_SLICE_TOPICS = 200
+
+Contents = dict[str, TopicContent]
+"""What the znodes of topics say, by topic."""
+
+
+class ReadTopics(NamedTuple):
+    """What znodes of topics say; `data` and `versions` of those that exist."""
+
+    contents: Contents
+    data: dict[str, bytes | None]
+    versions: dict[str, int]
+
+
+class NewTopics(NamedTuple):
+    """The partitions of topics that were not known, and those among them whose assignment named
+    the daemon."""
+
+    partitions: list[Partition]
+    repaired: list[Partition]
+
+
+async def read_new_topics(controller: Controller, names: list[str], rule: str) -> NewTopics:
+    """Take topics that were not known, with their assignments.
+
+    Watches each znode. Topics without an id get one (processTopicIds, KB 3.5 step 4), assignments
+    that name the daemon's own id are repaired, both in one write a topic.
+    """
+    contents = (await _read_contents(controller, names, rule)).contents
+    wanted = await _with_ids(controller, _repaired(controller, contents), rule)
+    await _write_changed(controller, contents, wanted)
+    new = NewTopics([], [])
+    for place, (name, content) in enumerate(wanted.items()):
+        topic = controller.context.know_topic(name, content.topic_id)
+        taken = _assign(controller, topic, content.assignments)
+        found = contents[name].assignments
+        new.partitions.extend(taken)
+        new.repaired.extend(one for one in taken if one.assignment != found[one.number])
+        if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
+            await suspend(SLICE)
+    return new
+
+
+async def read_added_partitions(controller: Controller, name: str, rule: str) -> list[Partition]:
+    """Read a known topic again; gives the partitions that it has gained (KB 3.6.1).
+
+    Whatever else changed is ignored: so the controller ignores its own writes. But a known
+    partition that now names the daemon is written back as it is known, and so is what somebody
+    else changed while partitions of the topic move. The topic keeps an id that is known, whatever
+    the znode says.
+    """
+    read = await _read_contents(controller, [name], rule)
+    topic = controller.context.topic(name)
+    if topic.id is None and topic.is_known:
+        # Nobody could read the znode when the topic was found.
+        controller.context.know_topic(name, read.contents[name].topic_id)
+    found = read.contents[name].assignments
+    takes_empty = controller.configuration.lists_empty_partitions
+    added = {
+        number: assignment
+        for number, assignment in found.items()
+        if (assignment.replicas or takes_empty) and not topic.partition(number).replicas
+    }
+    repaired = repair_assignments(controller, name, added)
+    restored = _restored(controller, topic, found)
+    if name in read.versions:
+        restored |= _changed_while_moving(controller, topic, found, read.data[name])
+    if restored or repaired is not added:
+        whole = TopicContent(found | repaired | restored, topic.id)
+        await _write_changed(controller, read.contents, {name: whole}, read.versions)
+    return _assign(controller, topic, repaired)
+
+
+def _restored(
+    controller: Controller, topic: Topic, found: dict[int, Assignment]
+) -> dict[int, Assignment]:
+    """What is known of the partitions that somebody wrote the daemon into: a stock controller would
+    take it from the znode."""
+    own = controller.configuration.id_without_replicas
+    restored = {
+        number: known.assignment
+        for number, assignment in found.items()
+        if names_broker(assignment, own) and (known := topic.partition(number)).replicas
+    }
+    if restored:
+        text = f"partitions {list(restored)} named the daemon's own id {own}; they are put back"
+        controller.notice("warning", "own_id_repaired", znodes.topic_path(topic.name), text)
+    return restored
+
+
+def _changed_while_moving(
+    controller: Controller, topic: Topic, found: dict[int, Assignment], data: bytes | None
+) -> dict[int, Assignment]:
+    """What is known of the partitions that somebody else changed while one of the topic is being
+    reassigned, or made look so: what is known counts (kip-236.md, Changed by hand)."""
+    context = controller.context
+    if not controller.configuration.has_kip_236:
+        return {}
+    known = topic_content(context, topic).assignments
+    changed = {number: one for number, one in known.items() if found.get(number) != one}
+    looks_so = any(number in found and found[number].is_being_reassigned for number in changed)
+    if not changed or not (looks_so or _is_moving(controller, topic)):
+        return {}
+    path = znodes.topic_path(topic.name)
+    text = (
+        f"somebody else changed them in {path} while a reassignment was under way there or to look "
+        "so: written again as they are known; to move or to stop them use refold reassign. "
+        f"It held {shown(data)}"
+    )
+    partitions = [topic.partition(number) for number in changed]
+    controller.notice("warning", "assignment_mended", some(partitions), text)
+    return changed
+
+
+def _is_moving(controller: Controller, topic: Topic) -> bool:
+    """Whether a partition of it is being reassigned, in a way that nobody may change by hand."""
+    moving = controller.context.reassigning
+    has_kip_236 = controller.configuration.has_kip_236
+    return has_kip_236 and any(one in moving for one in topic.partitions.values())
+
+
+async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
+    """A topic that is being deleted gains none: its znode is put back (KB 3.6.2).
+
+    Raises ProcedureError where ZooKeeper refuses the write.
+    """
+    rule = "partitions added to a topic that is being deleted"
+    path = znodes.topic_path(topic.name)
+    read = await _read_contents(controller, [topic.name], rule)
+    found = read.contents[topic.name].assignments
+    if all(number in topic.partitions and topic.partitions[number].replicas for number in found):
+        return
+    existing = (await read_children(controller, znodes.partitions_path(topic.name), rule)).children
+    known = topic_content(controller.context, topic)
+    kept = {
+        number: known.assignments[number]
+        for number in found
+        if str(number) in existing and number in known.assignments
+    }
+    data = znodes.write_topic(TopicContent(kept, topic.id))
+    writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(rule))
+    if writes.errors[0] != OK:
+        raise ProcedureError(f"{path} cannot be put back (ZooKeeper code {writes.errors[0]})")
+    text = f"it is being deleted: partitions {sorted(set(found) - set(kept))} are not added"
+    controller.notice("warning", "partitions_refused", path, text)
+
+
+def _assign(
+    controller: Controller, topic: Topic, assignments: dict[int, Assignment]
+) -> list[Partition]:
+    """Take assignments into the state; those that still name the daemon wait for a broker.
+
+    Raises ProcedureError behind one that is listed, has a leader and had no replicas till now.
+    """
+    configuration = controller.configuration
+    partitions = []
+    for number, assignment in assignments.items():
+        if configuration.id_without_replicas in assignment.replicas:
+            waiting = controller.context.awaiting_brokers.setdefault(topic.name, {})
+            waiting[number] = assignment
+            continue
+        partition = topic.partition(number)
+        try:
+            partition.check_balance()
+        finally:
+            partition.assignment = assignment
+            partition.is_listed = configuration.lists_empty_partitions
+        partitions.append(partition)
+    return partitions
+
+
+async def create_awaiting_partitions(controller: Controller) -> None:
+    """A broker started: it may take the daemon's place where nobody could before.
+
+    A topic that is being deleted gains no partitions in this way either (KB 3.6.2).
+    """
+    context = controller.context
+    names = [one for one in context.awaiting_brokers if one not in context.queued_for_deletion]
+    context.awaiting_brokers.clear()
+    for name in names:
+        added = await read_added_partitions(controller, name, "a broker for the daemon's place")
+        await create_partitions(controller, added)
+
+
+def topic_content(context: ControllerContext, topic: Topic) -> TopicContent:
+    """What a topic's znode is to hold: every assignment that is known, and its id."""
+    assignments = {one.number: one.assignment for one in topic.assigned()}
+    assignments |= context.awaiting_brokers.get(topic.name, {})
+    return TopicContent(dict(sorted(assignments.items())), topic.id)
+
+
+async def _read_contents(controller: Controller, names: list[str], rule: str) -> ReadTopics:
+    """The content of each znode; one that is gone or unreadable counts as without partitions."""
+    paths = [znodes.topic_path(name) for name in names]
+    found = await read_znodes(controller, paths, rule, watch=True)
+    read = ReadTopics({}, {}, {})
+    for place, (name, path) in enumerate(zip(names, paths, strict=True)):
+        read.contents[name] = TopicContent()
+        if found.errors[place] != OK:
+            continue
+        read.data[name], read.versions[name] = found.data[place], found.versions[place]
+        try:
+            read.contents[name] = znodes.read_topic(name, found.data[place])
+            _tell_what_lacks(controller, path, name, read.contents[name])
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    return read
+
+
+def _tell_what_lacks(controller: Controller, path: str, name: str, content: TopicContent) -> None:
+    """Of what can be read and makes no sense; what is known stays as it is."""
+    topic = controller.context.topics.get(name)
+    known = [one.number for one in topic.assigned()] if topic else []
+    numbers = content.assignments
+    empty = [one for one in numbers if not numbers[one].replicas and one not in known]
+    gone = [one for one in known if one not in numbers or not numbers[one].replicas]
+    if empty:
+        text = f"partitions {empty} have no replicas and get no leader: write them into the znode"
+        controller.notice("warning", "no_replicas", path, text)
+    if gone and topic is not None and not _is_moving(controller, topic):
+        text = f"partitions {gone} are missing in it and go on as they were: write them back"
+        controller.notice("warning", "partitions_missing", path, text)
+    if not numbers and not gone:
+        text = "the topic has no partitions: delete it, or write its assignment into the znode"
+        controller.notice("warning", "no_partitions", path, text)
+
+
+def _repaired(controller: Controller, contents: Contents) -> Contents:
+    return {
+        name: TopicContent(
+            repair_assignments(controller, name, content.assignments), content.topic_id
+        )
+        for name, content in contents.items()
+    }
+
+
+async def _with_ids(controller: Controller, contents: Contents, rule: str) -> Contents:
+    if not controller.protocol.has_topic_ids:
+        return contents
+    lacking = [
+        name
+        for name, content in contents.items()
+        if content.topic_id is None and content.assignments
+    ]
+    drawn = await draw_topic_ids(controller, len(lacking), rule)
+    with_ids = dict(contents)
+    for name, topic_id in zip(lacking, drawn, strict=True):
+        with_ids[name] = TopicContent(contents[name].assignments, topic_id)
+    return with_ids
+
+
+async def _write_changed(
+    controller: Controller,
+    before: Contents,
+    after: Contents,
+    versions: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """With a version: what is written in between is left to the next look."""
+    changed: list[WriteOperation] = [
+        SetData(
+            znodes.topic_path(name), znodes.write_topic(content), versions.get(name, ANY_VERSION)
+        )
+        for name, content in after.items()
+        if content != before[name]
+    ]
+    if not changed:
+        return
+    writes = await write(controller, changed, Reason("topic ids and repaired assignments"))
+    for operation, error in zip(changed, writes.errors, strict=True):
+        if error not in (OK, NO_NODE, BAD_VERSION):
+            text = f"the topic cannot be written (ZooKeeper code {error})"
+            controller.notice("error", "topic_not_written", operation.path, text)
+
+
+async def create_partitions(controller: Controller, partitions: list[Partition]) -> None:
+    """Bring new partitions online (onNewPartitionCreation, KB 3.6.3).
+
+    Liveness of the single replicas is not looked at (KB 3.6.4).
+    """
+    rule = "new partitions"
+    partitions = sorted_partitions(partitions)
+    replicas: Replicas = {}
+    for partition in partitions:
+        for broker in partition.assignment.replicas:
+            replicas.setdefault(broker, []).append(partition)
+    await change_partitions(controller, partitions, PartitionState.NEW, rule)
+    await change_replicas(controller, replicas, ReplicaState.NEW, rule)
+    await change_partitions(controller, partitions, PartitionState.ONLINE, rule, OFFLINE)
+    await change_replicas(controller, replicas, ReplicaState.ONLINE, rule)

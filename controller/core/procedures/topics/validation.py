@@ -1,0 +1,194 @@
+"""What a CreateTopics request asks for, judged as Kafka judges it (KB 11.8).
+
+Checks, codes and messages are those of ZkAdminManager.createTopics and
+AdminZkClient.validateTopicCreate, in their order.
+"""
+
+from typing import Final, NamedTuple
+
+from controller.core import error_codes, topic_configs, topic_names, znodes
+from controller.core.controller import Controller
+from controller.core.deviations import EMPTY_ASSIGNMENT_REFUSED
+from controller.core.errors import RequestRefused
+from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.releases import release_named
+from controller.core.replica_assignment import check_counts
+from controller.core.topic_requests import NOT_GIVEN, NewTopic
+from controller.core.values import Broker
+
+_BOTH_GIVEN: Final = (
+    "Both numPartitions or replicationFactor and replicasAssignments were set. "
+    "Both cannot be used at the same time."
+)
+_EMPTY: Final = "The manual partition assignment includes an empty replica list."
+_PARTITION_BYTES_MIN: Final = len('"0":[],')
+_REPLICA_BYTES_MIN: Final = len("0,")
+
+Replicas = dict[int, tuple[int, ...]]
+"""The replicas of each partition."""
+
+
+class TopicPlan(NamedTuple):
+    """A topic that may be created. `given`: its replicas, None where the controller chooses."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    given: Replicas | None
+    configs: dict[str, str]
+
+
+class Names:
+    """What stands in ZooKeeper: topics, markers, and the names that collide with a topic's."""
+
+    def __init__(self, topics: list[str], marked: list[str]) -> None:
+        self.topics: dict[str, None] = {}
+        self.marked = dict.fromkeys(marked)
+        self._alike: dict[str, list[str]] = {}
+        for name in topics:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        """A topic that is there, or is about to be."""
+        self.topics[name] = None
+        self._alike.setdefault(topic_names.unified(name), []).append(name)
+
+    def alike(self, name: str) -> list[str]:
+        """The topics whose names differ from this one in periods and underscores only."""
+        return sorted(self._alike.get(topic_names.unified(name), ()))
+
+
+def check_request(name: str, count: int) -> None:
+    """What KafkaApis.handleCreateTopicsRequest looks at: the name, and how often it is there.
+
+    Raises RequestRefused.
+    """
+    if name == topic_names.CLUSTER_METADATA:
+        text = f"Creation of internal topic {name} is prohibited."
+        raise RequestRefused(error_codes.INVALID_REQUEST, text)
+    if count > 1:
+        text = "Found multiple entries for this topic."
+        raise RequestRefused(error_codes.INVALID_REQUEST, text)
+
+
+def judge(
+    controller: Controller, asked: NewTopic, names: Names, brokers: list[Broker]
+) -> TopicPlan:
+    """What shall be created. Raises RequestRefused with what is wrong."""
+    name = asked.name
+    if controller.context.is_in_metadata(name):
+        raise exists(name)
+    nulls = [key for key, value in asked.configs if value is None]
+    if nulls:
+        text = f"Null value not supported for topic configs: {','.join(nulls)}"
+        raise RequestRefused(error_codes.INVALID_CONFIG, text)
+    given = dict(asked.assignments) if asked.assignments else None
+    if given is None:
+        partitions, replication_factor = _counts(controller, asked, brokers)
+    elif (asked.partitions, asked.replication_factor) != (NOT_GIVEN, NOT_GIVEN):
+        raise RequestRefused(error_codes.INVALID_REQUEST, _BOTH_GIVEN)
+    else:
+        partitions, replication_factor = len(given), len(next(iter(given.values())))
+    _check_name(name, names)
+    if given is not None:
+        _check_assignment(controller, given)
+    configs = {key: value for key, value in asked.configs if value is not None}
+    _check_configs(controller, configs)
+    check_size(name, znodes.write_config(configs))
+    return TopicPlan(name, partitions, replication_factor, given, configs)
+
+
+def _check_configs(controller: Controller, configs: dict[str, str]) -> None:
+    """No live broker may find what it cannot read: of some it loses partitions that are well, and
+    does not start again. A broker that has not told its release yet is at least of that of the
+    protocol version. Raises RequestRefused.
+    """
+    context, settings = controller.context, controller.configuration.broker_settings
+    wrong = topic_configs.validate(configs, settings, context.oldest_release())
+    silent = [str(broker) for broker in context.brokers if broker not in context.releases]
+    if not wrong and silent:
+        wrong = topic_configs.validate(configs, settings, release_named(controller.protocol.name))
+        if wrong:
+            wrong += f" (brokers whose release is not known yet: {', '.join(silent)}; ask again)"
+    if wrong:
+        raise RequestRefused(error_codes.INVALID_CONFIG, wrong)
+
+
+def _counts(controller: Controller, asked: NewTopic, brokers: list[Broker]) -> tuple[int, int]:
+    """How many partitions and replicas, by default as configured. Raises RequestRefused."""
+    partitions, replication_factor = asked.partitions, asked.replication_factor
+    if partitions == NOT_GIVEN:
+        partitions = controller.configuration.num_partitions
+    if replication_factor == NOT_GIVEN:
+        replication_factor = controller.configuration.default_replication_factor
+    check_counts(brokers, partitions, replication_factor)
+    check_size_of_counts(asked.name, partitions, replication_factor)
+    return partitions, replication_factor
+
+
+def check_size_of_counts(topic: str, partitions: int, replication_factor: int) -> None:
+    """Whether a znode can hold so many: seen before they are assigned. Raises RequestRefused."""
+    bytes_min = partitions * (_PARTITION_BYTES_MIN + _REPLICA_BYTES_MIN * replication_factor)
+    if bytes_min > znodes.DATA_BYTES_MAX:
+        raise _too_large(topic)
+
+
+def check_size(topic: str, data: bytes) -> None:
+    """Whether a znode can hold what is to be written. Raises RequestRefused.
+
+    Kafka writes it all the same, again and again: the server breaks the connection each time.
+    """
+    if len(data) > znodes.DATA_BYTES_MAX:
+        raise _too_large(topic)
+
+
+def _too_large(topic: str) -> RequestRefused:
+    text = f"Topic '{topic}' would need more than the {znodes.DATA_BYTES_MAX} bytes of a znode."
+    return RequestRefused(error_codes.INVALID_REQUEST, text)
+
+
+def exists(name: str) -> RequestRefused:
+    """The name is taken."""
+    return RequestRefused(error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def _check_name(name: str, names: Names) -> None:
+    """Raises RequestRefused."""
+    illegal = topic_names.problem_of(name)
+    if illegal:
+        raise RequestRefused(error_codes.INVALID_TOPIC_EXCEPTION, illegal)
+    if name in names.marked:
+        text = f"Topic '{name}' is marked for deletion."
+        raise RequestRefused(error_codes.TOPIC_ALREADY_EXISTS, text)
+    if name in names.topics:
+        raise exists(name)
+    alike = names.alike(name)
+    if alike:
+        text = f"Topic '{name}' collides with existing topics: {', '.join(alike)}"
+        raise RequestRefused(error_codes.INVALID_TOPIC_EXCEPTION, text)
+
+
+def _check_assignment(controller: Controller, given: Replicas) -> None:
+    """Brokers need not be known, as in Kafka. Raises RequestRefused."""
+    refused = error_codes.INVALID_REPLICA_ASSIGNMENT
+    sizes = dict.fromkeys(map(len, given.values()))
+    if len(sizes) != 1:
+        text = "All partitions should have the same number of replicas"
+        raise RequestRefused(refused, text)
+    if 0 in sizes and EMPTY_ASSIGNMENT_REFUSED.applies(controller.configuration):
+        raise RequestRefused(refused, _EMPTY)
+    if any(len(set(replicas)) != len(replicas) for replicas in given.values()):
+        raise RequestRefused(refused, f"Duplicate replica assignment found: {_as_scala(given)}")
+    # Kafka's sum of the numbers lets some negative ones pass, which nobody could read afterwards.
+    if sorted(given) != list(range(len(given))):
+        text = "partitions should be a consecutive 0-based integer sequence"
+        raise RequestRefused(refused, text)
+    names_own_id = own_id_problem(controller, (one for all in given.values() for one in all))
+    if names_own_id:
+        raise RequestRefused(refused, names_own_id)
+
+
+def _as_scala(given: Replicas) -> str:
+    """A mutable map of buffers as Scala prints it."""
+    spelt = (f"{n} -> ArrayBuffer({', '.join(map(str, given[n]))})" for n in sorted(given))
+    return f"HashMap({', '.join(spelt)})"

@@ -1,0 +1,181 @@
+"""`refold fleet replay` and `divergences`: the logs of a table folded by versions of the code."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from controller.cli.output import print_result, print_table
+from replay.cli.fleet.options import Conf, Master, fleet_errors, settings_of, task_progress
+from replay.escape_path import escape_path
+
+if TYPE_CHECKING:
+    from replay.fleet.replaying.listing import Listed
+    from replay.fleet.replaying.summary import ReplayResult
+
+_FAILED: Final = 1
+_PATIENCE_S: Final = 600.0
+_SPLIT_EVENTS: Final = 500_000
+_RULES_SHOWN: Final = 40
+
+Table = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder that `refold fleet ingest` made.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def replay(
+    table: Table,
+    versions: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B,C",
+            help="Each a git ref, working-tree, installed, a wheel, or a folder with the code.",
+        ),
+    ],
+    patience: Annotated[
+        float,
+        typer.Option(min=1, metavar="SECONDS", help="A version that is silent so long hangs."),
+    ] = _PATIENCE_S,
+    split_above: Annotated[
+        int,
+        typer.Option(min=1, metavar="EVENTS", help="Longer logs are split at their segments."),
+    ] = _SPLIT_EVENTS,
+    master: Master = None,
+    conf: Conf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fold each log of a table by each version, and say how far it decides as the log says.
+
+    What is known already is not folded again. What was found is kept in DIR/replays; `refold fleet
+    divergences` lists it. It may be killed at any time: run it again. A log that cannot be folded
+    by a version is told with its reason, and tried again the next time.
+
+    Exit status: 0 done, whatever differs; 1 a log could not be replayed; 2 a version, DIR or Spark
+    cannot be used.
+    """
+    settings = settings_of(conf)
+    with fleet_errors("replay", into=table / "replays"):
+        from replay.fleet.replaying.replay import replay as fold_all
+        from replay.fleet.replaying.versions import find_versions
+        from replay.fleet.session import spark_session
+        from replay.fleet.table import check_table
+
+        check_table(table)
+        with task_progress() as progress:
+            progress("finding versions", 0, 0)
+            found = find_versions(versions.split(","))
+            progress("starting Spark", 0, 0)
+            with spark_session(master, settings, is_brief=True) as spark:
+                result = fold_all(
+                    spark, table, found, progress, patience_s=patience, split_events=split_above
+                )
+    print_result(result, lambda: _print(result), as_json=as_json)
+    if result.failed:
+        raise typer.Exit(_FAILED)
+
+
+def divergences(
+    table: Table,
+    version: Annotated[str | None, typer.Option(help="Of this version, as it was named.")] = None,
+    rule: Annotated[str | None, typer.Option(help="By this rule, or following from it.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Of this cluster.")] = None,
+    log: Annotated[str | None, typer.Option(help="In this log.")] = None,
+    partition: Annotated[str | None, typer.Option(metavar="T-0", help="About this one.")] = None,
+    seq: Annotated[int | None, typer.Option(help="At this event.")] = None,
+    with_harmless: Annotated[
+        bool, typer.Option("--all", help="Also what is harmless or explained.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    master: Master = None,
+    conf: Conf = None,
+    as_json: AsJson = False,
+) -> None:
+    """List single divergences that replays found: the event, the decision, and both sides of it.
+
+    Exit status: 0 done, 2 DIR or Spark cannot be used.
+    """
+    settings = settings_of(conf)
+    with fleet_errors("divergences", "run it again"):
+        from replay.fleet.replaying.listing import Wanted, listed
+        from replay.fleet.replaying.results import check_replays
+        from replay.fleet.session import spark_session
+
+        check_replays(table)
+        wanted = Wanted(version, rule, cluster, log, partition, seq, with_harmless)
+        with spark_session(master, settings, is_brief=True) as spark:
+            count, found = listed(spark, table, wanted, limit)
+    told = {"count": count, "divergences": found}
+    print_result(told, lambda: _list(count, found), as_json=as_json)
+
+
+def _print(result: "ReplayResult") -> None:
+    from rich.markup import escape
+    from rich.table import Table as Grid
+
+    for one in result.failures:
+        where = f"cluster {escape_path(one.cluster)}, log {one.log}"
+        typer.echo(f"failed: {where}, version {one.version}: {one.reason}")
+    if result.failed > len(result.failures):
+        typer.echo(f"failed: {result.failed - len(result.failures)} more")
+    versions = Grid(
+        "version", "logs", "failed", "decisions", "agreed", "divergences", "harmless", "explained",
+        "unjudged", "logs left", title="versions", title_justify="left",
+    )  # fmt: skip
+    for of in result.versions:
+        counts = (of.logs, of.failed, of.decisions, of.agreed, of.divergences, of.harmless)
+        more = (of.explained, of.unjudged, of.left)
+        name = escape(escape_path(f"{of.version} ({of.code})"))
+        versions.add_row(name, *map(str, (*counts, *more)))
+    print_table(versions)
+    for of in result.versions:
+        if of.untold:
+            typer.echo(
+                f"{of.version} does not tell how far it agrees with stock clusters' logs:"
+                f" {of.untold} are not counted"
+            )
+    if result.rules:
+        rules = Grid(
+            "version", "rule", "cluster", "logs", "decisions", "agreed", "divergences", "first",
+            "following", "one of them", title="rules", title_justify="left",
+        )  # fmt: skip
+        for rule in result.rules[:_RULES_SHOWN]:
+            decided = (rule.logs, rule.decisions, rule.agreed)
+            sizes = map(str, (*decided, rule.divergences, rule.first, rule.following))
+            place = "" if rule.log is None else f"{rule.log} event {rule.seq}"
+            names = (rule.version, rule.rule or "(none)", rule.cluster)
+            rules.add_row(*(escape(escape_path(name)) for name in names), *sizes, place)
+        print_table(rules)
+        if result.all_rules > _RULES_SHOWN:
+            typer.echo(
+                f"... and {result.all_rules - _RULES_SHOWN} more rows of rules and clusters, with"
+                " no more divergences each: replaying.results.by_rule"
+            )
+    added = "nothing new" if result.batch is None else f"batch {result.batch}"
+    typer.echo(
+        f"{result.table}: {result.todo} logs by versions replayed, {added}, {result.failed} failed;"
+        f" {result.seconds:.1f} s"
+    )
+
+
+def _list(count: int, found: "Sequence[Listed]") -> None:
+    for one in found:
+        about = f" ({', '.join(one.partitions)})" if one.partitions else ""
+        typer.echo(
+            f"cluster {escape_path(one.cluster)}, log {one.log}, event {one.seq} at {one.time},"
+            f" version {one.version}:"
+        )
+        typer.echo(f"  {one.what} {one.kind} {one.target}{about}, by {one.rule or 'no rule'}")
+        if not one.is_first:
+            typer.echo(f"  follows from {one.first_rule} at event {one.first_seq}")
+        for part in one.differences:
+            typer.echo(f"  {part.part}: {part.recorded} in the log, {part.version} by the version")
+        for text in one.details:
+            typer.echo(f"  {text}")
+        if one.explained:
+            typer.echo(f"  explained by {one.explained}")
+    if count > len(found):
+        typer.echo(f"... and {count - len(found)} more: name more of it, or --limit")
+    if not count:
+        typer.echo("no divergence")

@@ -1,0 +1,155 @@
+"""`refold log export` and `refold log import`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
+from eventstore.errors import LogError
+from eventstore.reader import LogReader
+from replay.cli.log.folder import local_log, log_errors
+from replay.cli.progress import bar
+
+_STEP: Final = 500
+
+
+class Format(StrEnum):
+    """What a log is exported to."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+def export(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help='Folder, segment, a packed log, incident, or "-".')
+    ],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help='The new file, packed if called .gz or .xz, or "-". For Parquet a new folder.',
+        ),
+    ] = "-",
+    as_format: Annotated[
+        Format, typer.Option("--format", help="JSON lines, or two tables to analyse.")
+    ] = Format.JSONL,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Replace the names of topics, hosts, principals, racks."),
+    ] = False,
+    names: Annotated[
+        Path | None,
+        typer.Option(help="With --redact: a new file that says what stands for what. Keep it."),
+    ] = None,
+) -> None:
+    """Write LOG as JSON lines, of which `refold log import` makes the same log again.
+
+    With --redact decisions stay what they were, under other names: that is checked event by event.
+
+    Exit code 1: the log is damaged; 2: it cannot be used, or FILE cannot be written.
+    """
+    if names is not None and not redact:
+        raise typer.BadParameter("needs --redact", param_hint="--names")
+    with log_errors(), local_log(log) as path:
+        if redact:
+            with _redacted(path, names) as other:
+                _export(other, out, as_format)
+        else:
+            _export(path, out, as_format)
+
+
+def import_command(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help='Of `refold log export`, or "-" for a pipe.')
+    ],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="The folder of the new log.")],
+) -> None:
+    """Make a log of JSON lines: the very log that was exported, its checksums included.
+
+    Exit code 1: FILE was cut or changed; 2: it is no export, or LOG cannot be written. Then no log
+    is left.
+    """
+    from eventstore.stream import standard_input
+    from replay.export.files import old_file
+    from replay.export.importing import import_lines
+
+    with log_errors(), _progress("importing", None) as advance:
+        if source == "-":
+            made = import_lines(standard_input(), "standard input", log, advance)
+        else:
+            with old_file(Path(source)) as file:
+                made = import_lines(file, source, log, advance)
+    _note(f"{log}: {made.events} events, {made.commands} commands in {made.segments} segment(s)")
+
+
+def _export(path: Path, out: str, as_format: Format) -> None:
+    from replay.export.exporting import export_log
+    from replay.export.files import new_file
+
+    with LogReader(path) as reader:
+        total = reader.last_seq - reader.header.first_seq + 1
+    with _progress("exporting", total) as advance:
+        if as_format is Format.PARQUET:
+            from replay.export.parquet import export_parquet
+
+            if out == "-":
+                raise LogError("standard output", "takes no Parquet: name a new folder with --out")
+            events = export_parquet(path, Path(out), advance)
+        elif out == "-":
+            if sys.stdout.isatty():
+                raise LogError("standard output", "is a terminal: name a file with --out")
+            export_log(path, sys.stdout.buffer, advance)
+            return
+        else:
+            with new_file(Path(out)) as file:
+                events = export_log(path, file, advance)
+    _note(f"{out}: {events} events")
+
+
+@contextmanager
+def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
+    """The log under other names, in a temporary folder."""
+    from replay.export.files import new_file
+    from replay.logs.open_log import UPCASTERS
+    from replay.redaction.redacting import redact
+
+    with TemporaryDirectory(prefix="refold-redacted-") as folder:
+        with LogReader.open(path, UPCASTERS) as reader:
+            total = reader.last_seq - reader.header.first_seq + 1
+            with _progress("redacting", total) as advance:
+                stand_ins = redact(reader, Path(folder) / "log", advance)
+        if names is not None:
+            with new_file(names) as file:
+                file.write(msgspec.json.format(msgspec.json.encode(stand_ins.of, order="sorted")))
+        yield Path(folder) / "log"
+
+
+@contextmanager
+def _progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal; called with numbers of events, it counts the calls."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("events"))
+    with bar(*columns, what=what, total=total) as show:
+        done = 0
+
+        def advance(seq: int) -> None:
+            nonlocal done
+            done += 1
+            if done % _STEP == 0:
+                show(what, done, total)
+
+        yield advance
+
+
+def _note(line: str) -> None:
+    """Tell a person at a terminal; scripts go by the exit code."""
+    if sys.stderr.isatty():
+        typer.echo(line, err=True)

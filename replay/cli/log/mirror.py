@@ -1,0 +1,158 @@
+"""`refold log mirror` and `refold log fetch`."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from controller.settings.errors import SettingsError
+from replay.cli.log.folder import DAMAGED, UNUSABLE, log_errors
+from replay.cli.progress import progress
+
+_CONFIG = "--command-config"
+
+Servers = Annotated[
+    str,
+    typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers with the topic."),
+]
+TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic of logs.")]
+Config = Annotated[
+    Path | None, typer.Option(_CONFIG, metavar="FILE", help="Settings of a Kafka client.")
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
+
+
+def mirror(
+    parent: Annotated[
+        Path, typer.Argument(metavar="LOGS", help="The folder whose folders are logs.")
+    ],
+    servers: Servers,
+    topic: TopicName = "refold-log",
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Publish the logs below LOGS, as far as the topic does not have them: each record once.
+
+    Each log is verified first; of one that is damaged nothing is published. A daemon does the same
+    while it runs, with `refold run --mirror`, but for verifying. It may be ended at any moment, and
+    goes on at the next call.
+
+    Exit code 1: a log is damaged; 2: the logs or the topic cannot be used.
+    """
+    from anyio import run as run_async
+
+    from eventstore.mirror.publishing import Publisher, Told
+
+    damaged: set[str] = set()
+
+    def tell(told: Told) -> None:
+        if told.what == "damaged":
+            damaged.add(told.log)
+        if as_json:
+            typer.echo(msgspec.json.encode(told))
+        elif told.what == "whole":
+            typer.echo(f"{told.log}: {told.records} records published, all of it is there")
+        elif told.what == "damaged":
+            typer.echo(told.text, err=True)
+        elif told.text:
+            typer.echo(f"{told.log}: {told.text}")
+
+    with _errors():
+        publisher = Publisher(parent, mirrored_topic(servers, topic, config), tell)
+        count = run_async(publisher.publish)
+    if not as_json:
+        typer.echo(f"{count} records published")
+    if damaged:
+        raise typer.Exit(DAMAGED)
+
+
+def fetch(
+    servers: Servers,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where the logs go.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="NAME", help="Only this log; or CLUSTER/NAME.")
+    ] = None,
+    is_list: Annotated[bool, typer.Option("--list", help="Say which logs there are.")] = False,
+    topic: TopicName = "refold-log",
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Make logs again of what a mirror published, each in a folder of its name below DIR.
+
+    A log that cannot be made of what the topic has is told, and the others are made. Exit code 1: a
+    log could not be made, or is damaged; 2: the topic cannot be used, or DIR.
+    """
+    if is_list == (out is not None):
+        raise typer.BadParameter("one of --out and --list is needed", param_hint="--out")
+    with _errors(), progress() as advance:
+        source = mirrored_topic(servers, topic, config)
+        reading = partial(advance, "reading the topic")
+        if out is None:
+            _list(source, reading, as_json)
+        elif not _fetch(source, out, run, reading, as_json):
+            raise typer.Exit(DAMAGED)
+
+
+def _list(source: Any, reading: Any, as_json: bool) -> None:
+    from anyio import run as run_async
+
+    from eventstore.mirror.fetching import runs
+
+    for one in run_async(runs, source, reading):
+        if as_json:
+            typer.echo(msgspec.json.encode(one))
+        else:
+            typer.echo(f"{one.cluster}/{one.name}: {one.records} records")
+
+
+def _fetch(source: Any, out: Path, run: str | None, reading: Any, as_json: bool) -> bool:
+    """Whether all is there and sound."""
+    from anyio import run as run_async
+
+    from eventstore.mirror.fetching import NotFetched
+    from eventstore.mirror.fetching import fetch as fetch_logs
+
+    is_all_sound = True
+    for one in run_async(fetch_logs, source, out, run, reading):
+        is_sound = not isinstance(one, NotFetched) and one.report.is_sound
+        is_all_sound &= is_sound
+        if as_json:
+            content = {"sound": is_sound, **msgspec.to_builtins(one, enc_hook=str)}
+            typer.echo(msgspec.json.encode(content))
+        elif isinstance(one, NotFetched):
+            typer.echo(f"{one.log} was not made: {one.reason}", err=True)
+        else:
+            cut = ", its beginning is no longer on the topic" if one.is_cut else ""
+            typer.echo(f"{one.folder}: {one.records} records, cluster {one.cluster}{cut}")
+            for damage in one.report.damages:
+                typer.echo(f"{damage.file}, {damage.record}: {damage.text}", err=True)
+    return is_all_sound
+
+
+def mirrored_topic(servers: str, name: str, config: Path | None) -> Any:
+    """The topic of logs. Raises SettingsError."""
+    from controller.settings.client_options import client_options
+    from eventstore.mirror.topic import Topic
+
+    # What it says of each try, the error says once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    return Topic(name, {**client_options(config, _CONFIG), "bootstrap_servers": servers})
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """As `log_errors`; and a file of settings may be wrong."""
+    try:
+        with log_errors():
+            yield
+    except SettingsError as error:
+        for problem in error.problems:
+            typer.echo(f"refold log: {problem}", err=True)
+        raise typer.Exit(UNUSABLE) from None

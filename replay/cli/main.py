@@ -1,0 +1,143 @@
+"""The `refold` command. A sub-command's module is imported only when that sub-command runs."""
+
+import sys
+from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from controller.cli.output import OutputFault, standard_output
+
+_CANNOT_WRITE: Final = 2
+
+
+class SubCommand(NamedTuple):
+    """Where a sub-command's typer app lies, as "module:name", and its line in the help."""
+
+    app: str
+    help: str
+
+
+SUB_COMMANDS: Final = {
+    "run": SubCommand("controller.cli.run:app", "Run the controller of a Kafka cluster."),
+    "check": SubCommand("controller.cli.check:app", "Say whether a take-over would go well."),
+    "reassign": SubCommand(
+        "controller.cli.reassign:app", "Move replicas, interruptibly, and take it back."
+    ),
+    "import": SubCommand(
+        "replay.cli.import_source:app", "Make a log of what a stock cluster left behind."
+    ),
+    "agree": SubCommand(
+        "replay.cli.agree:app", "Say whether a stock cluster's controller decided rightly."
+    ),
+    "diff": SubCommand(
+        "replay.cli.diff:app", "Say what two versions of refold decide otherwise on logs."
+    ),
+    "new-incident": SubCommand(
+        "replay.cli.new_incident:app", "Cut a log to what matters and make it a test."
+    ),
+    "why": SubCommand("replay.cli.why:app", "Say why a partition, broker or term is as it is."),
+    "inspect": SubCommand(
+        "replay.cli.inspect:app", "Show the cluster at a moment, or what changed between two."
+    ),
+    "events": SubCommand("replay.cli.events:app", "List what was observed, in plain words."),
+    "decisions": SubCommand(
+        "replay.cli.decisions:app", "List what was decided, and by which rule."
+    ),
+    "log": SubCommand(
+        "replay.cli.log.commands:app", "Verify, show, follow, copy, export, mirror event logs."
+    ),
+    "replay": SubCommand("replay.cli.replay:app", "Fold a log again and compare every command."),
+    "fleet": SubCommand(
+        "replay.cli.fleet.commands:app", "Work on the logs of many clusters, on Spark."
+    ),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Shows its sub-commands without importing them, and imports the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The real command in the place of the one that stands for it in the help."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in SUB_COMMANDS:
+            command = _load(name)
+        return name, command, rest
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help="An event-sourced controller for Kafka clusters in ZooKeeper mode.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """The entry point of the `refold` script. Output that nobody reads leaves the status as it is;
+    output that cannot be written is told in one line, with status 2."""
+    output = standard_output()
+    status: Any = 0
+    try:
+        app(prog_name="refold")
+    except SystemExit as ended:
+        status = ended.code
+    except OutputFault:
+        pass
+    with suppress(OutputFault):
+        sys.stdout.flush()
+    if output.fault is not None and not output.is_unread:
+        text = output.fault.strerror or output.fault
+        typer.echo(f"refold: cannot write the output: {text}", err=True)
+        status = _CANNOT_WRITE
+    sys.exit(status)
+
+
+def _load(name: str) -> Any:
+    module_name, _, attribute = SUB_COMMANDS[name].app.partition(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name:
+            raise
+        typer.echo(f"refold {name} is not part of this installation ({error})", err=True)
+        raise typer.Exit(2) from None
+    return typer.main.get_command(getattr(module, attribute))
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        typer.echo(f"refold {version('refold')}")
+    except PackageNotFoundError:
+        typer.echo("refold, not installed (run from its source folder)")
+    raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it, exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+def _placeholder() -> None:
+    """Stands for a sub-command in the help; `LazyGroup` puts the real one in its place."""
+
+
+for _name, _sub_command in SUB_COMMANDS.items():
+    app.command(_name, help=_sub_command.help)(_placeholder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""A log as it may be given: itself, packed, as an incident, as a recording of a stock cluster."""
+
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from eventstore.errors import LogError
+from eventstore.folders import is_segment, segments_in
+from replay.errors import ReplayError
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.source import is_source
+
+PACKED: Final = (".tar.xz", ".tar.gz")
+LOG_OF_INCIDENT: Final = "log.tar.xz"
+
+
+@contextmanager
+def log_at(path: Path | str) -> Iterator[Path | str]:
+    """The log itself, for as long as it is needed; "-" stays what it is. Raises ReplayError."""
+    packed = packed_at(Path(path))
+    if packed is None:
+        yield path
+        return
+    with TemporaryDirectory(prefix="refold-packed-") as scratch:
+        yield unpacked(packed, Path(scratch))
+
+
+def packed_at(path: Path) -> Path | None:
+    """What a log has to be made of first: an archive, that of an incident, or the folder of a
+    recording; None for another."""
+    of_incident = path / LOG_OF_INCIDENT
+    if of_incident.is_file():
+        return of_incident
+    is_archive = path.name.endswith(PACKED) and path.is_file()
+    return path if is_archive or is_recording(path) else None
+
+
+def is_recording(path: Path) -> bool:
+    """Whether it is a stock cluster's folder, as `refold import` takes it, and no log."""
+    return path.is_dir() and not segments_in(path) and is_source(path)
+
+
+def unpacked(given: Path, scratch: Path) -> Path:
+    """The folder of a packed log, or of the log of a recording, packed or not. Raises
+    ReplayError."""
+    return _imported(given, scratch) if given.is_dir() else _unpacked(given, scratch)
+
+
+def _imported(recording: Path, scratch: Path) -> Path:
+    try:
+        import_source(recording, scratch / "log", Selection(), lambda *_: None)
+    except (LogError, ReplayError) as error:
+        raise ReplayError(f"{recording} cannot be opened: {error}") from None
+    return scratch / "log"
+
+
+def _unpacked(archive: Path, scratch: Path) -> Path:
+    try:
+        with tarfile.open(archive) as packed:
+            segments = [one for one in packed.getmembers() if is_segment(Path(one.name))]
+            packed.extractall(scratch, segments, filter="data")
+        if segments:
+            return (scratch / segments[0].name).parent
+    except (OSError, tarfile.TarError) as error:
+        why = str(error).partition("\n")[0].removesuffix(":")
+        raise ReplayError(f"{archive} cannot be opened: {why}") from None
+    return _imported(archive, scratch)

@@ -1,0 +1,395 @@
+"""Walks through an imported log with the fold beside each controller of it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from controller.core import znodes
+from controller.core.configuration import Configuration
+from controller.core.errors import ZnodeError
+from eventstore.records import EventRecord
+from replay.stock_clusters.agreement.batches import Decision
+from replay.stock_clusters.agreement.broker_answers import answer_of_line, answer_of_request
+from replay.stock_clusters.agreement.broker_requests.comparing import TermRequests, compare_term
+from replay.stock_clusters.agreement.broker_requests.logged import SentRequests
+from replay.stock_clusters.agreement.broker_requests.served import UnreadableError, told_by_broker
+from replay.stock_clusters.agreement.broker_requests.told import Told
+from replay.stock_clusters.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
+from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.index import Index, operations_of, path_of
+from replay.stock_clusters.agreement.judging import At, judged
+from replay.stock_clusters.agreement.lost_replies import LostReplies
+from replay.stock_clusters.agreement.marks import opening
+from replay.stock_clusters.agreement.order import Order
+from replay.stock_clusters.agreement.verdicts import Judgement
+from replay.stock_clusters.agreement.znode_view import Overlay, ZnodeView
+from replay.stock_clusters.imported_log.events import (
+    ControllerLogged,
+    Observed,
+    RequestInferred,
+    RequestServed,
+    StateChangeLogged,
+    TransactionsMissing,
+    WorldEvent,
+)
+from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Check,
+    CloseSession,
+    Multi,
+    Transaction,
+)
+
+_NS: Final = 1_000_000
+_PROTOCOL: Final = "inter.broker.protocol.version"
+_DELETES: Final = "delete.topic.enable"
+_ELECTIONS: Final = ("election", "controller_epoch")
+
+Found = Observed | RequestInferred
+Follow = Callable[[ControllerTrace], None]
+
+
+class Agreement(Struct):
+    """What comparing came to; `requests` by controller epoch."""
+
+    judgements: list[Judgement] = field(default_factory=list)
+    requests: dict[int, TermRequests] = field(default_factory=dict)
+    warm: int = 0
+    inputs: int = 0
+    unreadable: Counter[int] = field(default_factory=Counter)
+    """Requests to brokers in their request logs, by broker."""
+    unfit_lines: Counter[int] = field(default_factory=Counter)
+    """Lines of state-change.log, by controller."""
+
+
+class ConformanceChecker:
+    """One comparison."""
+
+    def __init__(
+        self,
+        world: ImportedLog,
+        configuration: Configuration,
+        index: Index,
+        given: Mapping[str, str],
+        follow: Follow = lambda _: None,
+        order: Order | None = None,
+        replies: LostReplies | None = None,
+    ) -> None:
+        """`given` are the settings that count whatever the log shows; `follow` is told of each
+        session that wants to be controller; `order` says what is chosen otherwise, `replies` what
+        was not answered."""
+        self._given = given
+        self.order = order or Order()
+        self._replies = replies or LostReplies()
+        self.settings: dict[str, str] = dict(given)
+        """Kafka's names, with the values of all processes that were controller."""
+        self._world = world
+        self._state = world.state
+        self._configuration = configuration
+        self._follow = follow
+        self.index = index
+        self._chroot = world.begun.chroot
+        self._view = ZnodeView(self._state.tree, self._chroot)
+        self._controllers: dict[int, ControllerTrace] = {}
+        self._free: Overlay = {}
+        self._unsent: dict[int, dict[str, None]] = {}
+        self._cut: set[int] = set()
+        self._closed: dict[int, tuple[int, int]] = {}
+        self._warm_session, self._warm_epoch = _role(self._view)
+        self._sessions_before = frozenset(self._state.sessions)
+        self._is_begun = self._lacks_election = False
+        self._lines = SentRequests()
+        self._logged: dict[int, list[Told]] = defaultdict(list)
+        self._served: dict[int, dict[int, list[Told]]] = defaultdict(lambda: defaultdict(list))
+        self._sent: dict[int, list[Told]] = defaultdict(list)
+        self._unknown_calls: dict[int, int] = {}
+        self._elected: set[int] = set()
+        self.result = Agreement()
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to tell of the logs, once they were walked through."""
+        logs = self.index.request_logs_of
+        unlogged = sorted(self._elected - logs) if logs else []
+        text = "was controller and has no request log, as others have: what it was asked for"
+        inferred = [f"broker {one} {text} is inferred" for one in unlogged]
+        return [*inferred, *self.index.lines.notes]
+
+    def run(self, records: Iterator[tuple[EventRecord, WorldEvent]]) -> Agreement:
+        """Walk through the log's records, up to its last transaction: what brokers logged later
+        comes from a world that is not known."""
+        for record, event, found in paired(records):
+            if record.seq > self.index.last_transaction:
+                break
+            time_ms = record.wall_ns // _NS
+            for one in self._controllers.values():
+                one.at(record.seq, time_ms, self._state.zxid)
+            match event:
+                case Transaction():
+                    self._transaction(record, event, found)
+                case ControllerLogged():
+                    self._line(record, event)
+                case StateChangeLogged():
+                    self._state_change(record.seq, event)
+                case RequestServed():
+                    self._request(record.seq, event)
+                case TransactionsMissing():
+                    self._lacks_election = not self._is_begun
+                case _:
+                    apply(self._state, event)
+        for one in self._controllers.values():
+            self._end(one)
+        self._compare_requests()
+        self.result.unfit_lines = self._lines.unfit
+        return self.result
+
+    def _transaction(self, record: EventRecord, one: Transaction, found: Found | None) -> None:
+        self._is_begun = True
+        if found is not None:
+            self._decision(record, one, found)
+        changes = self._view.changes(one)
+        self.order.change(record.seq, changes)
+        if (znodes.CONTROLLER, "created") in changes:
+            epoch = self._view.find(znodes.CONTROLLER_EPOCH)
+            self._free = {znodes.CONTROLLER: None, znodes.CONTROLLER_EPOCH: epoch}
+            self._lacks_election = False
+        self._state.apply(one)
+        for controller in self._controllers.values():
+            controller.change(changes)
+        if isinstance(one.content, CloseSession):
+            ended = self._controllers.pop(one.session, None)
+            if ended is not None:
+                self._closed[ended.epoch] = (record.seq, one.time_ms)
+                self._end(ended)
+
+    def _decision(self, record: EventRecord, one: Transaction, found: Found) -> None:
+        is_input = isinstance(found, RequestInferred)
+        if isinstance(found, RequestInferred):
+            self.result.inputs += 1
+        controller = self._controllers.get(one.session)
+        what = "input" if isinstance(found, RequestInferred) else found.what
+        error = 0 if isinstance(found, RequestInferred) else found.error
+        if self._lacks_election and not error and what not in _ELECTIONS:
+            self._lacks_election = False
+            if one.session != self._warm_session:
+                # Its election is among the transactions that are missing before the first one.
+                self._warm_session, self._warm_epoch = one.session, self._warm_epoch + 1
+        if not self._warm_session and self._is_of_term_before(one, found):
+            self._warm_session = one.session
+        if controller is None and self._is_warm(one.session, found):
+            self.result.warm += not is_input
+            return
+        decision = Decision(
+            record.seq,
+            one.zxid,
+            one.time_ms,
+            what,
+            error,
+            tuple((self._view.in_kafka(path_of(each)) or "", each) for each in operations_of(one)),
+            is_input,
+        )
+        if controller is None and what not in _ELECTIONS:
+            self.result.judgements.append(_of_nobody(decision, found.broker))
+            return
+        if controller is None:
+            controller = self._new(one.session, found.broker)
+            controller.at(record.seq, one.time_ms, self._state.zxid)
+        overlay = self._free if what == "election" and error else {}
+        if isinstance(found, RequestInferred):
+            controller.infer(self.index.inferred.whole(found))
+        controller.decide(decision, overlay)
+
+    def _is_warm(self, session: int, found: Found) -> bool:
+        """Whether it is of a term that began before the log, or was refused to one who wants to go
+        on with such a term. That term's session may be elected again."""
+        if session == self._warm_session:
+            return isinstance(found, RequestInferred) or found.what != "election"
+        if isinstance(found, RequestInferred) or not found.error:
+            return False
+        return found.warm or session in self._sessions_before
+
+    def _is_of_term_before(self, one: Transaction, found: Found) -> bool:
+        """Whether it is of who was controller before the log, and lost the role by then: it has not
+        heard of that, and nobody was elected since."""
+        if isinstance(found, RequestInferred) or not found.warm or found.error:
+            return False
+        guard = one.content.operations[0] if isinstance(one.content, Multi) else None
+        epoch = self._view.find(znodes.CONTROLLER_EPOCH)
+        if not isinstance(guard, Check) or epoch is None:
+            return False
+        return one.session in self._sessions_before and guard.version == epoch.version + 1
+
+    def _new(self, session: int, broker: int) -> ControllerTrace:
+        controller = ControllerTrace(
+            session,
+            broker,
+            self._of_broker(session, broker),
+            self._view,
+            self.index,
+            self.order,
+            self._replies,
+        )
+        if session not in self.index.starts:
+            controller.fold.controller.unsent.update(self._unsent.get(broker, {}))
+        self._controllers[session] = controller
+        self._follow(controller)
+        return controller
+
+    def _of_broker(self, session: int, broker: int) -> Configuration:
+        """The settings are those of the broker's process."""
+        configuration = structs.replace(self._configuration, broker_id=broker, is_broker=True)
+        version = self._seen(_PROTOCOL, self.index.protocol_version(session))
+        deletes = self._seen(_DELETES, str(session not in self.index.keeps_topics).lower())
+        return structs.replace(
+            configuration,
+            inter_broker_protocol_version=version,
+            delete_topic_enable=deletes == "true",
+        )
+
+    def _seen(self, key: str, value: str) -> str:
+        """A setting that the log shows, if none is given."""
+        if key in self._given:
+            return self._given[key]
+        values = self.settings.get(key, "").split(", ")
+        if value not in values:
+            self.settings[key] = ", ".join(one for one in (*values, value) if one)
+        return value
+
+    def _line(self, record: EventRecord, logged: ControllerLogged) -> None:
+        if self.index.is_consumed(record.seq):
+            return
+        found = opening(logged)
+        for one in self._controllers.values():
+            if one.broker == logged.broker and self.index.lines.has_lines(one.session):
+                if found is not None:
+                    one.see(found)
+                else:
+                    one.reach(logged.text)
+
+    def _state_change(self, seq: int, event: StateChangeLogged) -> None:
+        for told in self._lines.take(event, seq):
+            if event.epoch in self._closed:
+                # Its session is over, which it does not know yet: nothing is decided any more.
+                continue
+            self._logged[event.epoch].append(self._beside(told))
+            for one in self._controllers.values():
+                if one.broker == event.broker and one.epoch == event.epoch:
+                    one.kafka_sent(told)
+        if event.what != "response":
+            return
+        found = answer_of_line(event)
+        for one in self._controllers.values():
+            if found and one.broker == event.broker and one.epoch == event.epoch:
+                one.answered(found)
+
+    def _request(self, seq: int, event: RequestServed) -> None:
+        for one in self._controllers.values():
+            if one.broker == event.broker:
+                one.served(seq)
+        try:
+            told = told_by_broker(event, seq)
+        except UnreadableError:
+            self.result.unreadable[event.broker] += 1
+            return
+        closed = self._closed.get(told.controller_epoch) if told is not None else None
+        if told is not None and (closed is None or event.received_ms <= closed[1]):
+            self._served[told.controller_epoch][event.broker].append(self._beside(told))
+        found = answer_of_request(event)
+        if found is None:
+            return
+        epoch, answer = found
+        for one in self._controllers.values():
+            if one.epoch == epoch and (one.broker, epoch) not in self.index.state_changes_of:
+                one.answered(answer)
+
+    def _beside(self, told: Told) -> Told:
+        """Kafka's request, with what the fold is at meanwhile."""
+        for one in self._controllers.values():
+            if one.epoch == told.controller_epoch:
+                return one.fold.beside(told)
+        return told
+
+    def _end(self, one: ControllerTrace) -> None:
+        # What a process keeps outlives its sessions.
+        self._unsent[one.broker] = one.fold.controller.unsent
+        self.result.judgements += one.judgements
+        if any(each.epoch for each in one.judgements):
+            self._elected.add(one.broker)
+        self._unknown_calls |= one.unknown_calls
+        for told in one.fold.sent:
+            self._sent[told.controller_epoch].append(told)
+        if one.fold.is_active:
+            self._cut.add(one.epoch)
+
+    def _unknown_calls_of(self, controller: int, epoch: int) -> UnknownCalls:
+        """A broker that ends does not answer all that it was asked for: no log has that."""
+        if controller in self.index.request_logs_of:
+            return UnknownCalls(self._unknown_calls.get(epoch, NEVER))
+        has_log = controller in self.index.openings and self.index.lines.has_lines_of(
+            (controller, epoch)
+        )
+        return UnknownCalls(0, NEVER if has_log else 0)
+
+    def _compare_requests(self) -> None:
+        """Term by term, of those that began in the log."""
+        logs = self.index.state_changes_of
+        for epoch in sorted({*self._sent, *self._logged, *self._served}):
+            if epoch <= self._warm_epoch:
+                continue
+            sent, served = self._sent.get(epoch, []), self._served.get(epoch, {})
+            told = chain(sent, self._logged.get(epoch, ()), *served.values())
+            controller = next(one.controller for one in told)
+            term = (controller, epoch)
+            has_log = term in logs
+            of_logs = {one: served.get(one, []) for one in self.index.request_logs_of}
+            end = self.index.last_transaction
+            sent = [one for one in sent if one.seq < end]
+            if has_log or of_logs:
+                logged = self._logged.get(epoch, []) if has_log else None
+                self.result.requests[epoch] = compare_term(
+                    sent,
+                    logged,
+                    of_logs,
+                    is_cut=epoch in self._cut,
+                    reach=self.index.lines.state_changes(term),
+                    served_reach={one: self.index.lines.served(term, one) for one in of_logs},
+                    unknown_calls=self._unknown_calls_of(controller, epoch),
+                )
+
+
+def paired(
+    events: Iterator[tuple[EventRecord, WorldEvent]],
+) -> Iterator[tuple[EventRecord, WorldEvent, Found | None]]:
+    """Each event but what transactions are found to be, which stands beside its transaction."""
+    waiting: tuple[EventRecord, WorldEvent] | None = None
+    for record, event in events:
+        if isinstance(event, (Observed, RequestInferred)):
+            if waiting is not None:
+                yield *waiting, event
+                waiting = None
+            continue
+        if waiting is not None:
+            yield *waiting, None
+        waiting = (record, event)
+    if waiting is not None:
+        yield *waiting, None
+
+
+def _role(view: ZnodeView) -> tuple[int, int]:
+    """Whose session is controller in the first state, and the last epoch by then; 0: none."""
+    holder, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
+    try:
+        last = 0 if epoch is None else znodes.read_controller_epoch(epoch.data)
+    except ZnodeError:
+        last = 0
+    return 0 if holder is None else holder.owner, last
+
+
+def _of_nobody(decision: Decision, broker: int) -> Judgement:
+    """What a session decided that was not elected."""
+    nobody = At(broker, epoch=0, cause="", since=0)
+    return judged(decision, nobody, ["no election of its session is in the log"], "missing")

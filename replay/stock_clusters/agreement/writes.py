@@ -1,0 +1,117 @@
+"""A write of the fold's beside one that a stock controller did: what is not alike."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from controller.core import operations
+from controller.core.operations import WriteOperation
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS
+from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    SetData,
+)
+
+_NOT_COMPARED: Final = ("timestamp", "kraftControllerEpoch")
+"""Of /controller: when it was written, and what Kafka before 3.4 does not write."""
+
+_FORM: Final = (CONTROLLER, "version")
+"""Of the form: 1 before Kafka 3.4."""
+
+_KINDS: Final = {
+    operations.Create: Create,
+    operations.CreateSequential: Create,
+    operations.SetData: SetData,
+    operations.Delete: Delete,
+}
+
+
+def is_same_write(ours: WriteOperation, kafkas: Operation, path: str) -> bool:
+    """Whether both do the same thing to the same znode; `path` is Kafka's for the second one."""
+    return isinstance(kafkas, _KINDS.get(type(ours), Check)) and ours.path == path
+
+
+def write_differences(ours: WriteOperation, kafkas: Operation, path: str) -> Iterator[str]:
+    """In words, what is not alike in content and condition. The order of keys is no difference."""
+    if isinstance(ours, operations.SetData) and isinstance(kafkas, SetData):
+        version = kafkas.version - 1
+        if ours.version not in (ANY_VERSION, version):
+            yield f"{path}: at version {ours.version}, Kafka at {version}"
+    data = getattr(ours, "data", b"")
+    other = getattr(kafkas, "data", b"") or b""
+    yield from _content_differences(path, data, other)
+
+
+def _content_differences(path: str, ours: bytes, kafkas: bytes) -> Iterator[str]:
+    if ours == kafkas:
+        return
+    try:
+        one, other = msgspec.json.decode(ours), msgspec.json.decode(kafkas)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        yield f"{path}: {_text(ours)}, Kafka {_text(kafkas)}"
+        return
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        if one != other:
+            yield f"{path}: {_text(ours)}, Kafka {_text(kafkas)}"
+        return
+    if path == REASSIGN_PARTITIONS:
+        one, other = _in_order(one), _in_order(other)
+    for key in sorted({*one, *other}):
+        if key not in _NOT_COMPARED and (path, key) != _FORM:
+            yield from _value_differences(f"{path}: {key}", one.get(key), other.get(key))
+
+
+def _in_order(content: dict[str, Any]) -> dict[str, Any]:
+    """Its entries stand in the order of a hash map."""
+    partitions = content.get("partitions")
+    if not isinstance(partitions, list):
+        return content
+    return content | {"partitions": sorted(partitions, key=msgspec.json.encode)}
+
+
+def _value_differences(what: str, ours: Any, kafkas: Any) -> Iterator[str]:
+    if ours == kafkas:
+        return
+    if isinstance(ours, dict) and isinstance(kafkas, dict):
+        for key in sorted({*ours, *kafkas}):
+            yield from _value_differences(f"{what} {key}", ours.get(key), kafkas.get(key))
+        return
+    yield f"{what} {_json(ours)}, Kafka {_json(kafkas)}"
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")[:200] or "nothing"
+
+
+def _json(value: Any) -> str:
+    return "nothing" if value is None else msgspec.json.encode(value).decode()
+
+
+def refusal(ours: WriteOperation, view: ZnodeView) -> int:
+    """The error that ZooKeeper would answer a write with now, 0 if it would do it."""
+    znode = view.find(ours.path)
+    if isinstance(ours, operations.CreateSequential):
+        return operations.OK
+    if isinstance(ours, operations.Create):
+        return operations.OK if znode is None else operations.NODE_EXISTS
+    if znode is None:
+        return operations.NO_NODE
+    if ours.version not in (ANY_VERSION, znode.version):
+        return operations.BAD_VERSION
+    if isinstance(ours, operations.Delete) and view.children(ours.path):
+        return operations.NOT_EMPTY
+    return operations.OK
+
+
+def version_after(ours: WriteOperation, view: ZnodeView) -> int:
+    """The version that a znode would have after a write that is done now; -1: it is gone."""
+    znode = view.find(ours.path)
+    if isinstance(ours, operations.SetData):
+        return 0 if znode is None else znode.version + 1
+    return 0 if isinstance(ours, (operations.Create, operations.CreateSequential)) else -1

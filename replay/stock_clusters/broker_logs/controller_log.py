@@ -1,0 +1,67 @@
+"""controller.log: which events the controller took, and what it said while it did.
+
+Kafka logs no event as such. Most begin with a line of their own, by which they are known here
+(KafkaController.scala, the methods process...); those that do not leave no trace but their writes.
+"""
+
+import re
+from typing import Final
+
+from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.imported_log.events import STARTED, ControllerLogged
+
+_THREAD: Final = re.compile(
+    r"\[(?:Controller id=|Topic Deletion Manager |PartitionStateMachine controllerId="
+    r"|ReplicaStateMachine controllerId=)(\d+)\] "
+)
+_START: Final = re.compile(r"\[ControllerEventThread controllerId=(\d+)\] Starting\b")
+
+_EVENTS: Final = (
+    (r"\d+ successfully elected as the controller\. ", "Elected"),
+    (r"Broker \d+ (?:has been elected as the controller|was elected as controller)", "NotElected"),
+    (r"A controller has been elected but just resigned", "NotElected"),
+    (r"Resigning$", "Resignation"),
+    (r"Newly added brokers: ", "BrokerChange"),
+    (r"Updated broker metadata: ", "BrokerModifications"),
+    (r"New topics: \[", "TopicChange"),
+    (r"New partitions to be added ", "PartitionModifications"),
+    (r"Delete topics listener fired for topics ", "TopicDeletion"),
+    (
+        r"Delete topic callback invoked on StopReplica response ",
+        "TopicDeletionStopReplicaResponseReceived",
+    ),
+    (r"Shutting down broker ", "ControlledShutdown"),
+    (r"Received controlled shutdown request from an old broker epoch ", "ControlledShutdown"),
+    (
+        r"Processing automatic preferred replica leader election$",
+        "AutoPreferredReplicaLeaderElection",
+    ),
+    (r"Starting replica leader election \(", "ReplicaLeaderElection"),
+    (r"Updating ISRs for partitions: ", "AlterPartitionReceived"),
+    (r"Ignoring AlterPartition due to ", "AlterPartitionReceived"),
+    (r"Sending MetadataRequest to Brokers: ", "IsrChangeNotification"),
+    (r"Handling log directory failure for brokers ", "LogDirEventNotification"),
+    (r"Unclean leader election has been enabled by default$", "UncleanLeaderElectionEnable"),
+    (r"Unclean leader election has been enabled for topic ", "TopicUncleanLeaderElectionEnable"),
+)
+_OPENING: Final = re.compile(
+    "|".join(f"(?P<_{number}>{pattern})" for number, (pattern, _) in enumerate(_EVENTS))
+)
+
+
+def controller_logged(line: Line) -> ControllerLogged | None:
+    """What a line tells of the controller's thread; None for lines of other threads."""
+    started = _START.match(line.message)
+    if started is not None:
+        return ControllerLogged(int(started[1]), STARTED, line.message)
+    found = _THREAD.match(line.message)
+    if found is None:
+        return None
+    return ControllerLogged(int(found[1]), _event(line.message, found.end()), line.message)
+
+
+def _event(message: str, at: int) -> str:
+    opening = _OPENING.match(message, at)
+    if opening is None or opening.lastgroup is None:
+        return ""
+    return _EVENTS[int(opening.lastgroup[1:])][1]

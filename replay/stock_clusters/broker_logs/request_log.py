@@ -1,0 +1,96 @@
+"""The request log: requests that a broker served, with their content, as JSON (RequestChannel).
+
+Before Kafka 2.8 the same logger wrote a text that cannot be taken apart without doubt: such lines
+are left out, and a file that holds nothing else is refused by its name.
+"""
+
+from math import ceil
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.imported_log.events import RequestServed
+
+WANTED: Final = frozenset(
+    (
+        "ALTER_PARTITION",
+        "ALTER_ISR",
+        "ALTER_PARTITION_REASSIGNMENTS",
+        "LIST_PARTITION_REASSIGNMENTS",
+        "CONTROLLED_SHUTDOWN",
+        "ELECT_LEADERS",
+        "CREATE_TOPICS",
+        "DELETE_TOPICS",
+        "CREATE_PARTITIONS",
+        "ALTER_CONFIGS",
+        "INCREMENTAL_ALTER_CONFIGS",
+        "ALLOCATE_PRODUCER_IDS",
+        "UPDATE_FEATURES",
+        "LEADER_AND_ISR",
+        "STOP_REPLICA",
+        "UPDATE_METADATA",
+    )
+)
+"""What a controller is asked, and what it sends. The log holds all that clients ask besides."""
+
+_OPENING: Final = "Completed request:"
+_OF_TEXT_FORM: Final = (f"{_OPENING}RequestHeader(", f"{_OPENING} RequestHeader(")
+TEXT_FORM: Final = "in the text form that Kafka wrote before 2.8"
+
+
+class TextFormError(Exception):
+    """A line in the form of before Kafka 2.8."""
+
+
+class _Header(Struct):
+    requestApiKeyName: str
+    requestApiVersion: int
+    correlationId: int
+    clientId: str | None = None
+
+
+class _Completed(Struct):
+    requestHeader: _Header
+    request: msgspec.Raw
+    response: msgspec.Raw
+    connection: str = ""
+    totalTimeMs: float = 0.0
+
+
+_decoder: Final = msgspec.json.Decoder(_Completed)
+
+
+class UnfitError(Exception):
+    """A line that is no completed request of this form."""
+
+
+def request_served(line: Line, broker: int) -> RequestServed | None:
+    """The request of a line of `broker`'s log; None for one that no controller is concerned in.
+
+    Raises UnfitError, TextFormError.
+    """
+    if line.message.startswith(_OF_TEXT_FORM):
+        raise TextFormError
+    if not line.message.startswith(_OPENING):
+        raise UnfitError
+    try:
+        completed = _decoder.decode(line.message[len(_OPENING) :])
+    except msgspec.DecodeError:
+        raise UnfitError from None
+    header = completed.requestHeader
+    if header.requestApiKeyName not in WANTED:
+        return None
+    return RequestServed(
+        broker,
+        header.requestApiKeyName,
+        header.requestApiVersion,
+        header.clientId or "",
+        header.correlationId,
+        completed.connection,
+        # As early as it may have come: nothing of what came of it is earlier.
+        line.time_ms - ceil(completed.totalTimeMs),
+        bytes(completed.request),
+        bytes(completed.response),
+    )

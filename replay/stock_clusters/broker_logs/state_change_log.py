@@ -1,0 +1,48 @@
+"""state-change.log: what the controller sent, what came back, which states it changed.
+
+Brokers write into the same file what they do about a request; those lines are passed over.
+"""
+
+import re
+from typing import Final
+
+from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.imported_log.events import StateChangeLogged
+
+_CONTROLLER: Final = re.compile(r"\[Controller id=(\d+) epoch=(\d+)\] ")
+_BROKERS: Final = r"(?:Hash)?(?:Set|List|Vector|ArrayBuffer|Buffer)\(([\d, ]*)\)"
+
+_MESSAGES: Final = (
+    (r"Sending LeaderAndIsr request to broker (\d+) with ", "leader_and_isr"),
+    (
+        r"Sending become-(?:leader|follower) LeaderAndIsr request .* to broker (\d+) ",
+        "leader_and_isr_partition",
+    ),
+    (rf"Sending UpdateMetadata request to brokers {_BROKERS} ", "update_metadata"),
+    (
+        r"Sending StopReplica request (?:\(delete = \w+\) )?for \d+ replicas to broker (\d+)",
+        "stop_replica",
+    ),
+    (r"Sending StopReplica request .* to broker (\d+)", "stop_replica_partition"),
+    (r"Received response .* \(id: (-?\d+) rack: ", "response"),
+    (r"Changed partition ()", "partition_state"),
+    (r"Changed state of replica ()", "replica_state"),
+)
+KINDS: Final = (*(kind for _, kind in _MESSAGES), "other")
+
+_OPENING: Final = tuple((re.compile(pattern), kind) for pattern, kind in _MESSAGES)
+_NUMBER: Final = re.compile(r"-?\d+")
+
+
+def state_change_logged(line: Line) -> StateChangeLogged | None:
+    """What a line tells of a controller; None for a line that a broker wrote for itself."""
+    head = _CONTROLLER.match(line.message)
+    if head is None:
+        return None
+    broker, epoch = int(head[1]), int(head[2])
+    for pattern, kind in _OPENING:
+        found = pattern.match(line.message, head.end())
+        if found is not None:
+            brokers = [int(one) for one in _NUMBER.findall(found[1])]
+            return StateChangeLogged(broker, epoch, kind, brokers, line.message)
+    return StateChangeLogged(broker, epoch, "other", [], line.message)

@@ -1,0 +1,64 @@
+"""How a world-backed log's events are stored: msgpack in field order, as the core's are."""
+
+from typing import Final, cast, get_args
+
+import msgspec
+
+from eventstore.records import EventRecord
+from eventstore.upcasters import Upcasters
+from replay.errors import ReplayError
+from replay.stock_clusters.imported_log.events import WorldEvent
+
+SCHEMAS: Final[dict[str, int]] = {
+    tag: 1
+    for tag in (
+        "world_begun",
+        "sessions_restored",
+        "znodes_restored",
+        "sessions_gone",
+        "znodes_gone",
+        "world_resumed",
+        "transactions_missing",
+        "import_ended",
+        "transaction",
+        "observed",
+        "request_inferred",
+        "controller_logged",
+        "state_change_logged",
+        "request_served",
+    )
+}
+"""Every kind of event, with the version of its fields that this code writes and reads."""
+
+UPCASTERS: Final = Upcasters(SCHEMAS)
+"""What takes the events of every older refold to those of this one."""
+
+encode_event: Final = msgspec.msgpack.Encoder().encode
+"""The payload that the log stores."""
+
+_decoder: Final[msgspec.msgpack.Decoder[WorldEvent]] = msgspec.msgpack.Decoder(WorldEvent)
+
+
+_KINDS: Final[dict[type, str]] = {
+    one: cast(str, one.__struct_config__.tag) for one in get_args(WorldEvent)
+}
+
+
+def kind_of(event: WorldEvent) -> str:
+    """The kind that an event is stored under."""
+    return _KINDS[type(event)]
+
+
+def decode_event(payload: bytes) -> WorldEvent:
+    """The event again. Raises msgspec.DecodeError for anything else."""
+    return _decoder.decode(payload)
+
+
+def event_of(record: EventRecord) -> WorldEvent:
+    """The event of a record in its current schema. Raises ReplayError."""
+    try:
+        return decode_event(record.payload)
+    except msgspec.DecodeError as error:
+        raise ReplayError(
+            f"event {record.seq} ({record.kind}) cannot be decoded: {error}"
+        ) from error

@@ -1,0 +1,367 @@
+"""Which transactions a controller decided, and which are what it was asked for. Pure.
+
+docs/import.md states every rule; the names of the kinds are its own. All else is input.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.events import ProposedState, ReassignmentTarget
+from controller.core.operations import BAD_VERSION, NODE_EXISTS
+from controller.core.values import Assignment
+from replay.stock_clusters.imported_log.events import Observed, RequestInferred
+from replay.stock_clusters.imports.asked import Asked
+from replay.stock_clusters.imports.terms import NOBODY, Term, Terms, find
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Check,
+    Create,
+    CreateContainer,
+    CreateTtl,
+    Delete,
+    Error,
+    Multi,
+    Operation,
+    SetAcl,
+    SetData,
+    Transaction,
+)
+from replay.world.paths import below
+from replay.world.tree import Tree
+
+KINDS: Final = (
+    "election",
+    "controller_epoch",
+    "resignation",
+    "partition_state",
+    "partition_znode",
+    "assignment",
+    "topic_deletion",
+    "reassign_partitions",
+    "preferred_election",
+    "notification",
+    "feature",
+    "producer_ids",
+    "fenced",
+    "refused",
+    "other",
+)
+"""What a controller decides; docs/import.md says what each one is."""
+
+_ELECTION_OPERATIONS: Final = 2
+_BELOW: Final = (
+    (f"{znodes.TOPIC_CONFIGS}/", "topic_deletion"),
+    (f"{znodes.DELETE_TOPICS}/", "topic_deletion"),
+    (f"{znodes.ISR_CHANGES}/", "notification"),
+    (f"{znodes.LOG_DIR_EVENTS}/", "notification"),
+)
+_REMEMBERED: Final = 1 << 14
+_SINGLE: Final[Mapping[str, str]] = {
+    znodes.CONTROLLER: "resignation",
+    znodes.FEATURE: "feature",
+    znodes.PRODUCER_IDS: "producer_ids",
+    znodes.REASSIGN_PARTITIONS: "reassign_partitions",
+    znodes.PREFERRED_ELECTION: "preferred_election",
+}
+
+
+class _ReassignedPartition(Struct):
+    topic: str
+    partition: int
+    replicas: list[int]
+
+
+class _Reassigned(Struct):
+    partitions: list[_ReassignedPartition]
+
+
+_reassigned_decoder: Final = msgspec.json.Decoder(_Reassigned)
+
+# What a write leaves behind is read again when the next one comes.
+_read_state: Final = lru_cache(_REMEMBERED)(znodes.read_state)
+_state_of: Final = lru_cache(_REMEMBERED)(znodes.state_of)
+
+_Asked = ProposedState | ReassignmentTarget
+_Content = Observed | RequestInferred
+
+
+class Decisions:
+    """Tells a cluster's decisions from its inputs, transaction by transaction.
+
+    `tree` must be the state before the transaction that is classified; `terms` too.
+    """
+
+    def __init__(self, chroot: str, tree: Tree, terms: Terms, asked: Asked) -> None:
+        self._chroot = chroot
+        self._tree = tree
+        self._terms = terms
+        self._asked = asked
+        self._allocates_producer_ids = asked.allocates_producer_ids
+
+    def classify(self, transaction: Transaction) -> _Content | None:
+        """What the transaction is beside being one: None for plain input."""
+        content = transaction.content
+        if isinstance(content, Multi):
+            return self._multi(transaction, content)
+        if isinstance(content, (Create, SetData, Delete)):
+            return self._plain(transaction, content)
+        return None
+
+    def _multi(self, transaction: Transaction, multi: Multi) -> _Content | None:
+        first = multi.operations[0] if multi.operations else None
+        error = multi.error
+        if isinstance(first, Check) and first.path == self._terms.epoch_path:
+            if error:
+                return self._observed(transaction, "refused", error)
+            return self._guarded(transaction, multi.operations[1:])
+        if isinstance(first, Error):
+            if error == BAD_VERSION and self._is_of_kafka(transaction.session):
+                return self._observed(transaction, "fenced", error)
+            if self._is_lost_election(transaction, multi, error):
+                return self._observed(transaction, "election", error)
+            return None
+        return self._unguarded_multi(transaction, multi, error)
+
+    def _unguarded_multi(
+        self, transaction: Transaction, multi: Multi, error: int
+    ) -> Observed | None:
+        term = self._terms.elected(transaction)
+        if term is not None:
+            return self._observed(transaction, "election", 0, term)
+        is_election = error and any(
+            isinstance(one, Create) and one.path == self._terms.controller_path
+            for one in multi.operations
+        )
+        return self._observed(transaction, "election", error) if is_election else None
+
+    def _is_of_kafka(self, session: int) -> bool:
+        """Whether a session is a broker's, where no path says so."""
+        return self._terms.broker_of(session, self._tree) != NOBODY
+
+    def _is_lost_election(self, transaction: Transaction, multi: Multi, error: int) -> bool:
+        """A broker registers with a multi of the same shape, but is not registered then."""
+        return (
+            error == NODE_EXISTS
+            and len(multi.operations) == _ELECTION_OPERATIONS
+            and find(self._tree, self._terms.controller_path) is not None
+            and self._terms.registered(transaction.session, self._tree) != NOBODY
+        )
+
+    def _plain(
+        self, transaction: Transaction, operation: Create | SetData | Delete
+    ) -> Observed | None:
+        path = operation.path
+        if path == self._terms.epoch_path and isinstance(operation, Create):
+            return self._observed(transaction, "controller_epoch", 0)
+        what = _SINGLE.get(self._in_kafka(path))
+        if what not in ("resignation", "feature", "producer_ids"):
+            return None
+        term = self._terms.last_of(transaction.session)
+        is_controllers = term is not None and term == self._terms.current
+        if what == "producer_ids":
+            return self._producer_ids(transaction, operation, is_controllers)
+        if not is_controllers or (what == "resignation") != isinstance(operation, Delete):
+            return None
+        return self._observed(transaction, what, 0)
+
+    def _producer_ids(
+        self, transaction: Transaction, operation: Operation, is_controllers: bool
+    ) -> Observed | None:
+        """A controller gives blocks to all; where it does not, each broker takes its own, the
+        controller's too (before Kafka's IBP 3.0)."""
+        if not is_controllers or not isinstance(operation, SetData):
+            return None
+        own = self._terms.broker_of(transaction.session, self._tree)
+        if not self._allocates_producer_ids and _block_of(operation.data) in (own, NOBODY):
+            return None
+        self._allocates_producer_ids = True
+        return self._observed(transaction, "producer_ids", 0)
+
+    def _guarded(self, transaction: Transaction, operations: Sequence[Operation]) -> _Content:
+        """A guarded multi that was done. It is input if all of it is what was asked for."""
+        broker = self._terms.broker_of(transaction.session, self._tree)
+        asked: list[_Asked] = []
+        for one in operations:
+            found = self._asked_for(one, broker, transaction.time_ms)
+            if not found:
+                break
+            asked += found
+        else:
+            if operations:
+                return _inferred(transaction.zxid, broker, asked)
+        written = (one for one in operations if type(one) is not Check)
+        return self._observed(transaction, self._kind(next(written, None)), 0)
+
+    def _asked_for(self, operation: Operation, broker: int, time_ms: int) -> Sequence[_Asked]:
+        """What an operation does that was asked for and stands in no request log."""
+        if type(operation) is not SetData:
+            return ()
+        path = self._in_kafka(operation.path)
+        partition = _state_of(path)
+        if partition is not None:
+            state = self._proposed(operation, path, partition)
+            if state is None or self._is_logged_state(broker, state, time_ms):
+                return ()
+            return (state,)
+        topic = _topic_of(path)
+        targets = () if topic is None else self._targets(operation, topic)
+        return [one for one in targets if not self._is_logged_target(broker, one, time_ms)]
+
+    def _proposed(
+        self, operation: SetData, path: str, partition: tuple[str, int]
+    ) -> ProposedState | None:
+        """A new state as an AlterPartition would ask for it: None if it can be no such thing."""
+        before = find(self._tree, operation.path)
+        if before is None:
+            return None
+        try:
+            old = _read_state(path, before.data, before.version)
+            new = _read_state(path, operation.data, operation.version)
+        except ZnodeError:
+            return None
+        if (old.leader, old.leader_epoch) != (new.leader, new.leader_epoch):
+            return None
+        if (old.isr, old.recovery_state) == (new.isr, new.recovery_state):
+            return None
+        return ProposedState(
+            *partition, new.leader_epoch, new.isr, new.recovery_state, before.version
+        )
+
+    def _is_logged_state(self, broker: int, state: ProposedState, time_ms: int) -> bool:
+        if not self._asked.coverage.knows(broker):
+            return False
+        if self._asked.coverage.covers(broker, time_ms):
+            return True
+        topic = find(self._tree, f"{self._chroot}{znodes.topic_path(state.topic)}")
+        return self._asked.has_isr(
+            broker, _topic_id(state.topic, topic.data if topic else b""), state
+        )
+
+    def _is_logged_target(self, broker: int, target: ReassignmentTarget, time_ms: int) -> bool:
+        asked = self._asked
+        return asked.coverage.covers(broker, time_ms) or asked.has_target(broker, target, time_ms)
+
+    def _targets(self, operation: SetData, topic: str) -> Iterator[ReassignmentTarget]:
+        """The reassignments that a topic's new znode begins, replaces or cancels, unless
+        /admin/reassign_partitions asks for them."""
+        before = find(self._tree, operation.path)
+        if before is None:
+            return
+        try:
+            old = znodes.read_topic(topic, before.data).assignments
+            new = znodes.read_topic(topic, operation.data).assignments
+        except ZnodeError:
+            return
+        changed = [number for number, one in new.items() if old.get(number, one) != one]
+        if not changed:
+            return
+        by_znode = self._reassigned()
+        for number in changed:
+            for replicas in _replicas_asked_for(old[number], new[number]):
+                if replicas is None or by_znode.get((topic, number)) != replicas:
+                    yield ReassignmentTarget(topic, number, replicas)
+
+    def _reassigned(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        """What /admin/reassign_partitions asks for, double replicas left out as Kafka does."""
+        znode = find(self._tree, self._chroot + znodes.REASSIGN_PARTITIONS)
+        try:
+            listed = _reassigned_decoder.decode(znode.data if znode else b"").partitions
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return {}
+        return {(one.topic, one.partition): tuple(dict.fromkeys(one.replicas)) for one in listed}
+
+    def _kind(self, operation: Operation | None) -> str:
+        """What a guarded operation is about."""
+        if operation is None or isinstance(operation, (Error, Check)):
+            return "other"
+        path = self._in_kafka(_path(operation))
+        return kind_of(path, is_delete=isinstance(operation, Delete))
+
+    def _observed(
+        self, transaction: Transaction, what: str, error: int, term: Term | None = None
+    ) -> Observed:
+        term = term or self._terms.last_of(transaction.session)
+        broker = self._terms.broker_of(transaction.session, self._tree)
+        if broker == NOBODY and term is not None:
+            broker = term.broker
+        epoch = 0 if term is None else term.epoch
+        is_warm = self._terms.is_warm and (what != "election" or error != 0)
+        return Observed(transaction.zxid, what, broker, epoch, error, is_warm)
+
+    def _in_kafka(self, path: str) -> str:
+        """A path as Kafka knows it; "" for one that lies elsewhere."""
+        return below(path, self._chroot) or ""
+
+
+def kind_of(path: str, *, is_delete: bool) -> str:
+    """What a guarded write of a znode, by its path in Kafka, is about."""
+    if path == znodes.CONTROLLER:
+        return "resignation" if is_delete else "other"
+    if path in _SINGLE:
+        return _SINGLE[path]
+    if not path.startswith(f"{znodes.TOPICS}/"):
+        return next((kind for start, kind in _BELOW if path.startswith(start)), "other")
+    if is_delete:
+        return "topic_deletion"
+    if znodes.state_of(path) is not None:
+        return "partition_state"
+    return "assignment" if _topic_of(path) is not None else "partition_znode"
+
+
+def _inferred(zxid: int, broker: int, asked: Sequence[_Asked]) -> RequestInferred:
+    states = [one for one in asked if isinstance(one, ProposedState)]
+    targets = [one for one in asked if isinstance(one, ReassignmentTarget)]
+    return RequestInferred(zxid, broker, states, targets)
+
+
+def _path(
+    operation: Create | CreateTtl | CreateContainer | Delete | SetData | SetAcl,
+) -> str:
+    return operation.path
+
+
+def _topic_of(path: str) -> str | None:
+    """The topic whose znode this path is."""
+    name = path.removeprefix(f"{znodes.TOPICS}/")
+    return name if name != path and "/" not in name else None
+
+
+def _topic_id(name: str, data: bytes) -> str:
+    """In hex, "" without one."""
+    try:
+        topic_id = znodes.read_topic(name, data).topic_id
+    except ZnodeError:
+        return ""
+    return "" if topic_id is None else topic_id.hex()
+
+
+def _block_of(data: bytes | None) -> int:
+    """The broker that a block of producer ids is given to, NOBODY if it cannot be read."""
+    try:
+        return znodes.read_producer_ids(data or b"").broker
+    except ZnodeError:
+        return NOBODY
+
+
+def _replicas_asked_for(old: Assignment, new: Assignment) -> Iterator[tuple[int, ...] | None]:
+    """The target of a reassignment that goes from one assignment to another, None for a cancelled
+    one; nothing where it only ends (KB 7.7, phases U and B)."""
+    goes_on = bool(new.adding or new.removing)
+    was_under_way = bool(old.adding or old.removing)
+    if goes_on or not was_under_way:
+        yield _without(new.replicas, new.removing)
+    elif new.replicas == _without(old.replicas, old.removing):
+        return
+    elif new.replicas == _without(old.replicas, old.adding):
+        yield None
+    else:
+        yield new.replicas
+
+
+def _without(replicas: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+    return tuple(one for one in replicas if one not in others)

@@ -1,0 +1,309 @@
+"""From a source to a world-backed log, in the order of zxids.
+
+The first state is a snapshot with all transactions that it may hold already; those before --from
+go into it, too. Then comes each transaction with what it is found to be (`decisions`), and among
+them, by the clocks, what the brokers logged. Nothing of a source is kept in memory but one state
+of its ZooKeeper and what the request logs say was asked for.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, tzinfo
+from heapq import merge
+from itertools import chain, takewhile
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from controller.fingerprint import code_version, core_fingerprint
+from eventstore.records import Header
+from replay.collector import paused_collector
+from replay.errors import ReplayError
+from replay.escape_path import escape_path
+from replay.stock_clusters.broker_logs.reading import BrokerLogs
+from replay.stock_clusters.imported_log.events import (
+    ImportEnded,
+    LoggedEvent,
+    Observed,
+    TransactionsMissing,
+    WorldBegun,
+    WorldResumed,
+)
+from replay.stock_clusters.imported_log.restored import apply, changed_events, restored_events
+from replay.stock_clusters.imports.asked import LOGS, Asked
+from replay.stock_clusters.imports.clocks import clock_notes
+from replay.stock_clusters.imports.counting import Counts, ImportResult
+from replay.stock_clusters.imports.decisions import Decisions
+from replay.stock_clusters.imports.digests import Digests
+from replay.stock_clusters.imports.ending import import_ended
+from replay.stock_clusters.imports.kafka_root import (
+    KafkaRoot,
+    NoClusterError,
+    check_only,
+    find_kafka,
+)
+from replay.stock_clusters.imports.records import Records, new_log
+from replay.stock_clusters.imports.terms import Terms
+from replay.stock_clusters.imports.versions import Versions
+from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.resuming import Resuming, Resumption
+from replay.stock_clusters.zookeeper_log.source import Progress, Source, open_source
+from replay.stock_clusters.zookeeper_log.transactions import Create, Transaction
+
+_OWN_CHANNEL = "import"
+
+
+class Selection(Struct, frozen=True):
+    """What of a source is wanted: the cluster under a chroot (None: the only one there is), and
+    the time from `from_ms` to `to_ms`, both included. Brokers log the times of `zone`."""
+
+    chroot: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+    zone: tzinfo = UTC
+
+
+def import_source(
+    path: Path, log: Path, selection: Selection, progress: Progress = lambda *_: None
+) -> ImportResult:
+    """Make the log in the folder `log` from a folder or an archive.
+
+    Raises ReplayError if the source cannot be used, LogError if the log cannot be written; what
+    was written of it is removed then.
+    """
+    with open_source(path, progress) as source:
+        state, root, before = _first_with_kafka(source, selection.chroot)
+        logs = source.transactions(state.zxid)
+        resuming = Resuming(source, logs)
+        counts = Counts()
+        transactions = _behind_first_state(state, iter(logs), resuming, selection, counts)
+        broker_logs = BrokerLogs(source.broker_logs, selection.zone)
+        header = Header(
+            kind="world-backed",
+            core_fingerprint=core_fingerprint(),
+            code_version=code_version(),
+            configuration={},
+            cluster_id=root.cluster_id,
+            created_ns=time.time_ns(),
+        )
+        begun = WorldBegun(escape_path(path), source.server.name, state.zxid, root.chroot)
+        # What is only asked for behind the end is in no log of this import.
+        asked = Asked(one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms))
+        with new_log(log, header) as records, paused_collector():
+            one = _Import(state, root, asked, counts, records)
+            one.begin(begun)
+            one.follow(transactions, resuming, _between(broker_logs.events(), selection, counts))
+            if logs.damages and not logs.read:
+                damages = "; ".join(map(str, logs.damages))
+                raise ReplayError(f"no transaction can be read: {damages}")
+            if selection.to_ms is None:
+                source.note_uncovered(logs)
+            clocks = clock_notes(asked.elected_ms, one.elected_ms)
+            misplaced = map(str, logs.misplaced)
+            of_zookeeper = (
+                *source.notes,
+                *logs.renamed,
+                *misplaced,
+                *one.versions.notes,
+                *one.digests.notes,
+            )
+            notes = [*of_zookeeper, *broker_logs.notes, *asked.notes, *clocks]
+            missing = before.left_out + sum(gap.at_least for gap in before.gaps)
+            altered = one.versions.altered | one.digests.altered
+            one.end(import_ended(source, logs, broker_logs, asked, notes, missing, altered))
+    damaged, gaps = (*source.damages, *logs.damages), (*before.gaps, *logs.gaps)
+    return counts.result(escape_path(log), begun, root.cluster_id, damaged, gaps, notes)
+
+
+class _Before(NamedTuple):
+    """What of a source comes before the first state that is used, and tells nothing."""
+
+    left_out: int
+    gaps: Sequence[Gap]
+
+
+def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _Before]:
+    """The first state that the cluster is in, or comes into. Of logs that are damaged or not all
+    there a later one may be of use.
+
+    Raises NoClusterError, which tells of the damage, and SeveralClustersError.
+    """
+    why = ""
+    tried: MergedLogs | None = None
+    for state, note, left_out in source.first_states():
+        logs = source.transactions(state.zxid)
+        try:
+            root = find_kafka(state.tree, logs, chroot)
+        except NoClusterError as error:
+            broken = [*map(str, logs.damages), *map(str, logs.gaps)]
+            empty = [] if logs.read else ["the logs have no transaction"]
+            why = why or "; ".join((*broken, *empty, str(error)))
+            tried = tried or logs
+            if not broken:
+                break
+        else:
+            source.notes.append(note)
+            if tried is None:
+                return state, root, _Before(left_out, ())
+            source.damages += [one for one in tried.damages if _is_before(one, state.zxid)]
+            lost = [gap.up_to(state.zxid) for gap in tried.gaps if gap.after < state.zxid]
+            return state, root, _Before(0 if lost else left_out, lost)
+    raise NoClusterError("; ".join((*map(str, source.damages), why)))
+
+
+def _is_before(damage: Damage, zxid: int) -> bool:
+    """Whether it is of what is not read any more."""
+    return damage.zxid is None or damage.zxid < zxid
+
+
+def _behind_first_state(
+    state: State,
+    logs: Iterator[Transaction],
+    resuming: Resuming,
+    selection: Selection,
+    counts: Counts,
+) -> Iterator[Transaction]:
+    """Apply what belongs to the first state; the transactions that follow it up to the end that
+    is wanted. Raises ReplayError if all are before or behind the time that is wanted."""
+    from_ms, to_ms = selection.from_ms, selection.to_ms
+    for transaction in logs:
+        is_early = from_ms is not None and transaction.time_ms < from_ms
+        if transaction.zxid > state.exact_from and not is_early:
+            if _is_late(transaction, to_ms):
+                raise ReplayError("no transaction is as early as --to: name a later time")
+            counts.from_ms = transaction.time_ms
+            return _until(to_ms, chain((transaction,), logs))
+        for met in resuming.before(transaction):
+            if isinstance(met, Resumption):
+                for event in changed_events(state, met.state):
+                    apply(state, event)
+        state.apply(transaction)
+        counts.skipped += 1
+    if from_ms is not None:
+        raise ReplayError("no transaction is as late as --from: name an earlier time")
+    return iter(())
+
+
+def _until(to_ms: int | None, transactions: Iterator[Transaction]) -> Iterator[Transaction]:
+    if to_ms is None:
+        return transactions
+    return takewhile(lambda one: not _is_late(one, to_ms), transactions)
+
+
+def _is_late(one: Transaction | LoggedEvent, to_ms: int | None) -> bool:
+    return to_ms is not None and one.time_ms > to_ms
+
+
+def _between(
+    events: Iterator[LoggedEvent], selection: Selection, counts: Counts
+) -> Iterator[LoggedEvent]:
+    """What was logged while the transactions that are wanted were written."""
+    for event in events:
+        is_early = counts.from_ms is None or event.time_ms < counts.from_ms
+        if not is_early and not _is_late(event, selection.to_ms):
+            yield event
+
+
+class _Import:
+    """Writes one log."""
+
+    def __init__(
+        self, state: State, root: KafkaRoot, asked: Asked, counts: Counts, records: Records
+    ) -> None:
+        self._state = state
+        self._root = root
+        self._terms = Terms(root.chroot, state.tree)
+        self._decisions = Decisions(root.chroot, state.tree, self._terms, asked)
+        self._counts = counts
+        self._records = records
+        self.versions = Versions(state.tree)
+        self.digests = Digests(state.tree)
+        self.elected_ms: dict[int, int] = {}
+        self._last_ms = counts.from_ms or 0
+        self._channels: dict[int, str] = {}
+
+    def begin(self, begun: WorldBegun) -> None:
+        """Write the first state."""
+        for event in (begun, *restored_events(self._state)):
+            self._records.add(event, self._last_ms, self._term(), _OWN_CHANNEL)
+        self._counts.restored_sessions = len(self._state.sessions)
+
+    def follow(
+        self,
+        transactions: Iterator[Transaction],
+        resuming: Resuming,
+        logged: Iterator[LoggedEvent],
+    ) -> None:
+        """Write transactions and what brokers logged, by their times."""
+        if resuming.gap is not None:
+            self._gap(resuming.gap, self._last_ms)
+        merged: Iterator[Transaction | LoggedEvent] = merge(
+            transactions, logged, key=attrgetter("time_ms")
+        )
+        for one in merged:
+            if isinstance(one, Transaction):
+                for met in resuming.before(one):
+                    if isinstance(met, Gap):
+                        self._gap(met, one.time_ms)
+                    else:
+                        self._resume(met, one.time_ms)
+                self.versions.look_at(one, resuming.file)
+                self._transaction(one, resuming.file)
+            else:
+                self._counts.broker_event(one.event)
+                self._records.add(one.event, one.time_ms, self._term(), one.channel)
+
+    def end(self, ended: ImportEnded) -> None:
+        """Write the last record."""
+        self._counts.terms = self._terms.seen
+        self._records.add(ended, self._last_ms, self._term(), _OWN_CHANNEL)
+        self._counts.events = self._records.count
+
+    def _transaction(self, transaction: Transaction, file: str) -> None:
+        if self._root.is_only and isinstance(transaction.content, Create):
+            check_only(self._root, transaction.content.path)
+        found = self._decisions.classify(transaction)
+        # Of a controller that gives up, too, the transaction is of its term.
+        before = self._term()
+        self._terms.follow(transaction)
+        term = self._term() or before
+        channel = self._channel(transaction.session)
+        time_ms = self._last_ms = transaction.time_ms
+        seq = self._records.add(transaction, time_ms, term, channel)
+        if isinstance(found, Observed) and found.what == "election" and not found.error:
+            self.elected_ms[found.epoch] = time_ms
+        if found is not None:
+            self._records.add(found, time_ms, term, channel, seq)
+        self._counts.transaction(transaction, found)
+        self.digests.before()
+        self._state.apply(transaction)
+        self.digests.behind(transaction, file)
+
+    def _gap(self, gap: Gap, time_ms: int) -> None:
+        missing = TransactionsMissing(gap.after, gap.before)
+        self.versions.is_known = self.digests.is_known = False
+        self._records.add(missing, time_ms, self._term(), _OWN_CHANNEL)
+
+    def _resume(self, found: Resumption, time_ms: int) -> None:
+        """All is known again: write what is otherwise."""
+        for event in changed_events(self._state, found.state):
+            apply(self._state, event)
+            self._records.add(event, time_ms, self._term(), _OWN_CHANNEL)
+        self._terms.resume(self._state.tree)
+        self.versions.is_known = self.digests.is_known = True
+        resumed = WorldResumed(found.snapshot.name, found.snapshot.zxid)
+        self._records.add(resumed, time_ms, self._term(), _OWN_CHANNEL)
+
+    def _term(self) -> int:
+        current = self._terms.current
+        return 0 if current is None else current.epoch
+
+    def _channel(self, session: int) -> str:
+        channel = self._channels.get(session)
+        if channel is None:
+            channel = self._channels[session] = f"session {session & 0xFFFFFFFFFFFFFFFF:#x}"
+        return channel

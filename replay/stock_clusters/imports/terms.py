@@ -1,0 +1,153 @@
+"""Whose session is controller, and since when.
+
+The role is a session's: of the one whose multi creates /controller and sets /controller_epoch. At
+a start in mid-term it is the owner of /controller. It ends when that znode goes.
+"""
+
+from msgspec import Struct
+
+from controller.core.errors import ZnodeError
+from controller.core.znodes import (
+    BROKER_IDS,
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    is_broker_id,
+    read_controller,
+    read_controller_epoch,
+)
+from replay.stock_clusters.zookeeper_log.transactions import (
+    Check,
+    CloseSession,
+    Content,
+    Create,
+    Delete,
+    Multi,
+    SetData,
+    Transaction,
+)
+from replay.world.paths import name_of, parent_of
+from replay.world.tree import Refused, Tree, Znode
+
+NOBODY = -1
+"""In place of a broker that is not known."""
+
+
+class Term(Struct, frozen=True):
+    """One controllership. `epoch` is 0, and `broker` NOBODY, where the znodes cannot be read;
+    `version` is that of /controller_epoch, which guards the term's writes."""
+
+    session: int
+    epoch: int
+    version: int
+    broker: int
+
+
+class Terms:
+    """The terms of a cluster under a chroot, followed transaction by transaction."""
+
+    def __init__(self, chroot: str, tree: Tree) -> None:
+        """`tree` is the state before the first transaction."""
+        self.controller_path = chroot + CONTROLLER
+        self.epoch_path = chroot + CONTROLLER_EPOCH
+        self.seen = 0
+        """Terms so far, the one at the start included."""
+        self.current: Term | None = None
+        self._ids_path = chroot + BROKER_IDS
+        self._of_session: dict[int, Term] = {}
+        self.is_warm = find(tree, self.epoch_path) is not None
+        """Whether what is decided now is of a term that began before the log, or in transactions
+        that are missing."""
+        self.resume(tree)
+
+    def resume(self, tree: Tree) -> None:
+        """The tree shows who is controller: at the start, or behind missing transactions."""
+        holder, epoch = find(tree, self.controller_path), find(tree, self.epoch_path)
+        if holder is None or epoch is None:
+            self.current = None
+            return
+        term = Term(holder.owner, _epoch(epoch.data), epoch.version, _broker(holder.data))
+        if term != self.current:
+            self.is_warm = True
+            self._begin(term)
+
+    def last_of(self, session: int) -> Term | None:
+        """The term that a session has or had last."""
+        return self._of_session.get(session)
+
+    def broker_of(self, session: int, tree: Tree) -> int:
+        """The broker of a session: by its registration, which is none of what a controller decides,
+        else by what it wrote into /controller; NOBODY if it has neither."""
+        registered, term = self.registered(session, tree), self._of_session.get(session)
+        return term.broker if registered == NOBODY and term is not None else registered
+
+    def registered(self, session: int, tree: Tree) -> int:
+        """The broker that a session has registered, NOBODY if none."""
+        for path in tree.ephemerals(session):
+            if parent_of(path) == self._ids_path and is_broker_id(name_of(path)):
+                return int(name_of(path))
+        return NOBODY
+
+    def elected(self, transaction: Transaction) -> Term | None:
+        """The term that a transaction begins, None for one that begins none."""
+        content = transaction.content
+        if not isinstance(content, Multi) or _is_guarded(content) or content.error:
+            return None
+        broker = epoch = version = None
+        for one in content.operations:
+            if type(one) is Create and one.path == self.controller_path:
+                broker = _broker(one.data)
+            elif type(one) is SetData and one.path == self.epoch_path:
+                epoch, version = _epoch(one.data), one.version
+        if broker is None or epoch is None or version is None:
+            return None
+        return Term(transaction.session, epoch, version, broker)
+
+    def follow(self, transaction: Transaction) -> None:
+        """Take in a transaction that was done."""
+        term = self.elected(transaction)
+        if term is not None:
+            self.is_warm = False
+            self._begin(term)
+        elif self.current is not None and self._ends(transaction, self.current):
+            self.current = None
+
+    def _begin(self, term: Term) -> None:
+        self.seen += 1
+        self.current = term
+        self._of_session[term.session] = term
+
+    def _ends(self, transaction: Transaction, term: Term) -> bool:
+        if isinstance(transaction.content, CloseSession):
+            return transaction.session == term.session
+        content = transaction.content
+        if isinstance(content, Multi):
+            return any(map(self._is_given_up, content.operations)) and not content.error
+        return self._is_given_up(content)
+
+    def _is_given_up(self, content: Content) -> bool:
+        return type(content) is Delete and content.path == self.controller_path
+
+
+def _is_guarded(multi: Multi) -> bool:
+    """Whether it begins with a check, as no election does."""
+    return bool(multi.operations) and isinstance(multi.operations[0], Check)
+
+
+def find(tree: Tree, path: str) -> Znode | None:
+    """A znode, None if there is none."""
+    try:
+        return tree.get(path)
+    except Refused:
+        return None
+
+
+def _broker(data: bytes | None) -> int:
+    holder = read_controller(data)
+    return NOBODY if holder is None else holder.brokerid
+
+
+def _epoch(data: bytes | None) -> int:
+    try:
+        return read_controller_epoch(data)
+    except ZnodeError:
+        return 0

@@ -1,0 +1,250 @@
+"""A server's transaction logs as one: in the order of zxids, each transaction once.
+
+A server begins a new file after each snapshot and each start, named after its first zxid. What
+comes twice (copies of files that were taken at different times) is passed over, and a file that
+does not belong to the others keeps nothing of theirs back.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush, heapreplace
+from typing import Final, Literal, Self
+
+from msgspec import Struct, structs
+
+from replay.errors import ReplayError
+from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
+from replay.stock_clusters.zookeeper_log.log_file import LogReader, OnBytes
+from replay.stock_clusters.zookeeper_log.record_order import Misplaced, RecordOrder
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
+
+_MANY: Final = 8
+
+Place = Literal["ahead", "behind", "again"]
+_WORDS: Final[Mapping[Place, str]] = {
+    "ahead": "stand before lower ones",
+    "behind": "stand behind a later one",
+    "again": "come again",
+}
+
+
+class Gap(Struct, frozen=True):
+    """Transactions that are missing between two that are there, or a snapshot and one.
+
+    Within an epoch, the upper half of a zxid; how many a leader still wrote before the next one
+    began is not known but by a snapshot. `is_displaced`: they are there, but not where they belong.
+    """
+
+    after: int
+    before: int
+    is_displaced: bool = False
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether so many are missing that nobody knows any more what was read. Of fewer each shows
+        by what is decided."""
+        return self.before - self.after > _MANY
+
+    def __str__(self) -> str:
+        what = "stand out of order" if self.is_displaced else "are missing"
+        return f"transactions between zxid {self.after:#x} and {self.before:#x} {what}"
+
+    @property
+    def count(self) -> int:
+        """How many, within an epoch."""
+        return self.before - self.after - 1
+
+    @property
+    def at_least(self) -> int:
+        """How many, of the last epoch at least: what the ones before it still had nobody knows."""
+        is_within = self.before >> 32 == self.after >> 32
+        return self.count if is_within else max((self.before & 0xFFFFFFFF) - 1, 1)
+
+    def up_to(self, zxid: int) -> Self:
+        """The part of it up to this one."""
+        return structs.replace(self, before=min(self.before, zxid + 1))
+
+    def has(self, zxid: int) -> bool:
+        """Whether it is one of them."""
+        return self.after < zxid < self.before
+
+
+class MisplacedRecords(Struct, frozen=True):
+    """Records of a file that no server writes where they stand: before lower zxids, behind a higher
+    one, or with a zxid that is there already."""
+
+    file: str
+    where: Place
+    records: tuple[Misplaced, ...]
+
+    def __str__(self) -> str:
+        first = self.records[0]
+        return (
+            f"{self.file}: {len(self.records)} transactions {_WORDS[self.where]}, the first at"
+            f" offset {first.offset} with zxid {first.zxid:#x}: no server writes that, they are"
+            " passed over"
+        )
+
+
+class MergedLogs:
+    """Iterates over the transactions behind zxid `after`; reads each file once.
+
+    While and after it does: `damages`, `gaps` and what is `misplaced` so far, `read` transactions
+    given, `repeated` ones passed over, the `file` that the last one is of. Raises ReplayError if a
+    file cannot be read at all.
+    """
+
+    def __init__(
+        self,
+        logs: Sequence[SourceFile],
+        after: int = 0,
+        on_bytes: OnBytes = lambda _: None,
+        known: Sequence[int] = (),
+    ) -> None:
+        """`known` are zxids of other transactions that there were: snapshots are named by one."""
+        self.damages: list[Damage] = []
+        self.gaps: list[Gap] = []
+        self.read = 0
+        self.repeated = 0
+        self.zxid = after
+        self.file = ""
+        self._begin = after
+        self._known = [one for one in known if not is_epochs_start(one)]
+        self._logs = logs_behind(logs, after)
+        self._on_bytes = on_bytes
+        self._files: dict[int, RecordOrder] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes in all that are going to be read."""
+        return sum(log.size for log in self._logs)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        start = self.zxid
+        for transaction in self._in_order():
+            zxid = transaction.zxid
+            if zxid > self.zxid:
+                # Of an empty ZooKeeper, too, the first zxid is known.
+                if zxid != self.zxid + 1 and self._is_gap(self.zxid, zxid):
+                    self.gaps.append(Gap(self.zxid, zxid))
+                self.zxid = zxid
+                self.read += 1
+                yield transaction
+            elif zxid > start:
+                self.repeated += 1
+
+    @property
+    def misplaced(self) -> list[MisplacedRecords]:
+        """What no server writes where it stands, file by file; all of it is passed over."""
+        return [one for file in self._files.values() for one in self._misplaced_in(file)]
+
+    @property
+    def renamed(self) -> list[str]:
+        """What there is to tell of files whose names say a later zxid than they begin with."""
+        return [
+            f"{one.log.name} begins with zxid {one.begin:#x}: its server named it otherwise"
+            for one in self._files.values()
+            if one.begin is not None
+        ]
+
+    def covers(self, zxid: int) -> bool:
+        """Whether a transaction is among those that were read, or the one that they begin behind,
+        and none is missing around it."""
+        return self._begin <= zxid <= self.zxid and not self._is_missing(zxid)
+
+    def _is_missing(self, zxid: int) -> bool:
+        return any(one.has(zxid) for one in self.gaps)
+
+    def _is_gap(self, last: int, zxid: int) -> bool:
+        return not follows(zxid, last) or any(last < one < zxid for one in self._known)
+
+    def _in_order(self) -> Iterator[Transaction]:
+        """All transactions by zxid. A file is opened when it can have the next: mostly one is."""
+        heads: list[tuple[int, int, Transaction, Iterator[Transaction]]] = []
+        opened = 0
+        last: tuple[int, Transaction] | None = None
+        while heads or opened < len(self._logs):
+            while opened < len(self._logs) and (
+                not heads or self._logs[opened].zxid <= heads[0][0]
+            ):
+                rest = self._transactions(opened)
+                if (first := next(rest, None)) is not None:
+                    heappush(heads, (first.zxid, opened, first, rest))
+                opened += 1
+            if heads:
+                zxid, place, transaction, rest = heads[0]
+                if last is not None and last[1].zxid == zxid and last[0] != place:
+                    if last[1] != transaction:
+                        self._refuse(place, zxid, last[0])
+                        heappop(heads)
+                        continue
+                elif last is None or last[1].zxid != zxid:
+                    last = (place, transaction)
+                self.file = self._logs[place].name
+                yield transaction
+                if (following := next(rest, None)) is None:
+                    heappop(heads)
+                else:
+                    heapreplace(heads, (following.zxid, place, following, rest))
+
+    def _refuse(self, place: int, zxid: int, other: int) -> None:
+        """Read a file no further that goes on otherwise than one that began before it."""
+        reason = (
+            f"its transaction {zxid:#x} is another one than in {self._logs[other].name}: it is of"
+            " another ZooKeeper"
+        )
+        self.damages.append(self._files[place].refused(reason))
+
+    def _transactions(self, place: int) -> Iterator[Transaction]:
+        log = self._logs[place]
+        try:
+            with log.path.open("rb") as stream:
+                reader = LogReader(stream, log.name, self._on_bytes)
+                file = self._files[place] = RecordOrder(reader, log)
+                yield from file
+        except OSError as error:
+            raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None
+        if reader.damage is not None:
+            self.damages.append(reader.damage)
+        self._mark_displaced(file)
+
+    def _mark_displaced(self, file: RecordOrder) -> None:
+        """Gaps whose transactions are all there, but elsewhere in the file."""
+        zxids = {one.zxid for one in (*file.ahead, *file.behind)}
+        for place, gap in enumerate(self.gaps):
+            if sum(map(gap.has, zxids)) == gap.count:
+                self.gaps[place] = structs.replace(gap, is_displaced=True)
+
+    def _misplaced_in(self, file: RecordOrder) -> Iterator[MisplacedRecords]:
+        by_place: dict[Place, list[Misplaced]] = {"ahead": list(file.ahead)}
+        for one in file.behind:
+            place: Place = "behind" if self._is_missing(one.zxid) else "again"
+            by_place.setdefault(place, []).append(one)
+        for where, records in by_place.items():
+            if records:
+                yield MisplacedRecords(file.log.name, where, tuple(records))
+
+
+def follows(zxid: int, last: int) -> bool:
+    """Whether no transaction can be missing between two: the next one, or an epoch's first."""
+    return zxid == last + 1 or (zxid >> 32 > last >> 32 and zxid & 0xFFFFFFFF == 1)
+
+
+def is_epochs_start(zxid: int) -> bool:
+    """Whether it is what a leader begins with, before its first transaction."""
+    return zxid & 0xFFFFFFFF == 0
+
+
+def is_first(zxid: int) -> bool:
+    """Whether it is the first that a ZooKeeper gives: of a server alone, or of the first leader."""
+    return zxid in (1, 1 << 32 | 1)
+
+
+def logs_behind(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:
+    """The logs that can hold transactions behind zxid `after`; sorted, as they are given.
+
+    A file that begins before may go on behind it: the last such one (FileTxnLog.getLogFiles).
+    """
+    behind = [place for place, log in enumerate(logs) if log.zxid > after + 1]
+    first = behind[0] - 1 if behind else len(logs) - 1
+    return list(logs[max(first, 0) :])

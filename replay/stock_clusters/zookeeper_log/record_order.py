@@ -1,0 +1,85 @@
+"""The records of one transaction log as a server writes them: each with a higher zxid than before.
+
+Others are damaged, or somebody has put them there.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
+from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
+
+
+class Misplaced(NamedTuple):
+    """A record that stands where no server writes it: its zxid, and its offset in bytes."""
+
+    zxid: int
+    offset: int
+
+
+class RecordOrder:
+    """Iterates over the transactions of one file, without those that jump `ahead`.
+
+    A record jumps ahead if the next ones go on from before it. `behind` are those that come again,
+    or behind a later one; they are given. `begin`: the first one's zxid, if the name of the file
+    says a later one and the second one goes on from it. No server gives it that name.
+    """
+
+    def __init__(self, reader: LogReader, log: SourceFile) -> None:
+        self.ahead: list[Misplaced] = []
+        self.behind: list[Misplaced] = []
+        self.begin: int | None = None
+        self.log = log
+        self._reader = reader
+        self._highest = log.zxid - 1
+        self._zxid_before: int | None = None
+        self._zxid: int | None = None
+        self._offset = 0
+
+    def __iter__(self) -> Iterator[Transaction]:
+        held: tuple[Transaction, int] | None = None
+        early: tuple[Transaction, int] | None = None
+        for transaction in self._reader:
+            zxid, offset = transaction.zxid, self._reader.offset
+            if early is None and self._zxid is None and zxid < self.log.zxid:
+                early = transaction, offset
+                continue
+            if early is not None and self._zxid is None:
+                yield self._give_early(*early, zxid)
+            if held is not None and zxid > self._highest:
+                jumped, jumped_offset = held
+                held = None
+                if zxid < jumped.zxid:
+                    self.ahead.append(Misplaced(jumped.zxid, jumped_offset))
+                else:
+                    yield self._give(jumped, jumped_offset)
+            if zxid > self._highest + 1:
+                held = transaction, offset
+                continue
+            if zxid <= self._highest:
+                self.behind.append(Misplaced(zxid, offset))
+            yield self._give(transaction, offset)
+        if early is not None and self._zxid is None:
+            yield self._give_early(*early, None)
+        if held is not None:
+            yield self._give(*held)
+
+    def refused(self, reason: str) -> Damage:
+        """The damage of a file that is of no use from the transaction on that was given last, for
+        a reason that others show."""
+        return Damage(self.log.name, self._offset, self._zxid_before, reason)
+
+    def _give_early(self, first: Transaction, offset: int, second: int | None) -> Transaction:
+        """The first one, whose zxid is lower than the file's name says."""
+        if second == first.zxid + 1:
+            self.begin, self._highest = first.zxid, first.zxid - 1
+        else:
+            self.behind.append(Misplaced(first.zxid, offset))
+        return self._give(first, offset)
+
+    def _give(self, transaction: Transaction, offset: int) -> Transaction:
+        self._zxid_before, self._zxid, self._offset = self._zxid, transaction.zxid, offset
+        self._highest = max(self._highest, transaction.zxid)
+        return transaction

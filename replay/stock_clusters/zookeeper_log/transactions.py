@@ -1,0 +1,180 @@
+"""The transactions of a ZooKeeper: what its logs hold, one value each.
+
+Names and fields are those of zookeeper.jute. A transaction says what was done, not what was asked
+for: a `SetData` and a `Check` carry the version after them, a `Create` the name it ended up with.
+
+A world-backed log stores them as they are (replay.stock_clusters.imported_log): a change of a
+field or a tag is a change of every such log and takes an upcaster.
+"""
+
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+
+class OpCode(IntEnum):
+    """The `type` of a transaction and of an operation in a multi (ZooDefs.OpCode)."""
+
+    CREATE = 1
+    DELETE = 2
+    SET_DATA = 5
+    SET_ACL = 7
+    CHECK = 13
+    MULTI = 14
+    CREATE_2 = 15
+    RECONFIG = 16
+    CREATE_CONTAINER = 19
+    DELETE_CONTAINER = 20
+    CREATE_TTL = 21
+    CREATE_SESSION = -10
+    CLOSE_SESSION = -11
+    ERROR = -1
+
+
+# Python 3.11 looks a member up slowly, and this is asked of each multi.
+_ERROR: Final = int(OpCode.ERROR)
+
+
+class Acl(Struct, frozen=True, array_like=True, gc=False):
+    """Who may do what: `perms` is a set of bits (ZooDefs.Perms)."""
+
+    perms: int
+    scheme: str
+    id: str
+
+
+Acls: TypeAlias = tuple[Acl, ...]
+
+OPEN_ACL: Final[Acls] = (Acl(31, "world", "anyone"),)
+"""Everybody may everything: what Kafka sets unless zookeeper.set.acl is true."""
+
+
+class Create(Struct, frozen=True, array_like=True, tag="create", gc=False):
+    """A znode of type CREATE or CREATE_2, owned by the session if it is ephemeral.
+
+    `parent_cversion` counts the children ever created under the parent; -1 in logs of 3.3, which
+    lack it: one more than before.
+    """
+
+    path: str
+    data: bytes | None
+    acls: Acls
+    is_ephemeral: bool
+    parent_cversion: int
+
+
+class CreateTtl(Struct, frozen=True, array_like=True, tag="create_ttl", gc=False):
+    """A znode that goes when it had no children and no change for `ttl_ms`."""
+
+    path: str
+    data: bytes | None
+    acls: Acls
+    parent_cversion: int
+    ttl_ms: int
+
+
+class CreateContainer(Struct, frozen=True, array_like=True, tag="create_container", gc=False):
+    """A znode that goes with its last child."""
+
+    path: str
+    data: bytes | None
+    acls: Acls
+    parent_cversion: int
+
+
+class Delete(Struct, frozen=True, array_like=True, tag="delete", gc=False):
+    """The end of a znode, by a client (DELETE) or the server (DELETE_CONTAINER: TTLs, too)."""
+
+    path: str
+
+
+class SetData(Struct, frozen=True, array_like=True, tag="set_data", gc=False):
+    """New data; RECONFIG writes /zookeeper/config. `version` is the one after the write."""
+
+    path: str
+    data: bytes | None
+    version: int
+
+
+class SetAcl(Struct, frozen=True, array_like=True, tag="set_acl", gc=False):
+    """New ACLs. `version` is the znode's aversion after the write."""
+
+    path: str
+    acls: Acls
+    version: int
+
+
+class Check(Struct, frozen=True, array_like=True, tag="check", gc=False):
+    """A version that was required. `version` is that one plus 1."""
+
+    path: str
+    version: int
+
+
+class CreateSession(Struct, frozen=True, array_like=True, tag="create_session", gc=False):
+    """A session begins."""
+
+    timeout_ms: int
+
+
+class CloseSession(Struct, frozen=True, array_like=True, tag="close_session", gc=False):
+    """A session ends, closed or expired (then the cxid is 0).
+
+    `paths` are the ephemeral znodes that go with it; None before 3.6, which does not list them.
+    """
+
+    paths: tuple[str, ...] | None
+
+
+class Error(Struct, frozen=True, array_like=True, tag="error", gc=False):
+    """Something was refused, with a code of KeeperException: nothing was done."""
+
+    code: int
+
+
+Operation: TypeAlias = (
+    Create | CreateTtl | CreateContainer | Delete | SetData | SetAcl | Check | Error
+)
+
+
+class Multi(Struct, frozen=True, array_like=True, tag="multi", gc=False):
+    """Operations of which all were done, or none: `types` has the OpCode of each.
+
+    In a refused one those before the refused operation are as they were asked for, the refused
+    one is an Error with the reason and each later one is Error(-2).
+    """
+
+    types: tuple[int, ...]
+    operations: tuple[Operation, ...]
+
+    @property
+    def error(self) -> int:
+        """Why nothing was done, 0 if all was."""
+        if _ERROR not in self.types:
+            return 0
+        return next(one.code for one in self.operations if type(one) is Error)
+
+
+Content: TypeAlias = Operation | Multi | CreateSession | CloseSession
+
+
+class TreeDigest(Struct, frozen=True, array_like=True, gc=False):
+    """A sum over all znodes after the transaction (from 3.6 on)."""
+
+    version: int
+    value: int
+
+
+class Transaction(
+    Struct, frozen=True, array_like=True, tag="transaction", tag_field="kind", gc=False
+):
+    """One record of a transaction log. `session` is signed, as a Stat's ephemeralOwner is."""
+
+    zxid: int
+    session: int
+    cxid: int
+    time_ms: int
+    type: int
+    content: Content
+    digest: TreeDigest | None = None
