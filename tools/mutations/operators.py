@@ -136,16 +136,15 @@ def _visit(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> Ite
         yield one._replace(around=node) if is_outermost else one
 
 
-def _visit_node(
-    parent: ast.AST, field: str, index: int | None, node: ast.AST
-) -> Iterator[_Found]:
+def _visit_node(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> Iterator[_Found]:
     if isinstance(node, ast.JoinedStr | ast.Assert):
         return
-    for operator in _OPERATORS:
-        for kind, text, new in operator(node):
-            yield _Found(kind, text, node, Edit(parent, field, index, new))
-    if isinstance(node, ast.Compare | ast.List | ast.Set):
-        yield from _parts(node)
+    if not (_is_condition(parent, field) and _is_negatable(node)):
+        for operator in _OPERATORS:
+            for kind, text, new in operator(node):
+                yield _Found(kind, text, node, Edit(parent, field, index, new))
+        if isinstance(node, ast.Compare | ast.List | ast.Set):
+            yield from _parts(node)
     inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     for name, value in ast.iter_fields(node):
         if name == "annotation" or (inside and name in _UNUSED_FIELDS):
@@ -161,6 +160,21 @@ def _visit_node(
                     yield from _visit(node, name, place, one)
                     if isinstance(one, ast.stmt) and place + 1 < len(value):
                         yield from _swaps(node, name, place)
+
+
+def _is_condition(parent: ast.AST, field: str) -> bool:
+    return field in ("ifs", "guard") or (
+        field == "test" and isinstance(parent, ast.If | ast.IfExp | ast.While)
+    )
+
+
+def _is_negatable(node: ast.AST) -> bool:
+    """Whether the operators would only negate it: `always` and `never` do more."""
+    if isinstance(node, ast.Compare):
+        return len(node.ops) == 1 and not isinstance(
+            node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE
+        )
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
 
 _Change = tuple[str, str, ast.AST]
@@ -239,14 +253,9 @@ _OPERATORS: Final[tuple[Callable[[ast.AST], Iterator[_Change]], ...]] = (
 
 def _condition(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> Iterator[_Found]:
     """A condition that always holds, and one that never does."""
-    if field == "test" and isinstance(parent, ast.If | ast.IfExp | ast.While):
-        word = "while" if isinstance(parent, ast.While) else "if"
-    elif field in ("ifs", "guard"):
-        word = "if"
-    else:
+    if not _is_condition(parent, field) or isinstance(node, ast.Constant):
         return
-    if isinstance(node, ast.Constant):
-        return
+    word = "while" if isinstance(parent, ast.While) else "if"
     text = f"{word} {ast.unparse(node)}"
     if word == "if":
         yield _Found("always", text, node, Edit(parent, field, index, ast.Constant(True)))

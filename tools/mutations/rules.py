@@ -140,10 +140,7 @@ def _with_result(node: FunctionNode, expression: str) -> list[ast.stmt]:
     call: ast.expr = ast.Call(
         ast.Name("unchanged", ast.Load()),
         [ast.Name(one.arg, ast.Load()) for one in by_place],
-        [
-            ast.keyword(one.arg, ast.Name(one.arg, ast.Load()))
-            for one in arguments.kwonlyargs
-        ],
+        [ast.keyword(one.arg, ast.Name(one.arg, ast.Load())) for one in arguments.kwonlyargs],
     )
     if isinstance(node, ast.AsyncFunctionDef):
         call = ast.Await(call)
