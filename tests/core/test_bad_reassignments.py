@@ -7,7 +7,7 @@ import pytest
 from controller.core import znodes
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.reassignment.partition_reassignment import (
+from controller.core.procedures.reassignment import (
     legacy_znode as legacy_reassignments,
 )
 from controller.core.reassignment_znodes import (

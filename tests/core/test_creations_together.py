@@ -10,7 +10,7 @@ from controller.core.commands import Issued, WriteZnodes
 from controller.core.events import ApiRequest, TimerFired
 from controller.core.operations import Create
 from controller.core.procedures import neighbours
-from controller.core.procedures.topics.topics import creation as topic_creation
+from controller.core.procedures.topics import creation as topic_creation
 from controller.core.topic_requests import (
     AnswerCreateTopics,
     CreateTopicsReceived,

@@ -4,7 +4,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import WriteAtomically
-from controller.core.procedures.reassignment.partition_reassignment import (
+from controller.core.procedures.reassignment import (
     extra_znode as extra_reassignments,
 )
 from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry

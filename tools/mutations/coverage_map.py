@@ -2,80 +2,119 @@
 
 import hashlib
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from coverage import Coverage
-from msgspec import Struct
 
 from tools.mutations.functions import Function
 from tools.mutations.operators import Mutant
 
-CoveredLines = dict[str, dict[int, list[str]]]
-"""By file and line: the node ids of the tests that run it."""
+TESTS_MAX: Final = 200
+"""How many tests a mutant gets at most."""
 
 
-class CoverageMap(Struct):
-    """`seconds` has every test that passed; `failed` those that did not, with what pytest said."""
+class Measured(msgspec.Struct):
+    """What a part of the suite did. `lines` has, by file and line, the places in `tests` of the
+    tests that run it; `failed` what pytest said of those that failed."""
 
-    lines: CoveredLines
-    seconds: dict[str, float]
+    tests: list[str]
+    seconds: list[float]
+    lines: dict[str, dict[int, list[int]]]
     failed: dict[str, str] = {}
 
-    def update(self, other: "CoverageMap") -> None:
-        """Add the map of other tests."""
-        for path, lines in other.lines.items():
-            mine = self.lines.setdefault(path, {})
-            for line, tests in lines.items():
-                mine.setdefault(line, []).extend(tests)
-        self.seconds.update(other.seconds)
-        self.failed.update(other.failed)
+
+class CoverageMap:
+    """The tests of every line. The parts are measured in separate processes."""
+
+    def __init__(self, parts: Sequence[Measured]) -> None:
+        self.parts = parts
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """By test: its seconds while it was measured, several times what it takes otherwise."""
+        return {
+            test: seconds
+            for part in self.parts
+            for test, seconds in zip(part.tests, part.seconds, strict=True)
+        }
+
+    @cached_property
+    def _lines_run(self) -> Counter[str]:
+        """By test: how many lines it runs."""
+        counts: Counter[str] = Counter()
+        for part in self.parts:
+            places = Counter(
+                place
+                for lines in part.lines.values()
+                for tests in lines.values()
+                for place in tests
+            )
+            counts.update({part.tests[place]: count for place, count in places.items()})
+        return counts
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """The tests that run the mutant's code, the quickest first."""
-        lines = self.lines.get(str(mutant.function.path), {})
-        tests = _tests(lines, mutant.lines) or _tests(lines, mutant.around)
-        return self.quickest_first(tests)
+        """The tests that run the mutant's code, those first that run little else."""
+        path = str(mutant.function.path)
+        return self.smallest_first(
+            self._tests(path, mutant.lines) or self._tests(path, mutant.around)
+        )
 
     def tests_of_function(self, function: Function) -> list[str]:
-        """The tests that run any line of a function, the quickest first."""
+        """The tests that run any line of a function, those first that run little else."""
         last = function.node.end_lineno or function.first_line
-        lines = self.lines.get(str(function.path), {})
-        return self.quickest_first(_tests(lines, range(function.first_line, last + 1)))
+        lines = range(function.first_line, last + 1)
+        return self.smallest_first(self._tests(str(function.path), lines))
 
-    def quickest_first(self, tests: Iterable[str]) -> list[str]:
-        """In order of their seconds, and by name among equals."""
-        return sorted(tests, key=lambda test: (self.seconds.get(test, 0.0), test))
+    def smallest_first(self, tests: Iterable[str]) -> list[str]:
+        """In order of how many lines they run: the same in every run, other than their time."""
+        return sorted(tests, key=lambda test: (self._lines_run[test], test))
+
+    def _tests(self, path: str, lines: Iterable[int]) -> set[str]:
+        found: set[str] = set()
+        for part in self.parts:
+            of_file = part.lines.get(path, {})
+            places = {place for line in lines for place in of_file.get(line, ())}
+            found.update(part.tests[place] for place in places)
+        return found
 
 
-def _tests(lines: dict[int, list[str]], wanted: Iterable[int]) -> set[str]:
-    return {test for line in wanted for test in lines.get(line, ())}
+def sample(tests: Sequence[str]) -> Sequence[str]:
+    """At most TESTS_MAX tests, from all over the sequence; always the same ones."""
+    if len(tests) <= TESTS_MAX:
+        return tests
+    return [tests[place * len(tests) // TESTS_MAX] for place in range(TESTS_MAX)]
 
 
-def covered_lines(coverage: Coverage, paths: Sequence[str]) -> CoveredLines:
-    """What a coverage run measured, whose contexts are the node ids of tests."""
+def covered_lines(
+    coverage: Coverage, paths: Sequence[str], tests: Sequence[str]
+) -> dict[str, dict[int, list[int]]]:
+    """What a coverage run measured, whose contexts are the tests' node ids: `Measured.lines`."""
     data = coverage.get_data()
-    found: CoveredLines = {}
-    for path in paths:
-        by_line = data.contexts_by_lineno(path)
-        found[path] = {
-            line: [one for one in tests if one] for line, tests in by_line.items() if any(tests)
+    places = {test: place for place, test in enumerate(tests)}
+    return {
+        path: {
+            line: sorted(places[test] for test in contexts if test in places)
+            for line, contexts in data.contexts_by_lineno(path).items()
         }
-    return found
+        for path in paths
+    }
 
 
 def tree_digest(root: Path) -> str:
-    """A digest of everything that the map depends on: the Python files and the settings."""
+    """A digest of what the map depends on: the Python files and the settings; "" without git."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
     listing = subprocess.run(
         [*command, "--exclude-standard"], capture_output=True, text=True, check=False
     )
-    names = sorted(set(listing.stdout.split("\0")))
     digest = hashlib.sha256()
-    for name in names:
+    for name in sorted(set(listing.stdout.split("\0"))):
         path = root / name
-        is_source = name.endswith(".py") and not name.startswith("tools/mutations/")
+        is_source = name.endswith(".py") and not name.startswith("tools/")
         if (is_source or name == "pyproject.toml") and path.is_file():
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest() if listing.returncode == 0 else ""
@@ -86,7 +125,7 @@ def read_map(folder: Path, digest: str) -> CoverageMap | None:
     path = folder / f"{digest}.msgpack"
     if not digest or not path.is_file():
         return None
-    return msgspec.msgpack.decode(path.read_bytes(), type=CoverageMap)
+    return CoverageMap(msgspec.msgpack.decode(path.read_bytes(), type=list[Measured]))
 
 
 def write_map(folder: Path, digest: str, coverage_map: CoverageMap) -> None:
@@ -96,4 +135,4 @@ def write_map(folder: Path, digest: str, coverage_map: CoverageMap) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.msgpack"):
         old.unlink()
-    (folder / f"{digest}.msgpack").write_bytes(msgspec.msgpack.encode(coverage_map))
+    (folder / f"{digest}.msgpack").write_bytes(msgspec.msgpack.encode(coverage_map.parts))

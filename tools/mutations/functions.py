@@ -59,12 +59,16 @@ def module_paths(root: Path, settings: Settings) -> list[tuple[Path, str]]:
         for path in files:
             module = ".".join(path.relative_to(root).with_suffix("").parts)
             found[path] = module.removesuffix(".__init__")
-    unused = [one for one in settings.without if one not in found.values()]
-    if unused:
-        raise MutationError(
-            f"pyproject.toml, [tool.mutations] without: not in scope: {', '.join(unused)}"
-        )
-    return [(path, module) for path, module in found.items() if module not in settings.without]
+    for name in settings.without:
+        left = {path: module for path, module in found.items() if not _is_in(module, name)}
+        if len(left) == len(found):
+            raise MutationError(f"pyproject.toml, [tool.mutations] without: {name} is no module")
+        found = left
+    return list(found.items())
+
+
+def _is_in(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")
 
 
 def functions_of(path: Path, module: str, text: str) -> list[Function]:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 from rich.progress import Progress
 
-from tools.mutations.coverage_map import CoverageMap, read_map, tree_digest, write_map
+from tools.mutations.coverage_map import CoverageMap, read_map, sample, tree_digest, write_map
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.operators import Mutant, mutants_of
@@ -138,7 +138,7 @@ class Run:
                 if time.monotonic() > chosen.deadline:
                     self.result.left = len(mutants) - place
                     return
-                tests = coverage_map.tests_of(mutant)
+                tests = sample(coverage_map.tests_of(mutant))
                 if tests:
                     change = partial(_change, mutant, imported)
                     trial = Trial(mutant.function.full_name, change, tests)
@@ -171,7 +171,7 @@ def _tests_of_rule(
     if unknown:
         raise MutationError(f"{rule.rule!r}: the suite has no test {', '.join(unknown)}")
     if rule.tests:
-        return [coverage_map.quickest_first(by_name[name]) for name in rule.tests]
+        return [coverage_map.smallest_first(by_name[name]) for name in rule.tests]
     if isinstance(target, Value):
         raise MutationError(f"{rule.rule!r} changes a value and needs the names of tests")
     tests = coverage_map.tests_of_function(target)

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from tools.mutations.coverage_map import CoverageMap, covered_lines
+from tools.mutations.coverage_map import Measured, covered_lines
 from tools.mutations.errors import MutationError
 
 _MEMORY_BYTES_MAX = 4 << 30
@@ -72,21 +72,20 @@ class _Reports:
 
 
 def measure(suite: Suite, tests: Sequence[str], paths: Sequence[str], result: Connection) -> None:
-    """In a fork: run tests and send their `CoverageMap`, msgpack-encoded."""
+    """In a fork: run tests and send what they did, `Measured` in msgpack."""
     _be_a_fork(tests_seconds=None)
     measured = coverage.Coverage(data_file=None, config_file=False, include=list(paths))
-    found = CoverageMap({}, {})
+    found = Measured(list(tests), [], {})
     measured.start()
     measured.switch_context(tests[0] if tests else "")
     following = iter([*tests[1:], ""])
     for test, failure, seconds in suite.failures(tests):
         measured.switch_context(next(following))
+        found.seconds.append(seconds)
         if failure:
             found.failed[test] = failure
-        else:
-            found.seconds[test] = seconds
     measured.stop()
-    found.lines = covered_lines(measured, paths)
+    found.lines = covered_lines(measured, paths, tests)
     result.send_bytes(msgspec.msgpack.encode(found))
 
 
@@ -145,7 +144,15 @@ def run_in_suite(paths: Sequence[str], output: Path, work: Callable[[Suite], Non
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     options = ["-q", "-p", "no:cacheprovider", "--hypothesis-profile", "mutations"]
-    options += ["-m", "not lab and not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    # Forks have a limit of processor time; measuring on a busy machine may take long.
+    options += [
+        "--timeout",
+        "600",
+        "-m",
+        "not lab and not slow",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+    ]
     plugin = _InsteadOfRunning(work)
     with output.open("w", encoding="utf-8") as words, _output_to(words.fileno()):
         status = pytest.main([*options, "--capture=no", *paths], plugins=[plugin])

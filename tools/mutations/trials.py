@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from tools.mutations.coverage_map import CoverageMap
+from tools.mutations.coverage_map import CoverageMap, Measured
 from tools.mutations.errors import MutationError
 from tools.mutations.suite import Outcome, Suite, measure, try_change
 
@@ -82,17 +82,18 @@ def measured(suite: Suite, paths: Sequence[Path], jobs: int) -> CoverageMap:
         _Fork(lambda result, part=tests[at : at + size]: measure(suite, part, files, result))  # type: ignore[misc]
         for at in range(0, len(tests), size)
     ]
-    found = CoverageMap({}, {})
+    parts = []
     for fork in forks:
         wait([fork.result])
         data = fork.end()
         if data is None:
             raise MutationError("the process that runs the unchanged tests ended without a result")
-        found.update(msgspec.msgpack.decode(data, type=CoverageMap))
-    if found.failed:
-        said = "\n".join(f"{test}:\n{words}" for test, words in found.failed.items())
+        parts.append(msgspec.msgpack.decode(data, type=Measured))
+    failed = {test: words for part in parts for test, words in part.failed.items()}
+    if failed:
+        said = "\n".join(f"{test}:\n{words}" for test, words in failed.items())
         raise MutationError(f"these tests fail without any change:\n{said}")
-    return found
+    return CoverageMap(parts)
 
 
 def run_trials(
