@@ -5,6 +5,7 @@ the tests. Each fork runs the tests it is given, with the code changed or not.
 """
 
 import contextlib
+import gc
 import os
 import resource
 import sys
@@ -39,7 +40,8 @@ class Suite:
     """The collected tests."""
 
     def __init__(self, session: pytest.Session) -> None:
-        self._session = session
+        self._reports = _Reports()
+        session.config.pluginmanager.register(self._reports)
         self._items = {item.nodeid: item for item in session.items}
 
     @property
@@ -51,11 +53,9 @@ class Suite:
         """Run tests; for each its node id, what failed (empty: nothing) and its seconds."""
         items = [self._items[one] for one in tests]
         for item, following in zip(items, [*items[1:], None], strict=True):
-            reports = _Reports()
-            self._session.config.pluginmanager.register(reports)
+            self._reports.failure, self._reports.seconds = "", 0.0
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            self._session.config.pluginmanager.unregister(reports)
-            yield item.nodeid, reports.failure, reports.seconds
+            yield item.nodeid, self._reports.failure, self._reports.seconds
 
 
 class _Reports:
@@ -121,6 +121,10 @@ def _be_a_fork(tests_seconds: float | None) -> None:
     """A process group that is ended with its children; quiet, and limited."""
     os.setpgrp()
     os.dup2(1, 2)
+    # Collecting garbage would copy the memory that forks share, for a process that soon ends.
+    gc.freeze()
+    if tests_seconds is not None:
+        gc.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if tests_seconds is not None:
         seconds = int(3 + 5 * tests_seconds)
