@@ -1,7 +1,8 @@
-"""Does this code decide again what the log says was decided? (DESIGN.md, Replay: verify)
+"""Does this code decide again what the log says was decided? (docs/design.md#replay)
 
 The log's events are folded anew and every command is compared with the one stored: its kind,
-target, reason, digest, and body where it is kept.
+target, reason, digest, and body where it is kept. What another core recorded is compared without
+the reasons and the wording of notices (replay/logs/other_core.py).
 """
 
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.verify import verify
 from replay.errors import ReplayError
-from replay.logs.decode import demand_this_core, records
+from replay.logs.decode import demand_recorded, records
+from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.snapshots import fold_at_start
 from replay.verify.differences import Difference, differences
 
@@ -52,6 +54,8 @@ class Verification(Struct, frozen=True):
     unrecorded: int
     mismatched: int
     mismatches: list[Mismatch]
+    other_core: str = ""
+    """The core and version that recorded the log, where that is not this core."""
 
 
 def verify_decisions(
@@ -59,11 +63,14 @@ def verify_decisions(
 ) -> Verification:
     """Fold a sound log again and compare. Raises ReplayError when it cannot be done."""
     _check_usable(reader)
-    comparison = _Comparison()
+    header = reader.header
+    other_core = "" if is_of_this_core(header) else recorded_by(header)
+    comparison = _Comparison(other_core)
     fold = fold_at_start(reader)
     events = 0
     for event, stored in records(reader):
-        derived = [issued for part in fold.apply(event) for issued in part]
+        with folding(header, event.seq):
+            derived = [issued for part in fold.apply(event) for issued in part]
         comparison.compare(event.seq, kind_of(event.event), derived, stored)
         events += 1
         progress(events)
@@ -74,7 +81,7 @@ def _check_usable(reader: LogReader) -> None:
     report = verify(reader.path)
     for damage in report.damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    demand_this_core(reader.header)
+    demand_recorded(reader.header)
 
 
 class _Comparison:
@@ -84,7 +91,8 @@ class _Comparison:
     should have been: after a crash the last commands are not in the log.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, other_core: str) -> None:
+        self._other_core = other_core
         self._commands = self._agreed = self._mismatched = 0
         self._mismatches: list[Mismatch] = []
         self._held_back: list[tuple[int, str, Issued]] = []
@@ -101,7 +109,7 @@ class _Comparison:
                 self._held_back.append((seq, kind, issued))
                 continue
             self._release()
-            differs = _differences(before, issued)
+            differs = self._differences(before, issued)
             if differs:
                 self._add(seq, issued.id.ordinal, kind, "changed", differs, before, issued)
             else:
@@ -122,7 +130,13 @@ class _Comparison:
             len(self._held_back),
             self._mismatched,
             self._mismatches,
+            self._other_core,
         )
+
+    def _differences(self, before: CommandRecord, now: Issued) -> list[str]:
+        if self._other_core and is_same_decision(before, now):
+            return []
+        return _differences(before, now)
 
     def _release(self) -> None:
         for seq, kind, issued in self._held_back:

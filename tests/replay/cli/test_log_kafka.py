@@ -1,0 +1,93 @@
+"""`refold log show --format kafka` as somebody with grep sees it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.replay.recorded_log import incident, write_log
+
+REFOLD = [sys.executable, "-m", "replay.cli.main", "log"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_log(tmp_path_factory.mktemp("logs") / "log", incident())
+
+
+def shown(log: Path | str, *options: str, **streams: object) -> subprocess.CompletedProcess[str]:
+    command = [*REFOLD, "show", str(log), "--format", "kafka", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **streams)  # type: ignore[call-overload, no-any-return]
+
+
+def test_lines_of_both_files_in_order(log: Path) -> None:
+    done = shown(log)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines[1] == (
+        "[2023-11-14 22:13:20,008] INFO [Controller id=1000] 1000 successfully elected as the "
+        "controller. Epoch incremented to 1 and epoch zk version is now 1 "
+        "(kafka.controller.KafkaController)"
+    )
+    assert any(line.endswith("(state.change.logger)") for line in lines)
+    times = [line[1:24] for line in lines if line.startswith("[")]
+    assert times == sorted(times)
+
+
+def test_between_two_numbers_or_times(log: Path) -> None:
+    whole = shown(log).stdout.splitlines()
+    assert shown(log, "--from", "1").stdout.splitlines() == whole
+    later = shown(log, "--from", "2023-11-14T22:13:20.050", "--to", "2023-11-14T22:13:20.080")
+    expected = [line for line in whole if "20,050" <= line[18:24] <= "20,080"]
+    assert later.stdout.splitlines() == expected
+    assert len(shown(log, "--to", "8").stdout.splitlines()) == 2
+
+
+def test_nothing_to_show_is_said(log: Path) -> None:
+    done = shown(log, "--from", "9999")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"refold log: {log}: Kafka's controller would have logged nothing\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--kind watch_fired", "--subject t-0", "--channel session", "--term 1", "--limit 3", "--json"],
+)
+def test_other_filters_are_refused(log: Path, options: str) -> None:
+    done = shown(log, *options.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "its lines are for grep and diff" in done.stderr
+
+
+def test_log_of_another_core_that_decides_otherwise_is_refused(tmp_path: Path) -> None:
+    simulation = incident()
+    place = next(n for n, (_, issued) in enumerate(simulation.history) if len(issued) > 2)
+    recorded, issued = simulation.history[place]
+    simulation.history[place] = (recorded, issued[:-1])
+    done = shown(write_log(tmp_path / "log", simulation, fingerprint="another"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("refold log: recorded by core another")
+    assert "run that version" in done.stderr
+
+
+def test_what_is_no_log(tmp_path: Path) -> None:
+    done = shown(tmp_path / "nothing")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_a_stream(log: Path) -> None:
+    sent = subprocess.run([*REFOLD, "copy", str(log), "-"], capture_output=True, check=True).stdout
+    command = [*REFOLD, "show", "-", "--format", "kafka"]
+    received = subprocess.run(command, input=sent, capture_output=True, check=True).stdout
+    assert received.decode() == shown(log).stdout
+
+
+def test_a_reader_that_has_enough(log: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [*REFOLD, "show", str(log), "--format", "kafka"]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, "")
