@@ -1,4 +1,4 @@
-"""Mutations written by hand, where no operator makes them: `tests/mutations/rules.toml`.
+"""Mutations written by hand, where no operator makes them: `tests/tools/mutations/rules.toml`.
 
 Each names a function or a value of a module, never its text, so that an entry survives moves and
 rewriting inside of the function.
@@ -17,7 +17,7 @@ from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, FunctionNode, function_named
 from tools.mutations.patching import ImportedFunctions, replace_value
 
-RULES: Final = "tests/mutations/rules.toml"
+RULES: Final = "tests/tools/mutations/rules.toml"
 RULES_MAX: Final = 200
 
 

@@ -1,4 +1,4 @@
-"""The reviewed list of mutants that no test notices: `tests/mutations/survivors.toml`.
+"""The reviewed list of mutants that no test notices: `tests/tools/mutations/survivors.toml`.
 
 A table for each function, a line for each mutant: its key and why it may survive.
 """
@@ -14,7 +14,7 @@ from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, function_named
 from tools.mutations.operators import Mutant
 
-SURVIVORS: Final = "tests/mutations/survivors.toml"
+SURVIVORS: Final = "tests/tools/mutations/survivors.toml"
 UNREVIEWED: Final = "unreviewed"
 _HEAD: Final = """\
 # Mutants that no test notices, by function: why each may survive. "unreviewed": nobody has judged
