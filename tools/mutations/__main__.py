@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from tools.mutations.checking import list_errors
 from tools.mutations.choosing import changed_functions, rotated
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function
@@ -23,9 +24,9 @@ from tools.mutations.settings import read_settings
 from tools.mutations.suite import run_in_suite
 from tools.mutations.survivors import (
     by_short_name,
-    missing_mutants,
     read_survivors,
     with_verdicts,
+    without_missing,
     write_survivors,
 )
 
@@ -54,11 +55,9 @@ def main(
         settings = read_settings(root)
         with Progress(console=_errors, transient=True) as progress:
             run = Run(root, settings, jobs, progress)
-            listed, errors = by_short_name(read_survivors(root), run.functions)
-            everything = [mutant for one in run.functions for mutant in mutants_of(one)]
-            errors += missing_mutants(listed, everything)
-            if errors and not write:
+            if not write and (errors := list_errors(root)):
                 raise MutationError("\n".join(errors))
+            listed, _ = by_short_name(read_survivors(root), run.functions)
             functions = _chosen(root, run.functions, only or [], base)
             chosen = Chosen(functions, deadline, with_rules=not only)
             with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
@@ -68,16 +67,9 @@ def main(
         _errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(_UNUSABLE) from None
     if write:
-        there = {(one.function.short_name, one.key) for one in everything}
-        listed = {
-            name: {key: reason for key, reason in reasons.items() if (name, key) in there}
-            for name, reasons in listed.items()
-        }
-        verdicts = [
-            (mutant, not verdict.noticed_by and not verdict.error)
-            for mutant, verdict in run.result.mutants
-        ]
-        listed = with_verdicts(listed, verdicts)
+        everything = [mutant for one in run.functions for mutant in mutants_of(one)]
+        listed = without_missing(listed, everything)
+        listed = with_verdicts(listed, run.result.survival(), everything)
         write_survivors(root, listed)
     is_good = report(run.result, listed, Console())
     raise typer.Exit(int(not is_good))

@@ -44,11 +44,11 @@ _UNUSED_FIELDS: Final = frozenset(
 
 
 class Edit(NamedTuple):
-    """A place in a syntax tree, an element of a list if `index` is set, and what replaces it."""
+    """A place in a syntax tree, an element of a list if `place` is set, and what replaces it."""
 
     parent: ast.AST
     field: str
-    index: int | None
+    place: int | None
     new: ast.AST | list[ast.stmt]
 
 
@@ -73,13 +73,13 @@ class Mutant(NamedTuple):
 
     def apply(self) -> None:
         """Change the function's syntax tree, permanently."""
-        parent, field, index, new = self.edit
-        if index is None:
+        parent, field, place, new = self.edit
+        if place is None:
             setattr(parent, field, new)
         elif isinstance(new, list):
-            getattr(parent, field)[index : index + len(new)] = new
+            getattr(parent, field)[place : place + len(new)] = new
         else:
-            getattr(parent, field)[index] = new
+            getattr(parent, field)[place] = new
 
 
 _NO_STATEMENT: Final = ast.Pass()

@@ -67,10 +67,5 @@ class PageTests:
                 cases = self._cases[name]
                 candidates = mutants.get(cases[turn % len(cases)], [])
                 if turn < len(candidates):
-                    change = partial(_change, candidates[turn], imported)
+                    change = partial(imported.mutate, candidates[turn])
                     yield Trial(name, change, cases)
-
-
-def _change(mutant: Mutant, imported: ImportedFunctions) -> None:
-    mutant.apply()
-    imported.recompile(mutant.function)

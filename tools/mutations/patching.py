@@ -10,6 +10,7 @@ from types import CodeType, FunctionType
 
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function
+from tools.mutations.operators import Mutant
 
 _Place = tuple[str, str, int]
 
@@ -28,6 +29,11 @@ class ImportedFunctions:
         for one in gc.get_objects():
             if type(one) is FunctionType and one.__code__.co_filename in files:
                 self._functions.setdefault(_place(one.__code__), []).append(one)
+
+    def mutate(self, mutant: Mutant) -> None:
+        """Make the mutant's change. Raises MutationError if that is impossible."""
+        mutant.apply()
+        self.recompile(mutant.function)
 
     def recompile(self, function: Function) -> None:
         """Let the function run what its syntax tree says now.

@@ -5,7 +5,7 @@ from collections import Counter
 from rich.console import Console
 
 from tools.mutations.run import Result
-from tools.mutations.survivors import UNREVIEWED, Reviewed
+from tools.mutations.survivors import UNREVIEWED, Reviewed, reason_of
 from tools.mutations.trials import TIME_OUT
 
 
@@ -19,13 +19,13 @@ def report(result: Result, listed: Reviewed, console: Console) -> bool:
     new = []
     noticed_although_listed = []
     for mutant, verdict in result.mutants:
-        reason = listed.get(mutant.function.short_name, {}).get(mutant.key)
+        reason = reason_of(listed, mutant)
         if verdict.error:
             states["impossible"] += 1
             say(f"cannot be tried: {mutant.name}: {verdict.error}")
         elif verdict.noticed_by:
             states[TIME_OUT if verdict.noticed_by == TIME_OUT else "noticed"] += 1
-            if reason is not None:
+            if mutant.key in listed.get(mutant.function.short_name, {}):
                 noticed_although_listed.append(mutant.name)
         elif reason is None:
             new.append(mutant.name)

@@ -38,6 +38,10 @@ class Result(Struct):
     map_seconds: float = 0.0
     trial_seconds: float = 0.0
 
+    def survival(self) -> list[tuple[Mutant, bool]]:
+        """The mutants, and whether each survived; one that could not be made did not."""
+        return [(mutant, not (one.noticed_by or one.error)) for mutant, one in self.mutants]
+
 
 class Chosen(Struct):
     """The functions whose mutants are tried, in this order, and when to stop."""
@@ -140,7 +144,7 @@ class Run:
                     return
                 tests = sample(coverage_map.tests_of(mutant))
                 if tests:
-                    change = partial(_change, mutant, imported)
+                    change = partial(imported.mutate, mutant)
                     trial = Trial(mutant.function.full_name, change, tests)
                     by_trial[id(trial)] = mutant
                     yield trial
@@ -153,11 +157,6 @@ class Run:
             self.result.mutants.append((by_trial[id(trial)], verdict))
             page_tests.noticed(verdict.noticed_by)
             self._progress.advance(task)
-
-
-def _change(mutant: Mutant, imported: ImportedFunctions) -> None:
-    mutant.apply()
-    imported.recompile(mutant.function)
 
 
 def _tests_of_rule(

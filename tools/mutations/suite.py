@@ -127,7 +127,7 @@ def _be_a_fork(tests_seconds: float | None) -> None:
         gc.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if tests_seconds is not None:
-        seconds = int(3 + 5 * tests_seconds)
+        seconds = int(2 + 5 * tests_seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
 

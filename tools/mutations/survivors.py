@@ -1,10 +1,12 @@
 """The reviewed list of mutants that no test notices: `tests/tools/mutations/survivors.toml`.
 
-A table for each function, a line for each mutant: its key and why it may survive.
+A table for each function, a line for each mutant: its key and why it may survive. A table of a
+module has one line, "*": its mutants were not all tried yet, and none of them is new.
 """
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,7 @@ from tools.mutations.operators import Mutant
 
 SURVIVORS: Final = "tests/tools/mutations/survivors.toml"
 UNREVIEWED: Final = "unreviewed"
+_ALL: Final = "*"
 _HEAD: Final = """\
 # Mutants that no test notices, by function: why each may survive. "unreviewed": nobody has judged
 # it yet. `make mutations-write` adds and removes lines; docs/mutation-testing.md explains them.
@@ -45,7 +48,11 @@ def by_short_name(reviewed: Reviewed, functions: Sequence[Function]) -> tuple[Re
     found: Reviewed = {}
     errors = []
     known = {one.short_name for one in functions}
+    modules = {one.module for one in functions}
     for name, reasons in reviewed.items():
+        if reasons == {_ALL: UNREVIEWED} and name in modules:
+            found[name] = reasons
+            continue
         try:
             now = name if name in known else function_named(functions, name).short_name
         except MutationError as error:
@@ -55,9 +62,18 @@ def by_short_name(reviewed: Reviewed, functions: Sequence[Function]) -> tuple[Re
     return found, errors
 
 
-def missing_mutants(reviewed: Reviewed, mutants: Iterable[Mutant]) -> list[str]:
+def without_missing(reviewed: Reviewed, mutants: Sequence[Mutant]) -> Reviewed:
+    """The list without the entries whose mutants the code does not have."""
+    there = _keys(mutants)
+    return {
+        name: {key: reason for key, reason in reasons.items() if (name, key) in there}
+        for name, reasons in reviewed.items()
+    }
+
+
+def missing_mutants(reviewed: Reviewed, mutants: Sequence[Mutant]) -> list[str]:
     """An error for each entry whose mutant the code does not have."""
-    there = {(one.function.short_name, one.key) for one in mutants}
+    there = _keys(mutants)
     return [
         f"{SURVIVORS}: [{name}] has no mutant {key!r} any more; remove the line"
         for name, reasons in reviewed.items()
@@ -66,9 +82,26 @@ def missing_mutants(reviewed: Reviewed, mutants: Iterable[Mutant]) -> list[str]:
     ]
 
 
-def with_verdicts(reviewed: Reviewed, verdicts: Iterable[tuple[Mutant, bool]]) -> Reviewed:
-    """The list after a run, which says of each mutant whether it survived: new survivors are
-    unreviewed, what is noticed now is left out."""
+def _keys(mutants: Sequence[Mutant]) -> set[tuple[str, str]]:
+    """The names in the list of mutants, and of their modules as a whole."""
+    by_function = {(one.function.short_name, one.key) for one in mutants}
+    return by_function | {(one.function.module, _ALL) for one in mutants}
+
+
+def reason_of(reviewed: Reviewed, mutant: Mutant) -> str | None:
+    """Why the mutant may survive; None if the list does not have it."""
+    of_module = reviewed.get(mutant.function.module, {}).get(_ALL)
+    return reviewed.get(mutant.function.short_name, {}).get(mutant.key, of_module)
+
+
+def with_verdicts(
+    reviewed: Reviewed, verdicts: Sequence[tuple[Mutant, bool]], mutants: Sequence[Mutant]
+) -> Reviewed:
+    """The list after a run, which says of each mutant that it tried whether it survived.
+
+    New survivors are unreviewed; what is noticed now is left out, and so is the line of a module
+    all of whose mutants were tried. `mutants` are all mutants of the code.
+    """
     found: Reviewed = {name: dict(reasons) for name, reasons in reviewed.items()}
     for mutant, is_survivor in verdicts:
         reasons = found.setdefault(mutant.function.short_name, {})
@@ -76,6 +109,10 @@ def with_verdicts(reviewed: Reviewed, verdicts: Iterable[tuple[Mutant, bool]]) -
             reasons.setdefault(mutant.key, UNREVIEWED)
         else:
             reasons.pop(mutant.key, None)
+    tried = Counter(mutant.function.module for mutant, _ in verdicts)
+    for module, count in Counter(one.function.module for one in mutants).items():
+        if tried[module] == count:
+            found.pop(module, None)
     return found
 
 
