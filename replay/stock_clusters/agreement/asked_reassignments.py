@@ -1,5 +1,5 @@
 """Reassignment requests that no log has, and that show otherwise than by the replicas that they
-write: docs/agreement.md states the rules."""
+write: docs/agreement-rules.md states the rules."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

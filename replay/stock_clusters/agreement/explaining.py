@@ -1,7 +1,7 @@
 """Why the fold may decide otherwise than Kafka without being wrong: the rules, by name.
 
-A divergence is explained by one rule at most. docs/agreement.md states them, and each has a test
-in which it must not match.
+At most one rule explains a divergence. docs/agreement-rules.md states the rules, and each rule has
+a test in which it must not match.
 """
 
 from typing import Final

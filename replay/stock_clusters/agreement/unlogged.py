@@ -2,7 +2,7 @@
 
 Timers leave nothing in ZooKeeper, nor do requests to shut down or to elect. That one of these was
 there, and for whom, is taken from the decision; what else is decided then is the fold's to say.
-docs/agreement.md states the rules.
+docs/agreement-rules.md states the rules.
 """
 
 from collections.abc import Iterator, Sequence
