@@ -1,12 +1,11 @@
 """Whether the lists of rules and survivors fit the code, found without running a test."""
 
-import ast
 from pathlib import Path
 
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.operators import mutants_of
-from tools.mutations.rules import RULES, read_rules, target_of
+from tools.mutations.rules import read_rules, target_of
 from tools.mutations.settings import Settings, read_settings
 from tools.mutations.survivors import by_short_name, missing_mutants, read_survivors
 
@@ -24,28 +23,10 @@ def list_errors(root: Path) -> list[str]:
 
 def _rule_errors(root: Path, settings: Settings, functions: list[Function]) -> list[str]:
     modules = module_paths(root, settings)
-    tests = _test_names(root, settings)
     errors = []
     for rule in read_rules(root):
         try:
             target_of(rule, functions, modules)
         except MutationError as error:
             errors.append(str(error))
-        errors += [
-            f"{RULES}: {rule.rule!r}: there is no test {name}"
-            for name in rule.tests
-            if name.partition("[")[0] not in tests
-        ]
     return errors
-
-
-def _test_names(root: Path, settings: Settings) -> set[str]:
-    places = [root / path for path in settings.tests]
-    files = [file for place in places for file in (place.rglob("*.py"), [place])[place.is_file()]]
-    return {
-        node.name
-        for file in files
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
-    }

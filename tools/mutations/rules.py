@@ -22,13 +22,12 @@ RULES_MAX: Final = 200
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the code has to do, a change that breaks it, and the tests that must notice.
+    """What the code has to do, and a change that breaks it, which a test must notice.
 
     The change is one of three. `function` with `body`: statements that run in place of the
     function's. `function` with `result`: an expression that is returned in place of `result`, what
     the function returned. `value` with `becomes`: an expression for a name of a module, in which
-    `old` is the value before. Names are as long as it takes to be unambiguous. `tests` are names
-    of test functions; without any, one of the tests that run the function must notice.
+    `old` is the value before. Names are as long as it takes to be unambiguous.
     """
 
     rule: str
@@ -37,7 +36,6 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     result: str = ""
     value: str = ""
     becomes: str = ""
-    tests: list[str] = []
 
 
 class _Listing(Struct, forbid_unknown_fields=True):

@@ -10,12 +10,11 @@ from msgspec import Struct, field
 from rich.progress import Progress
 
 from tools.mutations.coverage_map import CoverageMap, read_map, sample, tree_digest, write_map
-from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.operators import Mutant, mutants_of
 from tools.mutations.page_tests import PageTests
 from tools.mutations.patching import ImportedFunctions
-from tools.mutations.rules import Rule, Value, apply, read_rules, target_of
+from tools.mutations.rules import Value, apply, read_rules, target_of
 from tools.mutations.settings import Settings
 from tools.mutations.suite import Suite
 from tools.mutations.trials import Trial, Verdict, measured, run_trials
@@ -103,26 +102,19 @@ class Run:
         self, suite: Suite, coverage_map: CoverageMap, imported: ImportedFunctions
     ) -> None:
         rules = read_rules(self._root)
-        by_name: dict[str, list[str]] = {}
-        for test in suite.tests:
-            last = test.rpartition("::")[2]
-            for name in {last, last.partition("[")[0]}:
-                by_name.setdefault(name, []).append(test)
         trials = []
-        for number, rule in enumerate(rules):
+        for rule in rules:
             target = target_of(rule, self.functions, self._modules)
-            change = partial(apply, rule, target, imported)
-            for tests in _tests_of_rule(rule, target, by_name, coverage_map):
-                trials.append(Trial(f"{number}", change, tests))
-        unnoticed: dict[str, list[str]] = {}
-        for trial, verdict in run_trials(suite, coverage_map, trials, self._jobs):
-            if not verdict.noticed_by:
-                name = trial.tests[0] if rules[int(trial.group)].tests else "any test"
-                said = verdict.error or f"not noticed by {name}"
-                unnoticed.setdefault(rules[int(trial.group)].rule, []).append(said)
+            if isinstance(target, Value):
+                tests = coverage_map.smallest_first(suite.tests)
+            else:
+                tests = coverage_map.tests_of_function(target)
+            trials.append(Trial(rule.rule, partial(apply, rule, target, imported), tests))
         self.result.rules = len(rules)
         self.result.broken_rules = [
-            f"{rule}: {'; '.join(said)}" for rule, said in unnoticed.items()
+            f"{trial.group}: {verdict.error or 'no test notices'}"
+            for trial, verdict in run_trials(suite, coverage_map, trials, self._jobs)
+            if not verdict.noticed_by
         ]
 
     def _try_mutants(
@@ -157,23 +149,3 @@ class Run:
             self.result.mutants.append((by_trial[id(trial)], verdict))
             page_tests.noticed(verdict.noticed_by)
             self._progress.advance(task)
-
-
-def _tests_of_rule(
-    rule: Rule,
-    target: Function | Value,
-    by_name: dict[str, list[str]],
-    coverage_map: CoverageMap,
-) -> list[list[str]]:
-    """The tests of which each list has to notice. Raises MutationError for an unknown one."""
-    unknown = [name for name in rule.tests if name not in by_name]
-    if unknown:
-        raise MutationError(f"{rule.rule!r}: the suite has no test {', '.join(unknown)}")
-    if rule.tests:
-        return [coverage_map.smallest_first(by_name[name]) for name in rule.tests]
-    if isinstance(target, Value):
-        raise MutationError(f"{rule.rule!r} changes a value and needs the names of tests")
-    tests = coverage_map.tests_of_function(target)
-    if not tests:
-        raise MutationError(f"{rule.rule!r}: no test runs {target.full_name}")
-    return [tests]
