@@ -5,7 +5,7 @@ from collections import Counter
 from rich.console import Console
 
 from tools.mutations.run import Result
-from tools.mutations.survivors import UNREVIEWED, Reviewed, reason_of
+from tools.mutations.survivors import MISSING, UNREVIEWED, Reviewed, reason_of
 from tools.mutations.trials import TIME_OUT
 
 
@@ -30,7 +30,7 @@ def report(result: Result, listed: Reviewed, console: Console) -> bool:
         elif reason is None:
             new.append(mutant.name)
         else:
-            states["unreviewed" if reason == UNREVIEWED else "reviewed"] += 1
+            states[_state(reason)] += 1
     for name in noticed_although_listed:
         say(f"noticed now, its line in the list of survivors can go: {name}")
     for rule in result.broken_rules:
@@ -48,8 +48,9 @@ def report(result: Result, listed: Reviewed, console: Console) -> bool:
         f" ({states[TIME_OUT]} by a time-out)"
     )
     say(
-        f"survivors: {len(new)} new, {states['reviewed']} reviewed,"
-        f" {states['unreviewed']} unreviewed; no test runs {result.uncovered}"
+        f"survivors: {len(new)} new, {states['justified']} justified,"
+        f" {states[MISSING]} without a test that is wanted, {states[UNREVIEWED]} unreviewed;"
+        f" no test runs {result.uncovered}"
     )
     if result.rules:
         say(f"rules by hand: {result.rules}, {len(result.broken_rules)} of them not noticed")
@@ -63,3 +64,9 @@ def report(result: Result, listed: Reviewed, console: Console) -> bool:
         f" {rate:.0f} mutants a minute"
     )
     return not (new or result.broken_rules or result.unnoticing)
+
+
+def _state(reason: str) -> str:
+    if reason == UNREVIEWED:
+        return UNREVIEWED
+    return MISSING if reason.startswith(f"{MISSING}:") else "justified"

@@ -18,6 +18,8 @@ from tools.mutations.operators import Mutant
 
 SURVIVORS: Final = "tests/tools/mutations/survivors.toml"
 UNREVIEWED: Final = "unreviewed"
+MISSING: Final = "missing"
+"""How the reason begins of a mutant that a test should notice, which nobody has written yet."""
 _ALL: Final = "*"
 _HEAD: Final = """\
 # Mutants that no test notices, by function: why each may survive. "unreviewed": nobody has judged

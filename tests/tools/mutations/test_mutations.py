@@ -102,7 +102,7 @@ def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
     status, output = mutations(tree)
     assert status == 0, output
     assert "score 87.5 %: 7 of 8 mutants are noticed (1 by a time-out)" in output
-    assert "survivors: 0 new, 1 reviewed, 0 unreviewed; no test runs 0" in output
+    assert "survivors: 0 new, 1 justified, 0 without a test" in output
     assert (tree / "product/rule.py").read_text(encoding="utf-8") == RULE
 
 
@@ -131,7 +131,7 @@ def test_written_list_keeps_reasons_and_marks_what_is_new(tree: Path) -> None:
     assert "gone" not in listed
     status, output = mutations(tree)
     assert status == 0
-    assert "1 reviewed, 1 unreviewed" in output
+    assert "1 justified, 0 without a test that is wanted, 1 unreviewed" in output
 
 
 def test_module_that_was_never_tried_as_a_whole_fails_no_run(tree: Path) -> None:
@@ -139,7 +139,7 @@ def test_module_that_was_never_tried_as_a_whole_fails_no_run(tree: Path) -> None
     write(tree, f"{LISTS}/survivors.toml", REVIEWED + '\n["product.rule"]\n"*" = "unreviewed"\n')
     status, output = mutations(tree)
     assert status == 0
-    assert "survivors: 0 new, 1 reviewed, 1 unreviewed" in output
+    assert "1 justified, 0 without a test that is wanted, 1 unreviewed" in output
     assert mutations(tree, "--write")[0] == 0
     assert '"*"' not in (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
 
