@@ -148,6 +148,8 @@ def run_in_suite(paths: Sequence[str], output: Path, work: Callable[[Suite], Non
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     options = ["-q", "-p", "no:cacheprovider", "--hypothesis-profile", "mutations"]
+    # Other styles take most of the time of a trial.
+    options += ["--tb", "native"]
     # Forks have a limit of processor time; measuring on a busy machine may take long.
     options += [
         "--timeout",
