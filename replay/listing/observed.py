@@ -109,7 +109,7 @@ class _Following(FoldObserver):
     def __init__(self, stock: ControllerTrace) -> None:
         self._beside = stock.fold
         self.wrote: dict[str, _Writes] = defaultdict(_Writes)
-        stock.fold.controller.follower = self
+        stock.fold.controller.observer = self
 
     def issues(self, issued: Issued) -> None:
         if hasattr(issued.command, "operations"):
@@ -173,7 +173,7 @@ def _choices(wrote: _Wrote, subjects: tuple[str, ...]) -> list[Chosen]:
 
 def _write_of(stock: ControllerTrace, paths: list[str], seq: int) -> _Wrote | None:
     """The last write of the fold of what a transaction writes."""
-    follower = stock.fold.controller.follower
+    follower = stock.fold.controller.observer
     assert isinstance(follower, _Following), "it was put there"
     for path in reversed(paths):
         fitting: list[_Wrote] = follower.wrote.get(path, _Writes())

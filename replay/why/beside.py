@@ -45,7 +45,7 @@ class Beside(Following):
         self._beside = stock.fold
         self.facts = Notes()
         self.decided: list[Decided] = Notes()
-        stock.fold.controller.follower = self
+        stock.fold.controller.observer = self
 
     def begins(self, trigger: Trigger) -> None:
         self.at(self._beside.seq, self._beside.now_ms * _NS)

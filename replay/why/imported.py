@@ -111,7 +111,7 @@ class _Followed:
     @property
     def follower(self) -> Beside:
         """That of the order of events that was found to be right."""
-        found = self.stock.fold.controller.follower
+        found = self.stock.fold.controller.observer
         assert isinstance(found, Beside), "it was put there"
         return found
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.errors import ZnodeError
-from controller.core.reassignment_znodes import (
+from controller.core.values import NO_ASSIGNMENT, Assignment
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REQUEST_PREFIX,
@@ -14,7 +15,6 @@ from controller.core.reassignment_znodes import (
     read_request,
     reassignment_path,
 )
-from controller.core.values import NO_ASSIGNMENT, Assignment
 from eventstore.records import EventRecord
 from replay.inspect.of_znodes import state_of
 from replay.stock_clusters.agreement.znode_view import ZnodeView
@@ -298,6 +298,6 @@ class ZnodeHistory:
 
 def _entries(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:
     try:
-        return dict(request_znodes.read_reassignments(data))
+        return dict(znodes.read_reassignments(data))
     except ZnodeError:
         return {}

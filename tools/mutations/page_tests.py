@@ -1,20 +1,17 @@
-"""The tests that pages name as evidence: each must notice at least one mutant."""
+"""The tests that pages name as evidence: each must notice a mutant or the change of a rule."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tools.mutations.operators import Mutant
-from tools.mutations.patching import ImportedFunctions
 from tools.mutations.trials import Trial
 
 _TEST: Final = re.compile(r"`(tests/[^`\s]+::[^`]+)`")
-_MUTANTS_MAX: Final = 40
+_CHANGES_MAX: Final = 40
 
-Covering = Sequence[tuple[Mutant, Sequence[str]]]
-"""Mutants with the tests that run their code."""
+Covering = Sequence[tuple[Callable[[], None], Sequence[str]]]
+"""Changes with the tests that run the changed code."""
 
 
 class PageTests:
@@ -51,21 +48,20 @@ class PageTests:
         """The named tests that no mutant has made fail."""
         return [name for name in self._cases if name not in self._noticing]
 
-    def trials(self, covering: Covering, imported: ImportedFunctions) -> Iterator[Trial]:
+    def trials(self, covering: Covering) -> Iterator[Trial]:
         """One trial after the other for each test that has not noticed anything yet.
 
-        A test's mutants are tried in the order of how few other tests run their code.
+        A test's changes are tried in the order of how few other tests run their code.
         """
-        mutants: dict[str, list[Mutant]] = {}
-        for mutant, tests in sorted(covering, key=lambda one: len(one[1])):
+        changes: dict[str, list[Callable[[], None]]] = {}
+        for change, tests in sorted(covering, key=lambda one: len(one[1])):
             for test in tests:
-                mutants.setdefault(test, []).append(mutant)
-        for turn in range(_MUTANTS_MAX):
+                changes.setdefault(test, []).append(change)
+        for turn in range(_CHANGES_MAX):
             for name in self.unnoticing:
                 if name in self._noticing:
                     continue
                 cases = self._cases[name]
-                candidates = mutants.get(cases[turn % len(cases)], [])
+                candidates = changes.get(cases[turn % len(cases)], [])
                 if turn < len(candidates):
-                    change = partial(imported.mutate, candidates[turn])
-                    yield Trial(name, change, cases)
+                    yield Trial(name, candidates[turn], cases)

@@ -25,8 +25,8 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the code has to do, and a change that breaks it, which a test must notice.
 
     The change is one of three. `function` with `body`: statements that run in place of the
-    function's. `function` with `result`: an expression that is returned in place of `result`, what
-    the function returned. `value` with `becomes`: an expression for a name of a module, in which
+    function's, which they can call as `unchanged`. `function` with `result`: an expression
+    that is returned in place of `result`, what the function returned. `value` with `becomes`: an expression for a name of a module, in which
     `old` is the value before. Names are as long as it takes to be unambiguous.
     """
 
@@ -112,10 +112,9 @@ def apply(rule: Rule, target: Function | Value, imported: ImportedFunctions) -> 
     if isinstance(target, Value):
         replace_value(target.module, target.name, rule.becomes)
         return
-    if rule.body:
-        target.node.body = _parsed(rule.body)
-    else:
-        target.node.body = _with_result(target.node, rule.result)
+    node = target.node
+    body = _parsed(rule.body) if rule.body else _with_result(node, rule.result)
+    node.body = [_unchanged(node), *body]
     imported.recompile(target)
 
 
@@ -127,12 +126,14 @@ def _parsed(text: str) -> list[ast.stmt]:
     return function.body
 
 
-def _with_result(node: FunctionNode, expression: str) -> list[ast.stmt]:
-    """The function's own statements in a function inside of it, and the changed result."""
+def _unchanged(node: FunctionNode) -> FunctionNode:
+    """The function as it is, for use inside of the changed one."""
     if isinstance(node, ast.AsyncFunctionDef):
-        unchanged: FunctionNode = ast.AsyncFunctionDef("unchanged", node.args, node.body, [])
-    else:
-        unchanged = ast.FunctionDef("unchanged", node.args, node.body, [])
+        return ast.AsyncFunctionDef("unchanged", node.args, node.body, [])
+    return ast.FunctionDef("unchanged", node.args, node.body, [])
+
+
+def _with_result(node: FunctionNode, expression: str) -> list[ast.stmt]:
     arguments = node.args
     by_place = [*arguments.posonlyargs, *arguments.args]
     call: ast.expr = ast.Call(
@@ -143,4 +144,4 @@ def _with_result(node: FunctionNode, expression: str) -> list[ast.stmt]:
     if isinstance(node, ast.AsyncFunctionDef):
         call = ast.Await(call)
     result = ast.Assign([ast.Name("result", ast.Store())], call)
-    return [unchanged, result, ast.Return(ast.parse(expression, mode="eval").body)]
+    return [result, ast.Return(ast.parse(expression, mode="eval").body)]

@@ -1,7 +1,7 @@
 """One run: rules, the tests that pages name, and mutants."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -72,13 +72,14 @@ class Run:
         started = time.monotonic()
         page_tests = PageTests(self._root, self._settings.pages, suite.tests)
         if chosen.with_rules:
-            self._try_rules(suite, coverage_map, imported)
-            covering = [
-                (mutant, coverage_map.tests_of(mutant))
-                for function in self.functions
-                for mutant in mutants_of(function)
+            rules = self._rule_trials(suite, coverage_map, imported)
+            self._try_rules(suite, coverage_map, rules)
+            mutants = [mutant for one in self.functions for mutant in mutants_of(one)]
+            covering: list[tuple[Callable[[], None], Sequence[str]]] = [
+                *((one.change, one.tests) for one in rules),
+                *((partial(imported.mutate, one), coverage_map.tests_of(one)) for one in mutants),
             ]
-            trials = page_tests.trials(covering, imported)
+            trials = page_tests.trials(covering)
             for _, verdict in run_trials(suite, coverage_map, trials, self._jobs):
                 page_tests.noticed(verdict.noticed_by)
         self._try_mutants(suite, coverage_map, imported, chosen, page_tests)
@@ -98,22 +99,24 @@ class Run:
             self._progress.remove_task(task)
         return found
 
-    def _try_rules(
+    def _rule_trials(
         self, suite: Suite, coverage_map: CoverageMap, imported: ImportedFunctions
-    ) -> None:
-        rules = read_rules(self._root)
+    ) -> list[Trial]:
         trials = []
-        for rule in rules:
+        for rule in read_rules(self._root):
             target = target_of(rule, self.functions, self._modules)
             if isinstance(target, Value):
                 tests = coverage_map.smallest_first(suite.tests)
             else:
                 tests = coverage_map.tests_of_function(target)
             trials.append(Trial(rule.rule, partial(apply, rule, target, imported), tests))
+        return trials
+
+    def _try_rules(self, suite: Suite, coverage_map: CoverageMap, rules: list[Trial]) -> None:
         self.result.rules = len(rules)
         self.result.broken_rules = [
             f"{trial.group}: {verdict.error or 'no test notices'}"
-            for trial, verdict in run_trials(suite, coverage_map, trials, self._jobs)
+            for trial, verdict in run_trials(suite, coverage_map, rules, self._jobs)
             if not verdict.noticed_by
         ]
 

@@ -18,7 +18,7 @@ from replay.logs.snapshots import fold_at_start
 def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
     """Fold a recorded log. Raises ReplayError, LogError."""
     fold = fold_at_start(reader)
-    fold.controller.follower = wanted.causes
+    fold.controller.observer = wanted.causes
     seq = now_ns = 0
     event: Recorded | None = None
     stored_until = _stored_until(reader)

@@ -43,7 +43,7 @@ def fold_imported(
 
     def listen(controller: ControllerTrace) -> None:
         controllers.append(controller)
-        controller.fold.controller.follower = ShadowObserver(controller.fold, [])
+        controller.fold.controller.observer = ShadowObserver(controller.fold, [])
 
     def advance(what: str, done: int, total: int) -> None:
         progress(done)
@@ -89,7 +89,7 @@ class _Stretch(Struct, frozen=True):
 
 
 def _follower(controller: ControllerTrace) -> ShadowObserver:
-    follower = controller.fold.controller.follower
+    follower = controller.fold.controller.observer
     assert isinstance(follower, ShadowObserver), "each session is followed"
     return follower
 

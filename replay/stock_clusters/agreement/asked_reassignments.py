@@ -7,10 +7,10 @@ from typing import Final
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.events import AlterPartitionReassignmentsReceived, ReassignmentTarget
-from controller.core.request_znodes import read_reassignments
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall
 from controller.core.values import LeaderAndIsr
+from controller.core.znodes import read_reassignments
 from replay.stock_clusters.agreement.batches import Decision
 from replay.stock_clusters.agreement.index import Index
 from replay.stock_clusters.agreement.shadow_fold import ShadowFold

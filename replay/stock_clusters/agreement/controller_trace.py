@@ -21,8 +21,8 @@ from controller.core.triggers import (
     Startup,
     Trigger,
     ZkPartitionReassignment,
+    trigger_of,
 )
-from controller.core.watches import trigger_of
 from replay.stock_clusters.agreement.batches import Batch, Decision
 from replay.stock_clusters.agreement.broker_answers import Answer
 from replay.stock_clusters.agreement.broker_requests.told import Told

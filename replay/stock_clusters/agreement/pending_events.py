@@ -16,8 +16,8 @@ from controller.core.events import (
     ElectLeadersReceived,
 )
 from controller.core.procedures.elections.alter_partition import accepted
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import ReplicaState
 from controller.core.topic_requests import UpdateFeaturesReceived
 from controller.core.triggers import (
     ApiCall,
@@ -237,9 +237,9 @@ class PendingEvents:
         is_deaf = False
         for one in self._pending[:place]:
             is_deaf = is_deaf or (is_deposed and isinstance(one, ControllerChange))
-            is_heard = isinstance(one, _NOT_BY_WATCH) or not is_deaf
+            has_response = isinstance(one, _NOT_BY_WATCH) or not is_deaf
             shows = self.is_logged(one) or self.is_held(one) or self._ends_deletion(one)
-            if is_heard and not shows and not self._is_early(one):
+            if has_response and not shows and not self._is_early(one):
                 before.append(one)
         return before
 

@@ -21,7 +21,7 @@ class SteppedFold(Fold):
 
     def __init__(self, configuration: Configuration, turns: ProcessingOrder) -> None:
         super().__init__(configuration)
-        self.controller.turns = turns
+        self.controller.order = turns
         self._next: Trigger | None = None
         self._steps = 0
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
+from controller.core.election import by_preferred_replica, imbalanced
 from controller.core.errors import ZnodeError
 from controller.core.events import (
     AllocateProducerIdsReceived,
@@ -18,7 +19,6 @@ from controller.core.events import (
     ControlledShutdownReceived,
     ElectLeadersReceived,
 )
-from controller.core.procedures.elections.rebalance import by_preferred, to_be_led
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr
@@ -202,9 +202,9 @@ def _is_rebalance(
     another broker's turn, or is of one that leads nearly all that it should, was a request."""
     found = [context.find(*name) for name in names]
     brokers = {one.replicas[0] for one in found if one is not None and one.replicas}
-    groups = by_preferred(context)
+    groups = by_preferred_replica(context)
     for broker in in_hash_order(groups):
-        moved = to_be_led(context, configuration, broker, groups[broker])
+        moved = imbalanced(context, configuration, broker, groups[broker])
         if broker in brokers:
             is_all = moved is not None and {one.key for one in moved}.issubset(names)
             return is_all and len(brokers) == 1

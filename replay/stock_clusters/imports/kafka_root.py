@@ -5,8 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.core.cluster_id import CLUSTER_ID, read_cluster_id
-from controller.core.znodes import BROKER_IDS, CONTROLLER_EPOCH
+from controller.core.znodes import BROKER_IDS, CLUSTER_ID, CONTROLLER_EPOCH, read_cluster_id
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.transactions import Create, Multi, Transaction
 from replay.world.tree import Tree
