@@ -24,10 +24,16 @@ RULES_MAX: Final = 200
 class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the code has to do, and a change that breaks it, which a test must notice.
 
-    The change is one of three. `function` with `body`: statements that run in place of the
-    function's, which they can call as `unchanged`. `function` with `result`: an expression
-    that is returned in place of `result`, what the function returned. `value` with `becomes`: an expression for a name of a module, in which
-    `old` is the value before. Names are as long as it takes to be unambiguous.
+    The change is one of three:
+
+    - `function` with `body`: statements that run in place of the function's, which they can call
+      as `unchanged`.
+    - `function` with `result`: an expression that is returned in place of `result`, what the
+      function returned.
+    - `value` with `becomes`: an expression for a name of a module, in which `old` is the value
+      before.
+
+    Names of functions and values are as long as it takes to be unambiguous.
     """
 
     rule: str
