@@ -17,7 +17,7 @@ from controller.core.znodes import (
 )
 from eventstore.records import EventRecord
 from replay.inspect.of_znodes import state_of
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     WorldEvent,
     WorldResumed,
@@ -26,7 +26,7 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.restored import apply
-from replay.stock_clusters.imports.terms import NOBODY, Terms, find
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms, find
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     CloseSession,
@@ -135,7 +135,11 @@ class ZnodeHistory:
 
     def _who(self, session: int) -> str:
         broker = self._terms.broker_of(session, self._state.tree)
-        return f"session 0x{session & (2**64 - 1):x}" if broker == NOBODY else f"broker {broker}"
+        return (
+            f"session 0x{session & (2**64 - 1):x}"
+            if broker == UNKNOWN_BROKER
+            else f"broker {broker}"
+        )
 
     def _role_ends(self, transaction: Transaction | None, who: str) -> None:
         term = self._terms.current
