@@ -45,7 +45,7 @@ def read_survivors(root: Path) -> Reviewed:
 def by_short_name(reviewed: Reviewed, functions: Sequence[Function]) -> tuple[Reviewed, list[str]]:
     """The list under the names that functions have now, and an error for each name that is none.
 
-    A name in the list may have packages that the function has left.
+    A function may have left the package or the module that its name in the list has.
     """
     found: Reviewed = {}
     errors = []
@@ -56,12 +56,23 @@ def by_short_name(reviewed: Reviewed, functions: Sequence[Function]) -> tuple[Re
             found[name] = reasons
             continue
         try:
-            now = name if name in known else function_named(functions, name).short_name
+            now = name if name in known else _moved(functions, name).short_name
         except MutationError as error:
             errors.append(f"{SURVIVORS}: {error}")
         else:
             found.setdefault(now, {}).update(reasons)
     return found, errors
+
+
+def _moved(functions: Sequence[Function], name: str) -> Function:
+    """The function that a list names, or else the only one of that name in another module."""
+    try:
+        return function_named(functions, name)
+    except MutationError:
+        elsewhere = [one for one in functions if name.endswith(f".{one.name}")]
+        if len(elsewhere) != 1:
+            raise
+        return elsewhere[0]
 
 
 def without_missing(reviewed: Reviewed, mutants: Sequence[Mutant]) -> Reviewed:

@@ -144,10 +144,11 @@ def test_module_that_was_never_tried_as_a_whole_fails_no_run(tree: Path) -> None
     assert '"*"' not in (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
 
 
-def test_function_that_moves_to_another_package_keeps_its_survivors(tree: Path) -> None:
-    write(tree, "product/numbers/rule.py", RULE)
+@pytest.mark.parametrize("module", ["numbers.rule", "order"])
+def test_function_that_moves_keeps_its_survivors(tree: Path, module: str) -> None:
+    write(tree, f"product/{module.replace('.', '/')}.py", RULE)
     (tree / "product/rule.py").unlink()
-    replace(tree, "tests/test_rule.py", "product.rule", "product.numbers.rule")
+    replace(tree, "tests/test_rule.py", "product.rule", f"product.{module}")
     assert mutations(tree)[0] == 0
 
 
