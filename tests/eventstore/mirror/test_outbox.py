@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from eventstore.frames import CommandsFrame, EventsFrame, SegmentFrame, receiving
 from eventstore.mirror.outbox import Message, Position, matches_log, next_messages
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import command, event, events, header, write_log
+
+pytestmark = pytest.mark.slow
 
 
 def outbox(log: Path) -> list[Message]:
