@@ -14,7 +14,7 @@ from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, RECORDED, ROOT, Edit, changed
 
 RECORDINGS = ROOT / "tests" / "recordings"
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def diff(tmp_path: Path, edits: tuple[Edit, ...], *logs: Path) -> Comparison:
@@ -46,6 +46,12 @@ def test_reading_more_and_other_batches_are_no_difference(tmp_path: Path, edit: 
     assert not found.errors
     assert found.groups == []
     assert any(one.left_at[1] for one in found.logs), "it was another version"
+
+
+def test_version_with_another_text_of_a_notice_follows_the_log_to_its_end(tmp_path: Path) -> None:
+    found = diff(tmp_path, (versions.OTHER_NOTICE,), versions.CRASH)
+    assert (found.errors, found.groups) == ([], [])
+    assert [one.left_at for one in found.logs] == [(0, 0)]
 
 
 def test_topic_ids_are_those_of_the_log_when_they_are_drawn_later(tmp_path: Path) -> None:
