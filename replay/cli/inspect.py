@@ -61,9 +61,9 @@ def inspect(
     name = named_partition(partition, "--partition")
     start, end = moment(at, "--at"), moment(to, "--to")
     try:
-        with open_log(log) as opened, progress() as advance:
-            first = cluster_at(opened, seq_at(opened.reader, *start), advance)
-            last = cluster_at(opened, seq_at(opened.reader, *end), advance) if to else None
+        with open_log(log) as opened, progress() as report:
+            first = cluster_at(opened, seq_at(opened.reader, *start), report)
+            last = cluster_at(opened, seq_at(opened.reader, *end), report) if to else None
             notes = unfinished_notes(opened) if isinstance(opened, ImportedLog) else []
         if last is not None and last.seq < first.seq:
             raise typer.BadParameter(f"{to} is before --at", param_hint="--to")

@@ -117,8 +117,8 @@ def _keep(
 
             shorter = Path(scratch) / "redacted"
             cut_log = opened.enter_context(LogReader.open(Path(scratch) / "log", UPCASTERS))
-            with progress() as advance:
-                redact_log(cut_log, shorter, lambda seq: advance("redacting", seq, made.events))
+            with progress() as report:
+                redact_log(cut_log, shorter, report)
         how = f"refold new-incident: events {made.first} to {made.last} of a log"
         about = About(title, f"{how}, redacted" if redact else how, partition or "")
         if redact and partition:

@@ -87,14 +87,14 @@ def why(
 def _asked(logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None) -> Answer:
     """Raises ReplayError, LogError."""
     if len(logs) == 1:
-        with open_log(logs[0]) as opened, progress() as advance:
-            return ask(opened, subject, seq_at(opened.reader, seq, wall_ns), advance)
+        with open_log(logs[0]) as opened, progress() as report:
+            return ask(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
     if seq is not None:
         raise typer.BadParameter(
             "event numbers begin again in each log: give a time, or one log", param_hint="--at"
         )
-    with open_runs(logs) as several, progress() as advance:
-        return ask_runs(parts_of(several, wall_ns), subject, advance)
+    with open_runs(logs) as several, progress() as report:
+        return ask_runs(parts_of(several, wall_ns), subject, report)
 
 
 def _subject(

@@ -17,6 +17,7 @@ from replay.diff.version.folding import fold_log
 from replay.diff.version.imported import fold_imported
 from replay.diff.version.partition_timelines import Courses
 from replay.logs.decode import UPCASTERS
+from replay.progress import unreported
 
 _UNSAID: Final = (
     *("path", "broker", "timer", "request", "timestamp", "topic", "partition", "topic_id"),
@@ -32,9 +33,9 @@ def transcript(log: Path) -> str:
     wanted = Wanted(deciding, Courses(()))
     with LogReader.open(log, UPCASTERS) as reader:
         if reader.header.kind == "recorded":
-            folded = fold_log(reader, wanted, lambda _: None)
+            folded = fold_log(reader, wanted, unreported)
         else:
-            folded = fold_imported(log, wanted, {}, lambda _: None)
+            folded = fold_imported(log, wanted, {}, unreported)
     # Of an imported log each session of a controller is folded by itself.
     decisions = sorted(deciding.decisions, key=lambda one: one.seq)
     return "\n".join(_lines(decisions, folded)) + "\n"

@@ -15,6 +15,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
+from replay.progress import unreported
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.verdicts import Judgement
@@ -79,17 +80,13 @@ def _divergences(reader: LogReader, last: int) -> set[tuple[int, str, tuple[str,
     judgements: list[Judgement] = []
     replies = lost_replies(reader)
     for world in gap_free_ranges(reader):
-        agreeing = agreeing_on(world, reader.last_seq, "kafka", None, _silent, replies=replies)
-        judgements += agreeing.run(told(world, "", reader.last_seq, _silent)).judgements
+        agreeing = agreeing_on(world, reader.last_seq, "kafka", None, unreported, replies=replies)
+        judgements += agreeing.run(told(world, "", reader.last_seq, unreported)).judgements
     return {
         (one.zxid, one.verdict, one.paths)
         for one in judgements
         if one.verdict != "agreed" and not (one.verdict == "extra" and last and one.seq >= last)
     }
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """Nobody is told."""
 
 
 def _write(world: ImportedLog, target: Path, begin: int, last: int) -> int:

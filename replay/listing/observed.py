@@ -14,9 +14,9 @@ from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
-from replay.inspect.at import Advance
 from replay.listing.subjects import paths_of_command, paths_of_transaction, subjects_of_path
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
+from replay.progress import Progress
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
 from replay.stock_clusters.agreement.controller_trace import ControllerTrace
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
@@ -30,11 +30,11 @@ from replay.wording.world_in_words import in_words, transaction_in_words
 from replay.world.paths import below
 
 
-def events(log: ImportedLog, first: int, last: int, advance: Advance) -> Iterator[ListedEvent]:
+def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
     """Each record of a range. Raises ReplayError, LogError."""
     subjects: tuple[str, ...] = ()
     for record in log.reader.events(EventFilter(first_seq=first, last_seq=last)):
-        advance("reading", record.seq, last)
+        progress("reading", record.seq, last)
         event = event_of(record)
         if isinstance(event, Transaction):
             subjects = _subjects(event, log.begun.chroot)
@@ -72,10 +72,10 @@ def _paths(transaction: Transaction, chroot: str) -> list[str]:
     return [path for path in known if path is not None]
 
 
-def decisions(log: ImportedLog, first: int, last: int, advance: Advance) -> Iterator[Decision]:
+def decisions(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[Decision]:
     """What a stock controller decided in a range, each with the rule by which the fold beside it
     decides the same. Raises ReplayError, LogError."""
-    explained = _Explained(log, advance)
+    explained = _Explained(log, progress)
     before: tuple[EventRecord, Transaction] | None = None
     for record in log.reader.events(EventFilter(first_seq=first, last_seq=last + 1)):
         event = event_of(record)
@@ -120,7 +120,7 @@ class _Following(FoldObserver):
 class _Explained:
     """The verdict on each decision, and the write of the fold that goes with it."""
 
-    def __init__(self, log: ImportedLog, advance: Advance) -> None:
+    def __init__(self, log: ImportedLog, progress: Progress) -> None:
         last = log.reader.last_seq
         stocks: list[ControllerTrace] = []
 
@@ -128,10 +128,10 @@ class _Explained:
             _Following(stock)
             stocks.append(stock)
 
-        replies = lost_replies(log.reader, advance=advance)
+        replies = lost_replies(log.reader, progress=progress)
         for world in gap_free_ranges(log.reader):
-            agreeing = agreeing_on(world, last, "kafka", None, advance, follow, replies=replies)
-            agreeing.run(told(world, "deriving decisions", last, advance))
+            agreeing = agreeing_on(world, last, "kafka", None, progress, follow, replies=replies)
+            agreeing.run(told(world, "deriving decisions", last, progress))
         self._judged: dict[int, tuple[Judgement, ControllerTrace]] = {
             one.seq: (one, stock)
             for stock in stocks

@@ -4,7 +4,6 @@ The log's events are folded anew and every command is compared with the one stor
 target, reason, digest, and body where it is kept.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from eventstore.verify import verify
 from replay.errors import ReplayError
 from replay.logs.decode import demand_this_core, records
 from replay.logs.snapshots import fold_at_start
+from replay.progress import Progress, unreported
 from replay.verify.differences import Difference, differences
 
 MISMATCHES_MAX = 1000
@@ -54,19 +54,17 @@ class Verification(Struct, frozen=True):
     mismatches: list[Mismatch]
 
 
-def verify_decisions(
-    reader: LogReader, progress: Callable[[int], None] = lambda events: None
-) -> Verification:
+def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Verification:
     """Fold a sound log again and compare. Raises ReplayError when it cannot be done."""
     _check_usable(reader)
     comparison = _Comparison()
     fold = fold_at_start(reader)
-    events = 0
+    events, total = 0, reader.last_seq - reader.header.first_seq + 1
     for event, stored in records(reader):
         derived = [issued for part in fold.apply(event) for issued in part]
         comparison.compare(event.seq, kind_of(event.event), derived, stored)
         events += 1
-        progress(events)
+        progress("folding", events, total)
     return comparison.result(events, reader.closing is not None)
 
 

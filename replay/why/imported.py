@@ -2,7 +2,7 @@
 as the fold beside the cluster's own controllers decides the same (stock_clusters.agreement)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import structs
@@ -12,6 +12,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.inspect.of_znodes import cluster_of
+from replay.progress import Progress
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
 from replay.stock_clusters.agreement.controller_trace import ControllerTrace
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
@@ -38,17 +39,16 @@ from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
 from replay.wording.world_in_words import in_words
 
-Advance = Callable[[str, int, int], None]
 _OF_FOLD: Final = (NoLeader, LeftAsItIs, Told, TopicChanged, IsrAsked, ReassignmentAsked)
 _BY_API: Final = "AlterPartitionReassignments"
 _SEEN_BY_FOLD: Final = ("shutting down", "log directory failed")
 
 
-def history_of(world: ImportedLog, subject: Subject, seq: int, advance: Advance) -> History:
+def history_of(world: ImportedLog, subject: Subject, seq: int, progress: Progress) -> History:
     """What is known up to record `seq`. Raises ReplayError, LogError."""
     # A state is taken on in place: each walk begins with one of its own.
-    facts, history, time = _done(open_world(world.reader), subject, seq, advance)
-    followers = _decided(world.reader, subject, seq, advance)
+    facts, history, time = _done(open_world(world.reader), subject, seq, progress)
+    followers = _decided(world.reader, subject, seq, progress)
     notes = unfinished_notes(world)
     explained = _Explained(followers)
     facts = [explained.fact(one) for one in facts]
@@ -65,11 +65,11 @@ def history_of(world: ImportedLog, subject: Subject, seq: int, advance: Advance)
 
 
 def _done(
-    world: ImportedLog, subject: Subject, seq: int, advance: Advance
+    world: ImportedLog, subject: Subject, seq: int, progress: Progress
 ) -> tuple[list[AnyFact], ZnodeHistory, str]:
     history = ZnodeHistory(world, subject)
     time = ""
-    for record, event in told(world, "reading transactions", seq, advance):
+    for record, event in told(world, "reading transactions", seq, progress):
         if record.seq > seq:
             break
         time = iso_time(record.wall_ns)
@@ -116,20 +116,20 @@ class _Followed:
         return found
 
 
-def _decided(reader: LogReader, subject: Subject, seq: int, advance: Advance) -> list[_Followed]:
+def _decided(reader: LogReader, subject: Subject, seq: int, progress: Progress) -> list[_Followed]:
     followed: list[_Followed] = []
-    replies = lost_replies(reader, advance=advance)
+    replies = lost_replies(reader, progress=progress)
     for world in gap_free_ranges(reader):
         agreeing = agreeing_on(
             world,
             reader.last_seq,
             "kafka",
             None,
-            advance,
+            progress,
             lambda one: followed.append(_Followed(one, subject)),
             replies=replies,
         )
-        agreeing.run(_until(told(world, "deriving decisions", seq, advance), seq))
+        agreeing.run(_until(told(world, "deriving decisions", seq, progress), seq))
     return followed
 
 

@@ -9,17 +9,18 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Folded
 from replay.diff.version.counterfactual_run import CounterfactualRun
-from replay.diff.version.fold_options import Progress, Wanted
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import records
 from replay.logs.snapshots import fold_at_start
+from replay.progress import Progress
 
 
 def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
     """Fold a recorded log. Raises ReplayError, LogError."""
     fold = fold_at_start(reader)
     fold.controller.follower = wanted.causes
-    seq = now_ns = 0
+    seq, now_ns, last = 0, 0, reader.last_seq
     event: Recorded | None = None
     stored_until = _stored_until(reader)
     for event, stored in records(reader):
@@ -28,7 +29,7 @@ def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
         causes = wanted.causes.take()
         wanted.deciding.take(issued, seq, seq, now_ns, kind_of(event.event), causes)
         wanted.courses.look(fold.controller, now_ns)
-        progress(seq)
+        progress("folding", seq, last)
         is_cut = seq >= stored_until
         if not _is_stored(issued, stored, is_cut=is_cut):
             way = CounterfactualRun(fold, reader, _story(reader, seq), wanted, event, progress)

@@ -14,10 +14,11 @@ from msgspec import Struct
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.diff.messages import Agreed, Disagreement, Folded
-from replay.diff.version.fold_options import Progress, Wanted
+from replay.diff.version.fold_options import Wanted
 from replay.diff.version.imported_way import ImportedWay, is_election
 from replay.diff.version.imported_world import ImportedWorld
 from replay.diff.version.shadow_observer import ShadowObserver
+from replay.progress import Progress
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
 from replay.stock_clusters.agreement.conformance import paired
 from replay.stock_clusters.agreement.controller_trace import ControllerTrace
@@ -45,17 +46,16 @@ def fold_imported(
         controllers.append(controller)
         controller.fold.controller.follower = ShadowObserver(controller.fold, [])
 
-    def advance(what: str, done: int, total: int) -> None:
-        progress(done)
-
     with LogReader.open(log, UPCASTERS) as reader:
         result, last, end_ns = AgreementResult(), reader.last_seq, 0
         elections: dict[int, _Stretch] = {}
-        replies = lost_replies(reader, settings, advance)
+        replies = lost_replies(reader, settings, progress)
         for number, world in enumerate(gap_free_ranges(reader)):
             controllers.clear()
-            agreeing = agreeing_on(world, last, "kafka", settings, advance, listen, replies=replies)
-            agreement = agreeing.run(told(world, "folding", last, advance))
+            agreeing = agreeing_on(
+                world, last, "kafka", settings, progress, listen, replies=replies
+            )
+            agreement = agreeing.run(told(world, "folding", last, progress))
             result.go_on(result_of(agreement, str(log)))
             sessions = {one.session: _follower(one) for one in controllers}
             stretch = _Stretch(number, agreeing.index, sessions)
@@ -139,7 +139,7 @@ def _go(
     world = next(islice(gap_free_ranges(reader), stretch.number, None))
     view = ZnodeView(world.state.tree, world.begun.chroot)
     way: ImportedWay | None = None
-    for record, event, found in paired(told(world, "", 0, lambda _, done, __: progress(done))):
+    for record, event, found in paired(told(world, "following", reader.last_seq, progress)):
         if record.seq > stretch.index.last_transaction:
             break
         if record.seq == begun:

@@ -16,6 +16,7 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
+from replay.progress import Progress, unreported
 from replay.stock_clusters.agreement.between import with_between
 from replay.stock_clusters.agreement.conformance import ConformanceChecker, Follow
 from replay.stock_clusters.agreement.either_order import RUNS_MAX, in_the_order_that_fits
@@ -31,11 +32,8 @@ from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
 from replay.stock_clusters.imports.importing import Selection, import_source
-from replay.stock_clusters.zookeeper_log.source import Progress
 
 Rules = Literal["kafka", "refold"]
-Advance = Callable[[str, int, int], None]
-"""What is being done, how many records are done, of how many."""
 
 
 @contextmanager
@@ -51,7 +49,7 @@ def agree(
     log: Path,
     rules: Rules = "kafka",
     settings: Mapping[str, str] | None = None,
-    advance: Advance = lambda *_: None,
+    progress: Progress = unreported,
     orders: int = RUNS_MAX,
 ) -> AgreementResult:
     """Compare the decisions in a world-backed log with the fold's.
@@ -60,7 +58,7 @@ def agree(
     at most `orders` are tried. Raises ReplayError, LogError.
     """
     with LogReader.open(log, UPCASTERS) as reader:
-        compared = _comparing(reader, escape_path(log), rules, settings, advance)
+        compared = _comparing(reader, escape_path(log), rules, settings, progress)
         if rules == "kafka":
             answering = WithLostReplies(compared, reader.last_seq)
             result = in_the_order_that_fits(answering.compare, reader.last_seq, orders)
@@ -82,13 +80,15 @@ def agree(
 
 
 def lost_replies(
-    reader: LogReader, settings: Mapping[str, str] | None = None, advance: Advance = lambda *_: None
+    reader: LogReader, settings: Mapping[str, str] | None = None, progress: Progress = unreported
 ) -> LostReplies:
     """Which decisions in a world-backed log were not answered, for who walks through it himself.
     Raises ReplayError, LogError."""
     if not may_have_lost(reader):
         return LostReplies()
-    answering = WithLostReplies(_comparing(reader, "", "kafka", settings, advance), reader.last_seq)
+    answering = WithLostReplies(
+        _comparing(reader, "", "kafka", settings, progress), reader.last_seq
+    )
     answering.compare(Order())
     return answering.replies
 
@@ -98,7 +98,7 @@ def _comparing(
     source: str,
     rules: Rules,
     settings: Mapping[str, str] | None,
-    advance: Advance,
+    progress: Progress,
 ) -> Callable[[Order, LostReplies], AgreementResult]:
     tried = count(1)
     last = reader.last_seq
@@ -109,9 +109,9 @@ def _comparing(
         what = f"trying order {next(tried)}" if order.instead else "comparing"
         for world in gap_free_ranges(reader):
             agreeing = agreeing_on(
-                world, last, rules, settings, advance, order=order, replies=replies
+                world, last, rules, settings, progress, order=order, replies=replies
             )
-            agreement = agreeing.run(told(world, what, last, advance))
+            agreement = agreeing.run(told(world, what, last, progress))
             of_stretch = result_of(agreement, result.source)
             of_stretch.settings = agreeing.settings
             of_stretch.notes += [one for one in agreeing.notes if one not in result.notes]
@@ -126,7 +126,7 @@ def agreeing_on(
     last: int,
     rules: Rules,
     settings: Mapping[str, str] | None,
-    advance: Advance,
+    progress: Progress,
     follow: Follow = lambda _: None,
     order: Order | None = None,
     replies: LostReplies | None = None,
@@ -138,7 +138,7 @@ def agreeing_on(
     """
     chroot = world.begun.chroot
     view = ZnodeView(world.state.tree, chroot)
-    index = Index(told(world, "looking through", last, advance), chroot, view)
+    index = Index(told(world, "looking through", last, progress), chroot, view)
     given = dict(settings or {})
     return ConformanceChecker(
         world, _configuration(given, rules), index, given, follow, order, replies
@@ -146,11 +146,11 @@ def agreeing_on(
 
 
 def told(
-    world: ImportedLog, what: str, last: int, advance: Advance
+    world: ImportedLog, what: str, last: int, progress: Progress
 ) -> Iterator[tuple[EventRecord, WorldEvent]]:
     """The records of a log, with progress."""
     for record, event in world.events():
-        advance(what, record.seq, last)
+        progress(what, record.seq, last)
         yield record, event
 
 

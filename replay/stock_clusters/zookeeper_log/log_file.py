@@ -23,9 +23,6 @@ _RECORD_HEADER: Final = struct.Struct(">qi")
 _TRAILER: Final = ord("B")
 _CHUNK_BYTES: Final = 1024 * 1024
 
-OnBytes = Callable[[int], None]
-"""Told how many more bytes of a file have been read."""
-
 
 class LogReader:
     """Iterates over the transactions of one file, in its order; reads it once, from the start.
@@ -35,7 +32,9 @@ class LogReader:
     whole.
     """
 
-    def __init__(self, stream: BinaryIO, name: str, on_bytes: OnBytes = lambda _: None) -> None:
+    def __init__(
+        self, stream: BinaryIO, name: str, on_bytes: Callable[[int], None] = lambda _: None
+    ) -> None:
         self.damage: Damage | None = None
         self.offset = 0
         """Where the record of the transaction begins that was given last, in bytes."""

@@ -23,6 +23,7 @@ from typing import IO, BinaryIO, Final, NamedTuple
 from eventstore.errors import FULL
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
+from replay.progress import Progress, unreported
 from replay.stock_clusters.zookeeper_log.compression import BROKEN
 from replay.stock_clusters.zookeeper_log.damage import Damage, DamagedSnapshotError
 from replay.stock_clusters.zookeeper_log.data_folder import (
@@ -55,7 +56,6 @@ _GZIP: Final = b"\x1f\x8b"
 _XZ: Final = b"\xfd7"
 _EMPTY: Final = "starts from an empty ZooKeeper: no snapshot before the logs can be used"
 
-Progress = Callable[[str, int, int], None]
 """Told what is being done ("unpacking", "comparing servers", "reading"), and how many bytes are
 done of how many."""
 
@@ -189,7 +189,7 @@ class Source:
 
 
 @contextmanager
-def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[Source]:
+def open_source(path: Path, progress: Progress = unreported) -> Iterator[Source]:
     """Find the data of a ZooKeeper server in a folder or an archive.
 
     Of several servers the one with most transactions is taken. Raises ReplayError if there is
