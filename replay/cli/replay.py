@@ -30,8 +30,8 @@ def replay(
 ) -> None:
     """Derive the controller's decisions again from LOG and compare them with what it did.
 
-    Exit status: 0 every command agrees, 1 at least one does not, 2 the log cannot be used or was
-    recorded by another core.
+    A log that another version recorded is compared without the wording of reasons and notices.
+    Exit status: 0 every command agrees, 1 at least one does not, 2 the log cannot be used.
     """
     try:
         with LogReader.open(log, UPCASTERS) as reader:
@@ -59,6 +59,7 @@ def _as_json(result: Verification) -> str:
         "commands": result.commands,
         "agreed": result.agreed,
         "unrecorded": result.unrecorded,
+        "other_core": result.other_core,
         "mismatches": msgspec.to_builtins(result.mismatches),
     }
     return msgspec.json.encode(document).decode()
@@ -80,6 +81,11 @@ def _print(result: Verification, log: Path) -> None:
         f"{log}: {verdict}: {result.events} events, {result.commands} commands, "
         f"{result.agreed} agreed, {result.unrecorded} unrecorded"
     )
+    if result.other_core:
+        typer.echo(
+            f"{log}: recorded by {result.other_core}; the wording of reasons and notices was not "
+            "compared" + ("; refold diff compares two versions" if result.mismatched else "")
+        )
 
 
 def _print_differences(mismatch: Mismatch) -> None:

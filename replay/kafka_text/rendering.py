@@ -30,7 +30,8 @@ from replay.kafka_text.role import Role
 from replay.kafka_text.state_machines import StateMachines
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 from replay.kafka_text.topics import Topics
-from replay.logs.decode import demand_this_core, recorded
+from replay.logs.decode import demand_recorded, recorded
+from replay.logs.other_core import OtherCoreCheck, folding, is_of_this_core
 from replay.logs.snapshots import fold_at_start
 
 _TELLERS: tuple[type[Teller], ...] = (
@@ -54,12 +55,19 @@ states that a step came to, its requests, what is over then."""
 def kafka_lines(reader: LogReader, last_seq: int | None = None) -> Iterator[Line]:
     """The lines of a log, up to those of the event `last_seq`.
 
-    Raises ReplayError for a log that cannot be folded, OtherCoreError for one of another core.
+    Raises ReplayError for a log that cannot be folded, OtherCoreError where another core recorded
+    it and this one decides otherwise.
     """
-    demand_this_core(reader.header)
+    demand_recorded(reader.header)
+    check = None if is_of_this_core(reader.header) else OtherCoreCheck(reader.header)
     rendering = Rendering(fold_at_start(reader))
-    for event in reader.events(EventFilter(last_seq=last_seq)):
-        yield from rendering.lines(recorded(event))
+    for event, stored in reader.records(EventFilter(last_seq=last_seq)):
+        with folding(reader.header, event.seq):
+            lines = rendering.lines(recorded(event))
+        if check is not None:
+            check.compare(event.seq, rendering.issued, stored)
+            check.demand()
+        yield from lines
 
 
 class Rendering(FoldObserver):
@@ -70,6 +78,8 @@ class Rendering(FoldObserver):
         self._log = KafkaLog(fold.controller)
         self._tellers = [one(self._log) for one in _TELLERS]
         self._asked: dict[CommandId, Issued] = {}
+        self.issued: list[Issued] = []
+        """The commands of the last event."""
         fold.controller.follower = self
 
     def lines(self, event: Recorded) -> list[Line]:
@@ -80,8 +90,7 @@ class Rendering(FoldObserver):
             self._hear(event.event)
         for one in self._tellers:
             one.observes(event.event)
-        for _ in self._fold.apply(event):
-            pass
+        self.issued = [issued for part in self._fold.apply(event) for issued in part]
         return log.lines
 
     def _hear(self, outcome: ZooKeeperOutcome) -> None:

@@ -8,30 +8,23 @@ from controller.core.canonical import EVENT_SCHEMAS, decode_event
 from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
 from controller.core.events import Recorded
-from controller.fingerprint import core_fingerprint
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.upcasters import Upcasters
-from replay.errors import OtherCoreError, ReplayError
+from replay.errors import ReplayError
 from replay.logs.older_events import UPCASTS
 
 UPCASTERS = Upcasters(EVENT_SCHEMAS, UPCASTS)
 """What takes the events of every older refold to those that the core folds."""
 
 
-def demand_this_core(header: Header) -> None:
-    """Whether this code decides as the log says. Raises ReplayError where outcomes are not
-    recorded, OtherCoreError where another core decided."""
+def demand_recorded(header: Header) -> None:
+    """Raises ReplayError for a log whose outcomes are not recorded."""
     if header.kind != "recorded":
         raise ReplayError(
             "this is no recorded log but a world-backed one, of another controller: there is "
             "nothing of refold's own to fold again. `refold log show` without --format shows "
             "what is in it"
-        )
-    if header.core_fingerprint != core_fingerprint():
-        raise OtherCoreError(
-            f"recorded by core {header.core_fingerprint} (refold {header.code_version}), this is "
-            f"{core_fingerprint()}: run the replay of that version"
         )
 
 

@@ -12,9 +12,7 @@ from msgspec import Struct
 
 from controller.core.canonical import EVENT_SCHEMAS
 from controller.core.configuration import Configuration
-from controller.fingerprint import core_fingerprint
 from eventstore.reader import LogReader
-from eventstore.records import Header
 from eventstore.upcasters import Upcasters
 from replay.errors import ReplayError
 from replay.logs.decode import configuration_of
@@ -46,11 +44,6 @@ def open_log(path: Path | str) -> Iterator[OpenedLog]:
             yield RecordedLog(reader, configuration_of(reader.header))
         else:
             yield open_world(reader)
-
-
-def is_of_this_core(header: Header) -> bool:
-    """Whether the core that recorded a log is this one: else its decisions need not be the same."""
-    return header.core_fingerprint == core_fingerprint()
 
 
 def seq_at(reader: LogReader, seq: int | None, wall_ns: int | None) -> int:

@@ -6,7 +6,10 @@ state at its start is stored. The daemon goes on meanwhile: this is another proc
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+import msgspec
 
 from controller.core.fold import Fold
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -28,12 +31,18 @@ def fold_at_start(reader: LogReader) -> Fold:
     before = reader.header.first_seq - 1
     if before == 0:
         return Fold(configuration)
-    for name in reader.snapshots:
-        if (name.seq, name.fingerprint) == (before, core_fingerprint()):
+    snapshots = [name for name in reader.snapshots if name.seq == before]
+    for name in snapshots:
+        if name.fingerprint == core_fingerprint():
+            return load_snapshot(read_snapshot(name), configuration)
+    for name in snapshots:
+        # Another core's can be loaded where the state has the same fields. Whoever folds a log of
+        # another core compares the decisions that follow.
+        with suppress(ReplayError, msgspec.DecodeError):
             return load_snapshot(read_snapshot(name), configuration)
     raise ReplayError(
         f"the log begins with event {before + 1}: its earlier segments are gone, and there is no "
-        f"snapshot of core {core_fingerprint()} to begin with"
+        f"snapshot at event {before} that core {core_fingerprint()} can begin with"
     )
 
 

@@ -1,7 +1,8 @@
 """Does this code decide again what the log says was decided? (DESIGN.md, Replay: verify)
 
 The log's events are folded anew and every command is compared with the one stored: its kind,
-target, reason, digest, and body where it is kept.
+target, reason, digest, and body where it is kept. What another core recorded is compared without
+the reasons and the wording of notices (replay/logs/other_core.py).
 """
 
 from typing import Literal
@@ -14,7 +15,8 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.verify import verify
 from replay.errors import ReplayError
-from replay.logs.decode import demand_this_core, records
+from replay.logs.decode import demand_recorded, records
+from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.snapshots import fold_at_start
 from replay.progress import Progress, unreported
 from replay.verify.differences import Difference, differences
@@ -52,16 +54,21 @@ class Verification(Struct, frozen=True):
     unrecorded: int
     mismatched: int
     mismatches: list[Mismatch]
+    other_core: str = ""
+    """The core and version that recorded the log, where that is not this core."""
 
 
 def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Verification:
     """Fold a sound log again and compare. Raises ReplayError when it cannot be done."""
     _check_usable(reader)
-    comparison = _Comparison()
+    header = reader.header
+    other_core = "" if is_of_this_core(header) else recorded_by(header)
+    comparison = _Comparison(other_core)
     fold = fold_at_start(reader)
     events, total = 0, reader.last_seq - reader.header.first_seq + 1
     for event, stored in records(reader):
-        derived = [issued for part in fold.apply(event) for issued in part]
+        with folding(header, event.seq):
+            derived = [issued for part in fold.apply(event) for issued in part]
         comparison.compare(event.seq, kind_of(event.event), derived, stored)
         events += 1
         progress("folding", events, total)
@@ -72,7 +79,7 @@ def _check_usable(reader: LogReader) -> None:
     report = verify(reader.path)
     for damage in report.damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    demand_this_core(reader.header)
+    demand_recorded(reader.header)
 
 
 class _Comparison:
@@ -82,7 +89,8 @@ class _Comparison:
     should have been: after a crash the last commands are not in the log.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, other_core: str) -> None:
+        self._other_core = other_core
         self._commands = self._agreed = self._mismatched = 0
         self._mismatches: list[Mismatch] = []
         self._held_back: list[tuple[int, str, Issued]] = []
@@ -99,7 +107,7 @@ class _Comparison:
                 self._held_back.append((seq, kind, issued))
                 continue
             self._release()
-            differs = _differences(before, issued)
+            differs = self._differences(before, issued)
             if differs:
                 self._add(seq, issued.id.ordinal, kind, "changed", differs, before, issued)
             else:
@@ -120,7 +128,13 @@ class _Comparison:
             len(self._held_back),
             self._mismatched,
             self._mismatches,
+            self._other_core,
         )
+
+    def _differences(self, before: CommandRecord, now: Issued) -> list[str]:
+        if self._other_core and is_same_decision(before, now):
+            return []
+        return _differences(before, now)
 
     def _release(self) -> None:
         for seq, kind, issued in self._held_back:

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import NamedTuple
 
-from controller.core.canonical import digest, encode_command
-from controller.core.commands import Issued
 from eventstore import folders
 from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord
 from replay.errors import ReplayError
 from replay.inspect.cluster import Cluster
 from replay.logs.decode import recorded
-from replay.logs.open_log import RecordedLog, is_of_this_core
+from replay.logs.open_log import RecordedLog
+from replay.logs.other_core import OtherCoreCheck, is_of_this_core, recorded_by
 from replay.logs.snapshots import fold_at_start
 from replay.progress import Progress
 from replay.times import iso_time
@@ -70,7 +69,7 @@ class _Run:
         self.count = self._last - header.first_seq + 1
         self.recording = Recording(fold_at_start(self._log.reader), subject, header)
         self.recording.facts, self.recording.known = facts, known
-        self._check = None if is_of_this_core(header) else _OtherCore()
+        self._check = None if is_of_this_core(header) else OtherCoreCheck(header)
         self._seq, self._time = 0, ""
         self._order = 0
         self._unusable = ""
@@ -125,8 +124,17 @@ class _Run:
 
     def _of_core(self, *, is_current: bool) -> list[str]:
         notes = [self._unusable] if self._unusable else []
-        if self._check is not None and (is_current or self._check.differs):
-            notes += self._check.notes(self._log)
+        check = self._check
+        if check is not None and (is_current or check.differs_at):
+            text = f"Recorded by {recorded_by(self._log.reader.header)}; "
+            if check.differs_at:
+                text += (
+                    f"from event {check.differs_at} on this core decides otherwise: the answer is "
+                    "what this core makes of the events. refold diff compares the two."
+                )
+            else:
+                text += "this one decides the same up to here."
+            notes.append(text)
         return notes
 
     def _of_end(self) -> list[str]:
@@ -142,34 +150,3 @@ class _Run:
                 "then."
             )
         return notes
-
-
-class _OtherCore:
-    """Whether this core decides as the one did that recorded a log."""
-
-    def __init__(self) -> None:
-        self._differs_at = 0
-
-    @property
-    def differs(self) -> bool:
-        """Whether it decides otherwise somewhere."""
-        return self._differs_at > 0
-
-    def compare(self, seq: int, derived: list[Issued], stored: list[CommandRecord]) -> None:
-        """The commands of one event. After a crash the last ones were not stored."""
-        if self._differs_at or not stored:
-            return
-        ours = [digest(encode_command(one.command)) for one in derived]
-        if ours != [one.digest for one in stored]:
-            self._differs_at = seq
-
-    def notes(self, log: RecordedLog) -> list[str]:
-        """What limits the answer."""
-        header = log.reader.header
-        text = f"Recorded by core {header.core_fingerprint} (refold {header.code_version}); "
-        if not self._differs_at:
-            return [f"{text}this one decides the same up to here."]
-        return [
-            f"{text}from event {self._differs_at} on this core decides otherwise: told is what it "
-            "makes of the events. refold diff compares the two."
-        ]

@@ -32,10 +32,9 @@ from controller.core.triggers import (
 )
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
 from eventstore.records import Header
-from replay.errors import ReplayError
 from replay.inspect.cluster import Cluster, ProcedureView
 from replay.inspect.of_context import cluster_of, name_of
-from replay.logs.open_log import is_of_this_core
+from replay.logs.other_core import folding
 from replay.why.facts import AssignmentWritten, Because, StateWritten, Told
 from replay.why.following import Following
 from replay.why.subject import Subject
@@ -70,16 +69,8 @@ class Recording(Following):
     def fold_event(self, event: Recorded) -> list[Issued]:
         """Fold one event; its commands. Raises ReplayError where another core recorded it and this
         one cannot fold it: then it waits for something else than what came."""
-        try:
+        with folding(self._header, event.seq):
             return self._take(event)
-        except Exception as error:
-            if is_of_this_core(self._header):
-                raise
-            raise ReplayError(
-                f"recorded by core {self._header.core_fingerprint} (refold "
-                f"{self._header.code_version}); this one cannot fold event {event.seq} ({error!r}):"
-                " use that version"
-            ) from error
 
     def _take(self, event: Recorded) -> list[Issued]:
         silent_ns = event.wall_ns - self.wall_ns if self.wall_ns else 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from typer.testing import CliRunner
 
 from controller.core.commands import (
     CancelTimer,
@@ -23,15 +24,20 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.events import ZnodesRead
+from controller.core.fold import Fold
 from controller.log_records import command_record, event_record
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.writer import LogWriter
+from replay.cli.main import app
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS
+from replay.logs.packed import log_at
 from replay.verify.differences import Difference, differences
 from replay.verify.verification import Verification, verify_decisions
+from replay.world.simulation import Simulation
+from tests.replay.diff.versions import RECORDED
 from tests.replay.recorded_log import header, incident, write_log
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +78,8 @@ def test_agrees_in_a_fresh_process_under_any_hash_seed(tmp_path: Path, seed: str
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["mismatches"] == []
-    assert set(result) == {"events", "commands", "agreed", "unrecorded", "mismatches"}
+    counts = {"events", "commands", "agreed", "unrecorded"}
+    assert set(result) == counts | {"mismatches", "other_core"}
     assert result["agreed"] == result["commands"] > 50
 
 
@@ -131,6 +138,66 @@ def test_a_command_that_is_not_derived_is_missing(tmp_path: Path) -> None:
     assert (mismatch.what, mismatch.event) == ("missing", recorded.seq)
 
 
+def reworded(simulation: Simulation) -> Simulation:
+    """The incident as a version with other words recorded it."""
+    for place, (recorded, issued) in enumerate(simulation.history):
+        simulation.history[place] = (
+            recorded,
+            [
+                one._replace(
+                    command=structs.replace(one.command, text="in other words")
+                    if isinstance(one.command, Notice)
+                    else one.command,
+                    reason=Reason("another name of the rule"),
+                )
+                for one in issued
+            ],
+        )
+    return simulation
+
+
+def test_log_of_another_core_agrees_where_only_the_wording_differs(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", reworded(incident()), fingerprint="another")
+    result = verified(log)
+    assert result.mismatches == []
+    assert result.agreed == result.commands > 50
+    assert result.other_core.startswith("core another (refold ")
+    same_core = write_log(tmp_path / "same", reworded(incident()))
+    assert verified(same_core).mismatched > 50
+
+
+def test_log_of_another_core_does_not_agree_where_a_decision_differs(tmp_path: Path) -> None:
+    simulation = incident()
+    recorded, issued = simulation.history[3]
+    simulation.history[3] = (recorded, [*issued[:-1], issued[-1]._replace(term=7)])
+    log = write_log(tmp_path / "log", simulation, fingerprint="another")
+    [mismatch] = verified(log).mismatches
+    assert (mismatch.what, mismatch.event, mismatch.differs) == ("changed", recorded.seq, ["term"])
+    done = CliRunner().invoke(app, ["replay", str(log)])
+    assert done.exit_code == 1
+    assert "recorded by core another (refold " in done.output
+    assert "refold diff compares two versions" in done.output
+
+
+def test_log_of_another_core_that_cannot_be_folded_names_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "log", incident(), fingerprint="another")
+    monkeypatch.setattr(Fold, "apply", lambda fold, event: 1 // 0)
+    done = CliRunner().invoke(app, ["replay", str(log)])
+    assert done.exit_code == 2
+    assert "recorded by core another (refold " in done.stderr
+    assert "use that version" in done.stderr
+
+
+@pytest.mark.parametrize("incident", RECORDED, ids=lambda one: one.name)
+def test_incidents_that_older_cores_recorded_agree(incident: Path) -> None:
+    with log_at(incident) as log:
+        result = verified(log)
+    assert result.mismatches == []
+    assert result.agreed > 80
+
+
 def test_another_event_leads_to_other_commands(tmp_path: Path) -> None:
     """The events are what the commands are derived from: one ISR changed, decisions differ."""
     simulation = incident()
@@ -184,9 +251,11 @@ def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
     assert source.count("state.leader_epoch + 1") == 1
     rule.write_text(source.replace("state.leader_epoch + 1", "state.leader_epoch + 2"))
     done = refold_replay(log, root)
-    assert done.returncode == 2
-    assert "recorded by core" in done.stderr
-    assert "run the replay of that version" in done.stderr
+    assert done.returncode == 1
+    result = json.loads(done.stdout)
+    assert result["other_core"].startswith("core ")
+    changed = {part["part"] for one in result["mismatches"] for part in one["differences"]}
+    assert "partitions[t-0].leadership.leader_epoch" in changed
 
 
 def test_status_where_the_result_cannot_be_written(tmp_path: Path) -> None:

@@ -112,9 +112,21 @@ def test_a_log_without_its_first_segments(tmp_path: Path) -> None:
     assert any("New broker startup callback for 1" in line.message for line in rest)
 
 
-def test_a_log_of_another_core_is_refused(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log", incident(), fingerprint="another")
-    with pytest.raises(OtherCoreError, match="recorded by core another"):
+def test_log_of_another_core_has_the_same_lines_where_its_decisions_are_the_same(
+    tmp_path: Path,
+) -> None:
+    other = write_log(tmp_path / "other", incident(), fingerprint="another")
+    same = write_log(tmp_path / "same", incident())
+    assert lines_in(other) == lines_in(same)
+
+
+def test_log_of_another_core_is_refused_at_the_first_decision_that_differs(tmp_path: Path) -> None:
+    simulation = incident()
+    place = next(n for n, (_, issued) in enumerate(simulation.history) if len(issued) > 2)
+    recorded, issued = simulation.history[place]
+    simulation.history[place] = (recorded, issued[:-1])
+    log = write_log(tmp_path / "log", simulation, fingerprint="another")
+    with pytest.raises(OtherCoreError, match=f"core another .*; from event {recorded.seq} on"):
         lines_in(log)
 
 

@@ -382,7 +382,7 @@ def test_another_core_whose_log_cannot_be_folded(
 ) -> None:
     log = write_log(tmp_path / "log", cluster, fingerprint="0" * 24)
     monkeypatch.setattr(Fold, "apply", lambda fold, event: 1 // 0)
-    with pytest.raises(ReplayError, match=r"this one cannot fold event 1 .*: use that version"):
+    with pytest.raises(ReplayError, match=r"this core cannot fold event 1 .*: use that version"):
         asked(log, **T0)
 
 

@@ -1,0 +1,89 @@
+"""Logs that another core recorded: whether this core makes the same decisions.
+
+A core's fingerprint changes with each change of its source, also where code only moves. So a log of
+another core is not refused: its events are folded, and what this core decides is compared with what
+is stored. Wording is no decision: the text of a notice and the reason of a command may differ.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from controller.core.canonical import decode_command, digest, encode_command, kind_of
+from controller.core.commands import Issued, Notice, target_of
+from controller.fingerprint import core_fingerprint
+from eventstore.records import CommandRecord, Header
+from replay.errors import OtherCoreError, ReplayError
+
+
+def is_of_this_core(header: Header) -> bool:
+    """Whether the core that recorded a log is this one."""
+    return header.core_fingerprint == core_fingerprint()
+
+
+def recorded_by(header: Header) -> str:
+    """The core and the version that recorded a log, in words."""
+    return f"core {header.core_fingerprint} (refold {header.code_version})"
+
+
+def is_same_decision(stored: CommandRecord, now: Issued) -> bool:
+    """Whether two cores decided the same: all of a command but the text of a notice."""
+    command = now.command
+    what = (kind_of(command), now.term, target_of(command))
+    if (stored.kind, stored.term, stored.target) != what:
+        return False
+    if stored.digest == digest(encode_command(command)):
+        return True
+    if not isinstance(command, Notice) or stored.body is None:
+        return False
+    try:
+        before = decode_command(stored.body)
+    except msgspec.DecodeError:
+        return False
+    return isinstance(before, Notice) and (before.level, before.code) == (
+        command.level,
+        command.code,
+    )
+
+
+@contextmanager
+def folding(header: Header, seq: int) -> Iterator[None]:
+    """Around the folding of an event. Raises ReplayError where another core recorded the log and
+    this one cannot fold the event, because it waits for something else."""
+    try:
+        yield
+    except Exception as error:
+        if is_of_this_core(header):
+            raise
+        raise ReplayError(
+            f"recorded by {recorded_by(header)}; this core cannot fold event {seq} ({error!r}): "
+            "use that version"
+        ) from error
+
+
+class OtherCoreCheck:
+    """Compares this core's decisions with those of a log, event by event, up to the first that
+    differs."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self.differs_at = 0
+        """The number of the first event at which this core decides otherwise; 0: of none so far."""
+
+    def compare(self, seq: int, derived: Sequence[Issued], stored: Sequence[CommandRecord]) -> None:
+        """The commands of one event. After a crash the last commands are not stored."""
+        if self.differs_at or not stored:
+            return
+        is_same = len(derived) == len(stored) and all(map(is_same_decision, stored, derived))
+        if not is_same:
+            self.differs_at = seq
+
+    def demand(self) -> None:
+        """Raises OtherCoreError once a decision has differed."""
+        if self.differs_at:
+            raise OtherCoreError(
+                f"recorded by {recorded_by(self._header)}; from event {self.differs_at} on this "
+                f"core, {core_fingerprint()}, decides otherwise: run that version, or compare the "
+                "two with refold diff"
+            )
