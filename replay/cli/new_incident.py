@@ -129,11 +129,11 @@ def _keep(
 
 def _about(reader: LogReader, partition: str, first: int, last: int) -> tuple[int, int]:
     """The first and the last event that is about a partition."""
-    from replay.cli.log_subjects import Subjects
+    from replay.logs.subject_index import SubjectsOfRecords
 
     named_partition(partition, "--partition")
     wanted = EventFilter(first_seq=first, last_seq=last, subject=partition)
-    found = [event.seq for event in reader.events(wanted, Subjects(reader))]
+    found = [event.seq for event in reader.events(wanted, SubjectsOfRecords(reader))]
     if not found:
         raise ReplayError(f"no event between {first} and {last} is about {partition}")
     return found[0], found[-1]

@@ -11,7 +11,7 @@ from typing import Final, Self
 from msgspec import Struct, field, structs
 
 from replay.diff.consequences import consequences
-from replay.diff.contents import name_of, partitions_of
+from replay.diff.contents import partitions_of
 from replay.diff.errors import DiffError
 from replay.diff.grouping import Root, alike, divergences, first_difference, id_of, roots, signature
 from replay.diff.logs import GivenLog
@@ -19,6 +19,7 @@ from replay.diff.messages import Decision, Folded, FoldLog, Hello
 from replay.diff.processes import Answered, VersionProcess
 from replay.diff.references import Version
 from replay.progress import Progress
+from replay.subjects import partition_named
 
 BASE: Final = "base"
 HEAD: Final = "head"
@@ -285,7 +286,7 @@ def _written(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
 
 
 def _named(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    return tuple(map(name_of, sorted(names)))
+    return tuple(map(partition_named, sorted(names)))
 
 
 def _instances(log: GivenLog, base: Answered, head: Answered) -> list[Instance]:

@@ -1,6 +1,5 @@
 """What two decisions say otherwise, in parts; and which partitions are in what they say."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -9,16 +8,13 @@ import msgspec
 from msgspec import Struct
 
 from replay.diff.messages import Decision
+from replay.subjects import subject_of
 
 _NOTHING: Final = object()
 _TEXT_MAX: Final = 200
-_PARTITION_OF_PATH: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state\Z")
-_TOPIC_OF_PATH: Final = re.compile(r"/brokers/topics/([^/]+)\Z")
 _NO_DECISION: Final = {"data.timestamp", "request"}
 """When /controller was written; the number that a request has in one run of the daemon."""
 _EMPTY: Final[tuple[Any, ...]] = (None, 0, "", False, [], {})
-
-Name = tuple[str, int]
 
 
 class Difference(Struct, frozen=True):
@@ -51,26 +47,20 @@ def compared(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Com
 
 def partitions_of(decision: Decision) -> tuple[str, ...]:
     """The partitions that a decision names, as "topic-0"."""
-    found = _PARTITION_OF_PATH.match(decision.target)
-    if found:
-        return (f"{found[1]}-{found[2]}",)
+    subject = subject_of(decision.target)
+    if subject.kind == "state":
+        return (f"{subject.topic}-{subject.partition}",)
     return tuple(dict.fromkeys(_names_in(decision.content)))
 
 
 def touched_by(decision: Decision) -> tuple[str, ...]:
     """The partitions that a decision is about: where the assignments of a topic are written, those
     of them that were chosen for."""
-    topic = _TOPIC_OF_PATH.match(decision.target)
-    if topic:
-        chosen = [one for one in decision.choices if one.get("topic") == topic[1]]
+    subject = subject_of(decision.target)
+    if subject.kind == "topic":
+        chosen = [one for one in decision.choices if one.get("topic") == subject.topic]
         return tuple(dict.fromkeys(_names_in(chosen)))
     return partitions_of(decision)
-
-
-def name_of(text: str) -> Name:
-    """The topic and the number of a "topic-0"."""
-    topic, _, number = text.rpartition("-")
-    return topic, int(number)
 
 
 def _names_in(value: Any) -> Iterator[str]:

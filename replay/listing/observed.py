@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any, Final
 
 from msgspec import Struct
@@ -14,7 +13,6 @@ from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
-from replay.listing.subjects import paths_of_command, paths_of_transaction, subjects_of_path
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
 from replay.progress import Progress
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
@@ -25,9 +23,9 @@ from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
+from replay.subjects import paths_of_command, paths_of_transaction, subjects_of_transaction
 from replay.times import iso_time
 from replay.wording.world_in_words import in_words, transaction_in_words
-from replay.world.paths import below
 
 
 def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
@@ -37,7 +35,7 @@ def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Itera
         progress("reading", record.seq, last)
         event = event_of(record)
         if isinstance(event, Transaction):
-            subjects = _subjects(event, log.begun.chroot)
+            subjects = subjects_of_transaction(event, log.begun.chroot)
         # What a transaction is found to be stands right behind it.
         of_transaction = isinstance(event, (Transaction, Observed, RequestInferred))
         yield _listed(record, event, log.begun.chroot, subjects if of_transaction else ())
@@ -59,17 +57,6 @@ def _listed(
         in_words(event, chroot),
         subjects,
     )
-
-
-def _subjects(transaction: Transaction, chroot: str) -> tuple[str, ...]:
-    paths = _paths(transaction, chroot)
-    return tuple(dict.fromkeys(chain.from_iterable(map(subjects_of_path, paths))))
-
-
-def _paths(transaction: Transaction, chroot: str) -> list[str]:
-    """What it is about, as Kafka knows it."""
-    known = (below(path, chroot) for path in paths_of_transaction(transaction))
-    return [path for path in known if path is not None]
 
 
 def decisions(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[Decision]:
@@ -144,12 +131,12 @@ class _Explained:
     ) -> Decision:
         """One decision of the log."""
         found = self._judged.get(record.seq)
-        paths = _paths(transaction, chroot)
+        paths = paths_of_transaction(transaction, chroot)
         if observed.what == _ELECTION and not paths:
             # Refused at its first write: the transaction names none.
             paths = [znodes.CONTROLLER]
         wrote = _write_of(found[1], paths, record.seq) if found else None
-        subjects = _subjects(transaction, chroot)
+        subjects = subjects_of_transaction(transaction, chroot)
         return Decision(
             record.seq,
             iso_time(record.wall_ns),

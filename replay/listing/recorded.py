@@ -18,11 +18,11 @@ from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.inspect.at import folding_before
 from replay.inspect.folding import RecordedFolding
-from replay.listing.subjects import paths_of_command, subjects_of_command, subjects_of_event
 from replay.listing.values import Decision, ListedEvent, chosen
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
+from replay.subjects import paths_of_command, subjects_of_command, subjects_of_event
 from replay.times import iso_time
 from replay.wording.commands_in_words import command_in_words
 from replay.wording.events_in_words import in_words

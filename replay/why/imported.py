@@ -20,6 +20,7 @@ from replay.stock_clusters.agreement.verdicts import Judgement
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
+from replay.subjects import partition_named
 from replay.times import iso_time
 from replay.why.beside import Beside, Decided
 from replay.why.facts import (
@@ -179,9 +180,9 @@ class _Explained:
         judgement = self._judged.get(fact.seq)
         if judgement is None:
             return fact
-        topic, _, number = fact.partition.rpartition("-")
+        topic, number = partition_named(fact.partition)
         is_state = isinstance(fact, StateWritten)
-        path = znodes.state_path(topic, int(number)) if is_state else znodes.topic_path(topic)
+        path = znodes.state_path(topic, number) if is_state else znodes.topic_path(topic)
         session = self._session_of[fact.seq]
         fitting = [one for one in self._decided[session, path] if one.seq <= fact.seq]
         if not fitting:

@@ -24,9 +24,9 @@ from replay.cli.log import rendering as rendering
 from replay.cli.log.export import export, import_command
 from replay.cli.log.folder import DAMAGED, local_log, log_errors
 from replay.cli.log.mirror import fetch, mirror
-from replay.cli.log_subjects import Subjects
 from replay.cli.moments import moment
 from replay.logs.packed import log_at
+from replay.logs.subject_index import SubjectsOfRecords
 from replay.times import iso_time
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ app.command("fetch")(fetch)
 def _records(
     reader: LogReader, wanted: EventFilter, with_commands: bool
 ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
-    subjects_of = Subjects(reader)
+    subjects_of = SubjectsOfRecords(reader)
     if with_commands:
         return reader.records(wanted, subjects_of)
     return ((event, []) for event in reader.events(wanted, subjects_of))

@@ -29,6 +29,7 @@ from replay.stock_clusters.agreement.index import Index
 from replay.stock_clusters.agreement.pending_events import PendingEvents
 from replay.stock_clusters.agreement.shadow_fold import ShadowFold
 from replay.stock_clusters.zookeeper_log.transactions import SetData
+from replay.subjects import OF_TOPICS, subject_of
 
 _SHUTDOWN_MS: Final = 60_000
 """How long before its end a broker may have asked to shut down."""
@@ -149,9 +150,8 @@ class InferredTriggers:
 
 def _topics(decision: Decision) -> set[str]:
     """The topics whose znodes a decision is about."""
-    start = f"{znodes.TOPICS}/"
-    paths = [path for path, _ in decision.operations if path.startswith(start)]
-    return {path.removeprefix(start).partition("/")[0] for path in paths}
+    subjects = [subject_of(path) for path, _ in decision.operations]
+    return {one.topic for one in subjects if one.topic and one.kind in OF_TOPICS}
 
 
 def unlogged_causes(

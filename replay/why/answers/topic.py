@@ -4,6 +4,7 @@ from typing import Final
 
 from controller.core.replica_states import ReplicaState
 from replay.inspect.cluster import DeletionView, TopicView
+from replay.subjects import partition_named
 from replay.why.answers.absent import about_absent
 from replay.why.answers.finding import Reply, at, last, why_lost
 from replay.why.facts import AnyFact, BrokerChanged, BrokerToldToDelete, TopicChanged
@@ -102,7 +103,7 @@ def _absent(history: History, broker: int) -> str:
 
 
 def _is_of(partition: str, topic: str) -> bool:
-    return partition.rpartition("-")[0] == topic
+    return partition_named(partition)[0] == topic
 
 
 def _partitions(view: TopicView) -> str:
