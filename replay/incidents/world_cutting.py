@@ -17,8 +17,8 @@ from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.progress import unreported
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.verdicts import Judgement
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -16,9 +15,10 @@ from eventstore.records import EventRecord
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
 from replay.progress import Progress
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
-from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.verdicts import Judgement
+from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
@@ -83,25 +83,21 @@ class _Wrote(Struct, frozen=True):
     issued: Issued
 
 
-class _Writes(list[Any]):
-    """Immutable values, which a copy of the fold shares."""
+class _Following(FoldObserver, Checkpointed):
+    """Notes by path what the fold of a session writes."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Writes:
-        return _Writes(self)
-
-
-class _Following(FoldObserver):
-    """Notes by path what the fold beside a session writes."""
+    STATE = ("wrote",)
 
     def __init__(self, stock: ControllerTrace) -> None:
         self._beside = stock.fold
-        self.wrote: dict[str, _Writes] = defaultdict(_Writes)
+        self.wrote: dict[str, tuple[_Wrote, ...]] = {}
         stock.fold.controller.follower = self
 
     def issues(self, issued: Issued) -> None:
         if hasattr(issued.command, "operations"):
             for path in paths_of_command(issued.command):
-                self.wrote[path].append(_Wrote(self._beside.seq, issued))
+                wrote = _Wrote(self._beside.seq, issued)
+                self.wrote[path] = (*self.wrote.get(path, ()), wrote)
 
 
 class _Explained:
@@ -163,8 +159,7 @@ def _write_of(stock: ControllerTrace, paths: list[str], seq: int) -> _Wrote | No
     follower = stock.fold.controller.follower
     assert isinstance(follower, _Following), "it was put there"
     for path in reversed(paths):
-        fitting: list[_Wrote] = follower.wrote.get(path, _Writes())
-        for one in reversed(fitting):
+        for one in reversed(follower.wrote.get(path, ())):
             if one.seq <= seq:
                 return one
     return None

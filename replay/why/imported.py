@@ -14,9 +14,9 @@ from eventstore.records import EventRecord
 from replay.inspect.of_znodes import cluster_of
 from replay.progress import Progress
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
-from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.verdicts import Judgement
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes

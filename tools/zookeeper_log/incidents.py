@@ -7,9 +7,9 @@ from itertools import chain
 from pathlib import Path
 
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
-from replay.stock_clusters.imports.asked import LOGS, Asked
 from replay.stock_clusters.imports.decisions import Decisions
 from replay.stock_clusters.imports.kafka_root import find_kafka
+from replay.stock_clusters.imports.logged_requests import LOGS, Asked
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, log_zxid
 from replay.stock_clusters.zookeeper_log.log_file import LogReader

@@ -21,11 +21,11 @@ from replay.diff.version.shadow_observer import ShadowObserver
 from replay.progress import Progress
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
 from replay.stock_clusters.agreement.conformance import paired
-from replay.stock_clusters.agreement.controller_trace import ControllerTrace
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.results import AgreementResult, Side, result_of
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.encoding import UPCASTERS, event_of
 from replay.stock_clusters.imported_log.events import Observed
 from replay.stock_clusters.imported_log.reading import ImportedLog

@@ -16,7 +16,7 @@ from controller.core.events import ProposedState, ReassignmentTarget
 from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred
-from replay.stock_clusters.imports.asked import Asked
+from replay.stock_clusters.imports.logged_requests import Asked
 from replay.stock_clusters.imports.terms import NOBODY, Term, Terms, find
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,

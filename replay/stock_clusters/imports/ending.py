@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
 from replay.stock_clusters.imported_log.events import DamagedFile, ImportEnded
-from replay.stock_clusters.imports.asked import Asked
+from replay.stock_clusters.imports.logged_requests import Asked
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.merging import MergedLogs
 from replay.stock_clusters.zookeeper_log.source import Source

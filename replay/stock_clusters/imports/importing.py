@@ -33,9 +33,7 @@ from replay.stock_clusters.imported_log.events import (
     WorldResumed,
 )
 from replay.stock_clusters.imported_log.restored import apply, changed_events, restored_events
-from replay.stock_clusters.imports.asked import LOGS, Asked
 from replay.stock_clusters.imports.clocks import clock_notes
-from replay.stock_clusters.imports.counting import Counts, ImportResult
 from replay.stock_clusters.imports.decisions import Decisions
 from replay.stock_clusters.imports.digests import Digests
 from replay.stock_clusters.imports.ending import import_ended
@@ -45,7 +43,9 @@ from replay.stock_clusters.imports.kafka_root import (
     check_only,
     find_kafka,
 )
+from replay.stock_clusters.imports.logged_requests import LOGS, Asked
 from replay.stock_clusters.imports.records import Records, new_log
+from replay.stock_clusters.imports.report import Counts, ImportResult
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.imports.versions import Versions
 from replay.stock_clusters.zookeeper_log.damage import Damage

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from eventstore.records import EventRecord
-from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.imported_log.events import (
     Observed,
     RequestInferred,

@@ -12,8 +12,8 @@ from replay.stock_clusters.imported_log.events import (
     RequestInferred,
     RequestServed,
 )
-from replay.stock_clusters.imports.asked import Asked
 from replay.stock_clusters.imports.decisions import Decisions
+from replay.stock_clusters.imports.logged_requests import Asked
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (

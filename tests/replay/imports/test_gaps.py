@@ -20,8 +20,8 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.imported_log.reading import open_world
 from replay.stock_clusters.imported_log.restored import apply
-from replay.stock_clusters.imports.counting import ImportResult
 from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.report import ImportResult
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tests.replay.why.asked import asked

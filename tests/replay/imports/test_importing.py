@@ -29,8 +29,8 @@ from replay.stock_clusters.imported_log.events import (
     WorldEvent,
 )
 from replay.stock_clusters.imported_log.reading import open_world
-from replay.stock_clusters.imports.counting import ImportResult
 from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.report import ImportResult
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, OpCode, Transaction
