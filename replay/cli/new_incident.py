@@ -17,8 +17,7 @@ from replay.cli.subjects import partition as named_partition
 from replay.errors import ReplayError
 from replay.incidents.cutting import cut
 from replay.incidents.keeping import TRANSCRIPT, About, incidents_in, keep, update
-from replay.logs.open_log import UPCASTERS, seq_at
-from replay.logs.packed import log_at
+from replay.logs.open_log import open_reader, seq_at
 
 _UNUSABLE: Final = 2
 _INTO: Final = Path("tests/incidents")
@@ -102,8 +101,7 @@ def _keep(
     first_seq, first_ns = moment(between[0], "--from")
     last_seq, last_ns = moment(between[1], "--to")
     with TemporaryDirectory(prefix="refold-incident-") as scratch, ExitStack() as opened:
-        given = opened.enter_context(log_at(log))
-        reader = opened.enter_context(LogReader.open(given, UPCASTERS))
+        reader = opened.enter_context(open_reader(log))
         first = seq_at(reader, first_seq or reader.header.first_seq, first_ns)
         last = seq_at(reader, last_seq, last_ns)
         if partition is not None:
@@ -116,7 +114,7 @@ def _keep(
             from replay.redaction.redacting import redact as redact_log
 
             shorter = Path(scratch) / "redacted"
-            cut_log = opened.enter_context(LogReader.open(Path(scratch) / "log", UPCASTERS))
+            cut_log = opened.enter_context(open_reader(Path(scratch) / "log"))
             with progress() as report:
                 redact_log(cut_log, shorter, report)
         how = f"refold new-incident: events {made.first} to {made.last} of a log"

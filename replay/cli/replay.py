@@ -13,7 +13,7 @@ from eventstore.errors import LogError
 from eventstore.reader import LogReader
 from replay.cli.progress import progress
 from replay.errors import ReplayError
-from replay.logs.decode import UPCASTERS
+from replay.logs.open_log import open_reader
 from replay.verify.differences import DIFFERENCES_MAX
 from replay.verify.verification import Mismatch, Verification, verify_decisions
 
@@ -34,7 +34,7 @@ def replay(
     Exit status: 0 every command agrees, 1 at least one does not, 2 the log cannot be used.
     """
     try:
-        with LogReader.open(log, UPCASTERS) as reader:
+        with open_reader(log) as reader:
             result = _verify_with_progress(reader)
     except (LogError, ReplayError) as error:
         typer.echo(f"refold replay: {error}", err=True)

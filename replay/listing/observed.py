@@ -14,9 +14,8 @@ from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
 from replay.progress import Progress
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.shadow_folds import shadow_folds
 from replay.stock_clusters.agreement.decisions.judgements import Judgement
-from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -104,20 +103,11 @@ class _Explained:
     """The verdict on each decision, and the write of the fold that goes with it."""
 
     def __init__(self, log: ImportedLog, progress: Progress) -> None:
-        last = log.reader.last_seq
-        stocks: list[ControllerTrace] = []
-
-        def follow(stock: ControllerTrace) -> None:
-            _Following(stock)
-            stocks.append(stock)
-
-        replies = lost_replies(log.reader, progress=progress)
-        for world in gap_free_ranges(log.reader):
-            agreeing = agreeing_on(world, last, "kafka", None, progress, follow, replies=replies)
-            agreeing.run(told(world, "deriving decisions", last, progress))
+        ranges = shadow_folds(log.reader, _Following, progress=progress)
         self._judged: dict[int, tuple[Judgement, ControllerTrace]] = {
             one.seq: (one, stock)
-            for stock in stocks
+            for each in ranges
+            for stock in each.controllers
             for one in stock.judgements
             if one.verdict in ("agreed", "differs", "missing")
         }

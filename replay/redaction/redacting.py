@@ -29,6 +29,7 @@ from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.logs.decode import configuration_of, recorded
 from replay.progress import Progress
+from replay.recorded_fold import fold_event
 from replay.redaction import fields
 from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imported_log.encoding import encode_event, event_of
@@ -105,7 +106,7 @@ def _recorded(reader: LogReader, names: Names) -> Iterator[tuple[Recorded, list[
     asked: dict[CommandId, Command] = {}
     for record, stored in reader.records():
         event = recorded(record)
-        issued = [one for part in fold.apply(event) for one in part]
+        issued = fold_event(fold, event)
         _demand_stored(event, issued, stored)
         yield structs.replace(event, event=_event(names, event, asked)), issued
         for one in issued:
@@ -144,7 +145,7 @@ def _derived(
     fold = Fold(msgspec.convert(header.configuration, Configuration))
     stored = {event.seq: len(commands) for event, commands in reader.records()}
     for event, before in _recorded(reader, names):
-        after = [one for part in fold.apply(event) for one in part]
+        after = fold_event(fold, event)
         _demand_same(names, event, before, after)
         yield event_record(event), [command_record(one) for one in after[: stored[event.seq]]]
 

@@ -17,8 +17,8 @@ from eventstore.verify import verify
 from replay.errors import ReplayError
 from replay.logs.decode import demand_recorded, records
 from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
-from replay.logs.snapshots import fold_at_start
 from replay.progress import Progress, unreported
+from replay.recorded_fold import fold_at_start, fold_event
 from replay.verify.differences import Difference, differences
 
 MISMATCHES_MAX = 1000
@@ -68,7 +68,7 @@ def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Veri
     events, total = 0, reader.last_seq - reader.header.first_seq + 1
     for event, stored in records(reader):
         with folding(header, event.seq):
-            derived = [issued for part in fold.apply(event) for issued in part]
+            derived = fold_event(fold, event)
         comparison.compare(event.seq, kind_of(event.event), derived, stored)
         events += 1
         progress("folding", events, total)

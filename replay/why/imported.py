@@ -2,23 +2,19 @@
 as the fold beside the cluster's own controllers decides the same (stock_clusters.agreement)."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec import structs
 
 from controller.core import znodes
 from eventstore.filters import EventFilter
-from eventstore.reader import LogReader
-from eventstore.records import EventRecord
 from replay.inspect.of_znodes import cluster_of
 from replay.progress import Progress
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.shadow_folds import shadow_folds
+from replay.stock_clusters.agreement.comparison import told
 from replay.stock_clusters.agreement.decisions.judgements import Judgement
-from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
 from replay.subjects import partition_named
 from replay.times import iso_time
@@ -49,7 +45,10 @@ def history_of(world: ImportedLog, subject: Subject, seq: int, progress: Progres
     """What is known up to record `seq`. Raises ReplayError, LogError."""
     # A state is taken on in place: each walk begins with one of its own.
     facts, history, time = _done(open_world(world.reader), subject, seq, progress)
-    followers = _decided(world.reader, subject, seq, progress)
+    ranges = shadow_folds(
+        world.reader, lambda one: Beside(one, subject), progress=progress, last=seq
+    )
+    followers = [_Followed(stock) for one in ranges for stock in one.controllers]
     notes = unfinished_notes(world)
     explained = _Explained(followers)
     facts = [explained.fact(one) for one in facts]
@@ -103,45 +102,13 @@ class _Words:
 
 
 class _Followed:
-    """A session of a stock controller, with who follows its fold."""
+    """A session of a stock controller, with the observer of its fold."""
 
-    def __init__(self, stock: ControllerTrace, subject: Subject) -> None:
+    def __init__(self, stock: ControllerTrace) -> None:
         self.stock = stock
-        Beside(stock, subject)
-
-    @property
-    def follower(self) -> Beside:
-        """That of the order of events that was found to be right."""
-        found = self.stock.fold.controller.follower
+        found = stock.fold.controller.follower
         assert isinstance(found, Beside), "it was put there"
-        return found
-
-
-def _decided(reader: LogReader, subject: Subject, seq: int, progress: Progress) -> list[_Followed]:
-    followed: list[_Followed] = []
-    replies = lost_replies(reader, progress=progress)
-    for world in gap_free_ranges(reader):
-        agreeing = agreeing_on(
-            world,
-            reader.last_seq,
-            "kafka",
-            None,
-            progress,
-            lambda one: followed.append(_Followed(one, subject)),
-            replies=replies,
-        )
-        agreeing.run(_until(told(world, "deriving decisions", seq, progress), seq))
-    return followed
-
-
-def _until(
-    records: Iterator[tuple[EventRecord, WorldEvent]], seq: int
-) -> Iterator[tuple[EventRecord, WorldEvent]]:
-    """Up to a record, and what that one is found to be: which comes behind it."""
-    for record, event in records:
-        if record.seq > seq and record.cause != seq:
-            return
-        yield record, event
+        self.follower = found
 
 
 def _is_of_fold(fact: AnyFact) -> bool:

@@ -35,6 +35,7 @@ from eventstore.records import Header
 from replay.inspect.cluster import Cluster, ProcedureView
 from replay.inspect.of_context import cluster_of, name_of
 from replay.logs.other_core import folding
+from replay.recorded_fold import fold_event
 from replay.why.facts import AssignmentWritten, Because, StateWritten, Told
 from replay.why.following import Following
 from replay.why.subject import Subject
@@ -94,7 +95,7 @@ class Recording(Following):
                 text=text,
                 because=None,
             )
-        issued = [one for part in self._fold.apply(event) for one in part]
+        issued = fold_event(self._fold, event)
         controller = self.controller
         self._note_queued()
         if not controller.triggers:

@@ -124,11 +124,11 @@ def _export(path: Path, out: str, as_format: Format) -> None:
 def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
     """The log under other names, in a temporary folder."""
     from replay.export.files import new_file
-    from replay.logs.open_log import UPCASTERS
+    from replay.logs.open_log import open_reader
     from replay.redaction.redacting import redact
 
     with TemporaryDirectory(prefix="refold-redacted-") as folder:
-        with LogReader.open(path, UPCASTERS) as reader, progress(*_COLUMNS) as report:
+        with open_reader(path) as reader, progress(*_COLUMNS) as report:
             stand_ins = redact(reader, Path(folder) / "log", report)
         if names is not None:
             with new_file(names) as file:

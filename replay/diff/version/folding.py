@@ -12,8 +12,8 @@ from replay.diff.version.counterfactual_run import CounterfactualRun
 from replay.diff.version.fold_options import Wanted
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import records
-from replay.logs.snapshots import fold_at_start
 from replay.progress import Progress
+from replay.recorded_fold import fold_at_start, fold_event, fold_events
 
 
 def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
@@ -23,8 +23,7 @@ def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
     seq, now_ns, last = 0, 0, reader.last_seq
     event: Recorded | None = None
     stored_until = _stored_until(reader)
-    for event, stored in records(reader):
-        issued = [one for part in fold.apply(event) for one in part]
+    for event, issued, stored in fold_events(fold, reader):
         seq, now_ns = event.seq, event.wall_ns
         causes = wanted.causes.take()
         wanted.deciding.take(issued, seq, seq, now_ns, kind_of(event.event), causes)
@@ -68,6 +67,6 @@ def _story(reader: LogReader, left_at: int) -> RecordedHistory:
     for event, stored in records(reader):
         derived = nothing
         if event.seq < left_at:
-            derived = {one.id: one.command for part in fold.apply(event) for one in part}
+            derived = {one.id: one.command for one in fold_event(fold, event)}
         story.tell(event, stored, derived)
     return story

@@ -18,15 +18,17 @@ from replay.diff.version.fold_options import Wanted
 from replay.diff.version.imported_way import ImportedWay, is_election
 from replay.diff.version.imported_world import ImportedWorld
 from replay.diff.version.shadow_observer import ShadowObserver
+from replay.logs.open_log import open_reader
 from replay.progress import Progress
-from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.shadow_folds import shadow_folds
+from replay.stock_clusters.agreement.comparison import told
 from replay.stock_clusters.agreement.conformance import paired
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.results import AgreementResult, Side, result_of
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
-from replay.stock_clusters.imported_log.encoding import UPCASTERS, event_of
+from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.restored import apply
@@ -40,26 +42,14 @@ def fold_imported(
 
     Raises ReplayError, LogError.
     """
-    controllers: list[ControllerTrace] = []
-
-    def listen(controller: ControllerTrace) -> None:
-        controllers.append(controller)
-        controller.fold.controller.follower = ShadowObserver(controller.fold, [])
-
-    with LogReader.open(log, UPCASTERS) as reader:
+    with open_reader(log) as reader:
         result, last, end_ns = AgreementResult(), reader.last_seq, 0
         elections: dict[int, _Stretch] = {}
-        replies = lost_replies(reader, settings, progress)
-        for number, world in enumerate(gap_free_ranges(reader)):
-            controllers.clear()
-            agreeing = agreeing_on(
-                world, last, "kafka", settings, progress, listen, replies=replies
-            )
-            agreement = agreeing.run(told(world, "folding", last, progress))
-            result.go_on(result_of(agreement, str(log)))
-            sessions = {one.session: _follower(one) for one in controllers}
-            stretch = _Stretch(number, agreeing.index, sessions)
-            elections |= dict.fromkeys(_elections(world), stretch)
+        for number, found in enumerate(shadow_folds(reader, _observe, settings, progress)):
+            result.go_on(result_of(found.agreement, str(log)))
+            sessions = {one.session: _follower(one) for one in found.controllers}
+            stretch = _Stretch(number, found.log_index, sessions)
+            elections |= dict.fromkeys(_elections(found.log), stretch)
             end_ns = max(end_ns, _take_decided(stretch, wanted))
         begun = max((one for one in elections if one <= since), default=0)
         if not begun:
@@ -86,6 +76,10 @@ class _Stretch(Struct, frozen=True):
     number: int
     index: Index
     sessions: Mapping[int, ShadowObserver]
+
+
+def _observe(controller: ControllerTrace) -> None:
+    controller.fold.controller.follower = ShadowObserver(controller.fold, [])
 
 
 def _follower(controller: ControllerTrace) -> ShadowObserver:

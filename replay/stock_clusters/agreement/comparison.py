@@ -16,6 +16,7 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
+from replay.logs.decode import UPCASTERS
 from replay.progress import Progress, unreported
 from replay.stock_clusters.agreement.between import with_between
 from replay.stock_clusters.agreement.conformance import ConformanceChecker, Follow
@@ -28,7 +29,6 @@ from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOr
 from replay.stock_clusters.agreement.search.lost_replies import LostReply, may_have_lost_replies
 from replay.stock_clusters.agreement.search.search import Compare, search
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
-from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
 from replay.stock_clusters.imports.importing import Selection, import_source
