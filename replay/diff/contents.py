@@ -7,10 +7,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from replay import structural_diff
 from replay.diff.messages import Decision
+from replay.structural_diff import NOTHING
 from replay.subjects import subject_of
 
-_NOTHING: Final = object()
 _TEXT_MAX: Final = 200
 _NO_DECISION: Final = {"data.timestamp", "request"}
 """When /controller was written; the number that a request has in one run of the daemon."""
@@ -124,25 +125,12 @@ def _nearest(
 
 
 def _differences(part: str, base: Any, head: Any) -> Iterator[Difference]:
-    if base == head or part in _NO_DECISION:
-        return
-    if isinstance(base, dict) and isinstance(head, dict):
-        for name in dict.fromkeys([*base, *head]):
-            inner = f"{part}.{name}" if part else str(name)
-            ours, theirs = base.get(name, _NOTHING), head.get(name, _NOTHING)
-            # A field that only one version knows says nothing as long as it is empty.
-            if (ours is _NOTHING and theirs in _EMPTY) or (theirs is _NOTHING and ours in _EMPTY):
-                continue
-            yield from _differences(inner, ours, theirs)
-    else:
-        yield Difference(part or "content", _text(base), _text(head))
-
-
-def _text(value: Any) -> str | None:
-    if value is _NOTHING:
-        return None
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
+    for one in structural_diff.differences(base, head, (part,) if part else ()):
+        # A field that only one version knows says nothing as long as it is empty.
+        is_empty = NOTHING in one[1:] and any(each in _EMPTY for each in one[1:])
+        if one.name not in _NO_DECISION and not is_empty:
+            ours, theirs = (structural_diff.text(each, _TEXT_MAX) for each in one[1:])
+            yield Difference(one.name or "content", ours, theirs)
 
 
 # Requests, partition by partition -----------------------------------------------------------------
