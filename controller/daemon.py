@@ -1,7 +1,7 @@
 """The daemon: events into the log, through the fold, and its commands out. Decides nothing.
 
 One loop: take the whole inbox, append it in one transaction, fold it, carry the commands out
-(DESIGN.md, The way of an event).
+(docs/design.md#the-path-of-an-event).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Every sentence of KIP-236 is accounted for in docs/kip-236.md."""
+"""Every sentence of KIP-236 is accounted for in docs/rows/kip-236.md."""
 
 import ast
 import re
@@ -8,21 +8,26 @@ from pathlib import Path
 from tools.mutations.listing import read_mutations
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/kip-236.md"
-FOLDERS = ("tests/core", "tests/operator/reassignment", "tests/interrupted_lab")
+PAGE = ROOT / "docs/rows/kip-236.md"
+CORE = "tests/controller/core"
+FOLDERS = (CORE, "tests/controller/operator/reassignment", "tests/lab/interrupted")
 COUNTS = {"M": 13, "P": 6, "C": 29, "E": 8, "Q": 27, "F": 6, "D": 17, "X": 5}
 """How many sentences each section of the document has."""
 
 NO_RULE = "no rule: "
 REASON_WORDS_MIN = 5
-_ROW = re.compile(r"\| ([A-Z])-(\d\d) \| (.+) \| (.+) \|")
+_SENTENCE = re.compile(r"(?m)^- <a id=\"[^\"]+\"></a>\*\*([A-Z])-(\d\d)\*\* ")
+_SHOWN_BY = re.compile(r"(?m)^  - ")
 _TEST = re.compile(r"`(tests/[^`]+::[^`]+)`")
 
 
 def rows() -> list[tuple[str, int, str]]:
     """Section, number and what is said of each sentence."""
-    found = [_ROW.fullmatch(line) for line in PAGE.read_text(encoding="utf-8").splitlines()]
-    return [(one[1], int(one[2]), one[4]) for one in found if one]
+    parts = _SENTENCE.split(PAGE.read_text(encoding="utf-8"))[1:]
+    return [
+        (section, int(number), _SHOWN_BY.split(text, maxsplit=1)[1])
+        for section, number, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    ]
 
 
 @cache
@@ -31,7 +36,7 @@ def functions() -> frozenset[str]:
     return frozenset(
         f"{module.relative_to(ROOT)}::{node.name}"
         for folder in FOLDERS
-        for module in (ROOT / folder).glob("test_*.py")
+        for module in (ROOT / folder).rglob("test_*.py")
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.startswith("test_")
@@ -58,12 +63,12 @@ def test_a_reason_is_words() -> None:
 
 
 def test_what_the_core_does_for_a_sentence_is_noticed_when_it_is_taken_out() -> None:
-    """Of the tests in tests/core that a sentence names, a mutation names one at least."""
+    """Of the tests in CORE that a sentence names, a mutation names one at least."""
     mutated = {name.partition("[")[0] for one in read_mutations(ROOT) for name in one.tests}
     unnoticed = [
         (section, number)
         for section, number, text in rows()
-        if (named := [one for one in _TEST.findall(text) if one.startswith("tests/core")])
+        if (named := [one for one in _TEST.findall(text) if one.startswith(CORE)])
         and not any(one in mutated for one in named)
     ]
     assert unnoticed == []

@@ -30,7 +30,7 @@ COUNTS = {
 """How many rows each table has."""
 
 ROWS = {f"{table}-{number:02}" for table, count in COUNTS.items() for number in range(1, count + 1)}
-FOLDERS = ("tests/core", "tests/zookeeper")
+FOLDERS = ("tests/controller/core", "tests/controller/zookeeper")
 """Where the tests of rows are."""
 
 DOES_NOT_APPLY = "does not apply: "
@@ -72,7 +72,7 @@ def functions() -> frozenset[str]:
     return frozenset(
         f"{module.relative_to(ROOT)}::{node.name}"
         for folder in FOLDERS
-        for module in (ROOT / folder).glob("test_*.py")
+        for module in (ROOT / folder).rglob("test_*.py")
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.startswith("test_")
@@ -85,7 +85,7 @@ def cases() -> frozenset[str]:
     modules = [
         str(module.relative_to(ROOT))
         for folder in FOLDERS
-        for module in (ROOT / folder).glob("test_*.py")
+        for module in (ROOT / folder).rglob("test_*.py")
         if _CASE.search(module.read_text(encoding="utf-8"))
     ]
     options = ["--collect-only", "-q", "-p", "no:cacheprovider"]

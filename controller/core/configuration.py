@@ -18,7 +18,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
     that they and their clients find the controller; without endpoints it is not told.
     `broker_settings` are those that say something of topics' configurations, as they were given,
     under Kafka's keys (topic_configs.BROKER_KEYS). `kip_236_enable` makes reassignments
-    interruptible (kip-236.md); a log that was begun before there was such a thing does not say so.
+    interruptible (docs/kip-236.md); a log that was begun before there was such a thing does not
+    say so.
     No secret is ever a part of this.
     """
 

@@ -31,7 +31,7 @@ OWN_ID_REPAIRED: Final = Deviation(
     rule="Another live broker takes its place before the partition gets a state; a partition that "
     "has one gets the replicas back that are known. An ISR that names it at a take-over is elected "
     "anew, without it.",
-    source="facts.md, Taking the controller role; DESIGN.md, ZooKeeper and brokers",
+    source="docs/observations.md#the-controller-role; docs/design.md#daemons-id",
     always=True,
 )
 ROLE_BY_SESSION: Final = Deviation(
@@ -40,14 +40,14 @@ ROLE_BY_SESSION: Final = Deviation(
     "left it: /controller exists and nobody controls.",
     rule="The role is held by the session that owns /controller; what the daemon's own last "
     "session left there is replaced at once, any other of the same id counts as another broker.",
-    source="races.md R3 (KAFKA-14845), R15 (KAFKA-13407), KB 13.3.4; DESIGN.md, Terms",
+    source="race R3 (KAFKA-14845), race R15 (KAFKA-13407), KB 13.3.4; docs/design.md#terms",
 )
 EVERY_WRITE_GUARDED: Final = Deviation(
     name="every-write-guarded",
     defect="Kafka writes /feature without a check of the controller epoch: a deposed controller "
     "can overwrite it.",
     rule="It is written with the check of /controller_epoch, as all else.",
-    source="KB 1.3 table, KB 18 point 15",
+    source="KB 1.3, KB 18 point 15",
     always=True,
 )
 UNREADABLE_SKIPPED: Final = Deviation(
@@ -55,7 +55,7 @@ UNREADABLE_SKIPPED: Final = Deviation(
     defect="One broker registration that cannot be read makes Kafka drop the whole controller "
     "event, or give up the failover.",
     rule="The znode is told with its path and left out; the rest goes on.",
-    source="KB 1.2 item 3, KB 3.1.5",
+    source="KB 1.2.3, KB 3.1.5",
     always=True,
 )
 
@@ -72,7 +72,7 @@ FAILOVER_BACK_OFF: Final = Deviation(
     "broker in turn: the controller epoch climbs by 15 to 25 a second.",
     rule="After a failed failover the role is free for the others; the daemon stands for it again "
     "a second later.",
-    source="KB 6.2 end, OB-04, OB-05",
+    source="KB 6.2, OB-04, OB-05",
 )
 
 REQUEST_CHANGES_SEEN: Final = Deviation(
@@ -82,7 +82,7 @@ REQUEST_CHANGES_SEEN: Final = Deviation(
     "next request is not noticed: the znode stays, and no further request is looked at.",
     rule="Changes of the znode count as its creation does; what is left is written back at the "
     "version that was read.",
-    source="races.md R22 (KAFKA-9478), KB 7.2 step 6, KB 7.6.3",
+    source="race R22 (KAFKA-9478), KB 7.2 step 6, KB 7.6.3",
 )
 UNREADABLE_REQUEST_KEPT: Final = Deviation(
     name="unreadable-request-kept",
@@ -113,14 +113,14 @@ LEADER_MOVED_FIRST: Final = Deviation(
     rule="Another replica in sync becomes leader first, one that is not online is waited for; the "
     "assignment is stored when it is dropped. Where nobody else is in sync the request is refused, "
     "as by Kafka's KRaft controller.",
-    source="races.md R24 (KAFKA-14808), OB-06, KB 7.8.4",
+    source="race R24 (KAFKA-14808), OB-06, KB 7.8.4",
 )
 RESUME_ERRORS_TOLD: Final = Deviation(
     name="resume-errors-told",
     defect="One reassignment that cannot be resumed, because its partition has no state yet or "
     "one that cannot be read, fails every failover that follows and cuts a broker's start short.",
     rule="It is told and left as it stands; the others go on.",
-    source="KB 6.2 end, KB 7.7 A1, races.md R23 (KAFKA-8249)",
+    source="KB 6.2, KB 7.7 A1, race R23 (KAFKA-8249)",
 )
 DELETION_ENDS_REASSIGNMENT: Final = Deviation(
     name="deletion-ends-reassignment",
@@ -128,7 +128,7 @@ DELETION_ENDS_REASSIGNMENT: Final = Deviation(
     "starts, and its LeaderAndIsr makes the deleted logs anew: these brokers refuse a later topic "
     "of that name. After a failover the deletion waits for a reassignment that cannot end.",
     rule="With its deletion the reassignments of a topic are over: neither resumed nor waited for.",
-    source="races.md R23 (KAFKA-8249), OB-02, KB 8.2.1, KB 9.1",
+    source="race R23 (KAFKA-8249), OB-02, KB 8.2.1, KB 9.1",
 )
 DELETION_MARK_ENDS: Final = Deviation(
     name="deletion-mark-ends",
@@ -151,7 +151,7 @@ ISR_BY_LEADER: Final = Deviation(
     defect="AlterPartition of a follower is accepted and makes it the leader without a new leader "
     "epoch; an ISR without the leader, or with brokers outside the assignment, is accepted too.",
     rule="All are answered with INVALID_REQUEST, as Kafka's KRaft controller does.",
-    source="OB-13, races.md R18, KB 11.2",
+    source="OB-13, race R18, KB 11.2",
 )
 STANDS_AGAIN_WHEN_FENCED: Final = Deviation(
     name="stands-again-when-fenced",
@@ -188,7 +188,7 @@ CREATIONS_TOGETHER: Final = Deviation(
     "of its own: of many the last ones find their time run out.",
     rule="Those that wait one behind the other, with nothing between them and no topic in common, "
     "are judged in their order and written together; each has its own answer.",
-    source="DESIGN.md, Kafka's rules and better ones; ZkAdminManager.createTopics",
+    source="docs/design.md#kafkas-rules-and-better-ones; ZkAdminManager.createTopics",
 )
 LONG_WORK_INTERRUPTED: Final = Deviation(
     name="long-work-interrupted",
@@ -204,7 +204,7 @@ REASSIGNMENTS_TOGETHER: Final = Deviation(
     "round trips to ZooKeeper and requests to every broker.",
     rule="Up to 100 of them are read, written and sent together, in the order of the steps of one. "
     "A failover raises no leader epoch for those whose brokers its own requests tell all.",
-    source="KB 7.4, KB 7.7; facts.md, Kafka's own controller as the peer",
+    source="KB 7.4, KB 7.7; docs/observations.md#performance",
 )
 ORIGINALS_RESTORED_BY_API: Final = Deviation(
     name="originals-restored-by-api",
@@ -229,7 +229,7 @@ ISR_WITHIN_REPLICAS: Final = Deviation(
     "acknowledged records are lost.",
     rule="The write of the new leader epoch removes from the ISR what is no replica any more (with "
     "kip-236.enable).",
-    source="KB 7.7 B3, KB 7.8.4, races.md R18; Partition.maybeIncrementLeaderHW",
+    source="KB 7.7 B3, KB 7.8.4, race R18; Partition.maybeIncrementLeaderHW",
 )
 
 ALL: Final = (

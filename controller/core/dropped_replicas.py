@@ -1,8 +1,7 @@
 """What a change of target leaves of a reassignment that is under way: KIP-236's drop set, pure.
 
 `assigned` is what the partition has now, `top` how many replicas it had before, `target` what is
-wanted now (seed 000, Change to the KafkaController.onPartitionReassignment() algorithm; KB 14.6;
-kip-236.md, The drop set).
+wanted now (KB 14.6; docs/kip-236-design.md#the-drop-set).
 """
 
 from controller.core.values import NO_LEADER, Assignment

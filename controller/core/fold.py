@@ -1,8 +1,8 @@
 """The fold: apply(event) -> commands. All that the controller decides comes out of here.
 
 It runs one procedure at a time, as Kafka's event thread does, and drives it by `coroutine.send`
-with the outcomes that the log holds: no event loop, no clock (DESIGN.md, The way of an event). Long
-work pauses between two parts, and urgent controller events are handled there
+with the outcomes that the log holds: no event loop, no clock (docs/design.md#the-path-of-an-event).
+Long work pauses between two parts, and urgent controller events are handled there
 (LONG_WORK_INTERRUPTED).
 """
 

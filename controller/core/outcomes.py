@@ -1,7 +1,7 @@
 """Where a procedure waits: for the outcome of a command, a connection, or the next slice.
 
-A procedure is a coroutine that the fold drives (DESIGN.md, The way of an event). It awaits one of
-the values below; the fold feeds it events until it is complete and sends the result back.
+A procedure is a coroutine that the fold drives (docs/design.md#the-path-of-an-event). It awaits
+one of the values below; the fold feeds it events until it is complete and sends the result back.
 """
 
 import types

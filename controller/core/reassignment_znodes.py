@@ -1,4 +1,4 @@
-"""The znodes of KIP-236: paths, and their JSON parsed and rendered (seed 000; KB 14.1, 14.4).
+"""The znodes of KIP-236: paths, and their JSON parsed and rendered (KB 14.1, 14.4).
 
 The controller and `refold reassign` both read and write them. The readers raise ZnodeError with the
 path for content that cannot be used; whether the partitions, brokers and lists in it make sense is
@@ -169,7 +169,7 @@ def read_entries(path: str, data: bytes | None) -> EntriesRead:
 
 
 def write_entries(entries: Mapping[Name, Entry]) -> bytes:
-    """The content of either znode, its keys in the seed's order."""
+    """The content of either znode, its keys in KIP-236's order (KIP-236 P-04)."""
     partitions = [
         _Entry(topic, number, one.replicas, one.original_replicas)
         for (topic, number), one in entries.items()
@@ -178,7 +178,8 @@ def write_entries(entries: Mapping[Name, Entry]) -> bytes:
 
 
 def without_originals(entries: Mapping[Name, Entry]) -> Entries:
-    """The same entries as a stock broker can read them (kip-236.md, A and B together)."""
+    """The same entries as a stock broker can read them
+    (docs/kip-236-design.md#both-designs-together)."""
     return {name: Entry(one.replicas) for name, one in entries.items()}
 
 
@@ -225,7 +226,7 @@ def write_request(
     legacy: bool = False,
     controller_epoch: int | None = None,
 ) -> bytes:
-    """The content of a request (kip-236.md, Output and JSON: valid JSON, unlike the seed's)."""
+    """The content of a request: valid JSON (docs/kip-236-design.md#output-and-json)."""
     by_topic: dict[str, dict[str, Replicas]] = {}
     for (topic, number), replicas in assignments.items():
         by_topic.setdefault(topic, {})[str(number)] = tuple(replicas)
@@ -275,7 +276,7 @@ def read_leader_epoch(path: str, data: bytes | None) -> int | None:
 
 
 def write_reassignment(one: Reassignment, leader_epoch: int | None = None) -> bytes:
-    """The record of a reassignment (kip-236.md, A and B together)."""
+    """The record of a reassignment (docs/kip-236-design.md#both-designs-together)."""
     return msgspec.json.encode(
         _Reassignment(
             1, one.replicas, one.top, one.legacy, one.original_replicas, one.api, leader_epoch

@@ -2,7 +2,7 @@
 
 A connection that breaks leaves reads undone and writes unknown. Reads are issued again when the
 session stands again. What became of a write is found out here and nowhere else: sync, read back,
-compare; only a write that did not happen is issued again (DESIGN.md, Terms).
+compare; only a write that did not happen is issued again (docs/design.md#terms).
 """
 
 from controller.core.commands import (
@@ -247,7 +247,7 @@ async def _settle(
 async def read_latest(controller: Controller, paths: list[str], rule: str) -> Znodes:
     """As `read_znodes`, but nothing that was done before is missed, though the server lags.
 
-    Sync and read go over one connection: after a new one the server may be another (races.md R32).
+    Sync and read go over one connection: after a new one the server may be another (race R32).
     """
     while True:
         await _connected(controller)

@@ -13,7 +13,7 @@ from controller.zookeeper.wire import read_children
 from controller.zookeeper.work import EVENT_ITEMS_MAX, Exchange, OutcomeEvent, Request, Work
 
 EVENT_DATA_BYTES_MAX: Final = 512 * 1024
-"""Of znode data in one event (DESIGN.md, "The log"); a single larger znode stays whole."""
+"""Of znode data in one event (docs/design.md#the-log); a single larger znode stays whole."""
 
 PAGE_BYTES: Final = EVENT_DATA_BYTES_MAX // 2
 """What a page's reply should have, so that one with larger znodes than before fits an event."""

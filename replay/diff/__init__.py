@@ -1,4 +1,5 @@
-"""Two versions of the code on the same logs: what one of them decides otherwise (DESIGN.md, diff).
+"""Two versions of the code on the same logs: what one of them decides otherwise
+(docs/design.md#replay).
 
 - `protocol` is what runs in each version, `messages` what it is asked and answers: kept stable, so
   that versions that are years apart can be compared. `version` is the rest of that side: a log

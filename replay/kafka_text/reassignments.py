@@ -1,4 +1,4 @@
-"""What Kafka logs of reassignments (onPartitionReassignment, KB 7; seed 001)."""
+"""What Kafka logs of reassignments (onPartitionReassignment, KB 7)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Does this code decide again what the log says was decided? (DESIGN.md, Replay: verify)
+"""Does this code decide again what the log says was decided? (docs/design.md#replay)
 
 The log's events are folded anew and every command is compared with the one stored: its kind,
 target, reason, digest, and body where it is kept. What another core recorded is compared without

@@ -1,4 +1,4 @@
-"""The seven steps of a rollback, told apart by the commands that take them (docs/kip-236.md)."""
+"""The seven steps of a rollback, told apart by the commands that take them (KB 14.2.2)."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,8 +1,8 @@
 """A ZooKeeper server as a value: sessions, transactions and watches in memory, pure.
 
 It has no clock (the time is an argument), no randomness and no I/O, and behaves as a standalone
-ZooKeeper 3.9 does: tests/world compares the two. Left out: ACLs, quotas, container and TTL znodes,
-and the session time-out, which is the caller's to count: it calls `end_session`.
+ZooKeeper 3.9 does: tests/replay/world compares the two. Left out: ACLs, quotas, container and TTL
+znodes, and the session time-out, which is the caller's to count: it calls `end_session`.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import Final
 
 from tools.mutations.listing import ListingError, Mutation, read_listing
 
-_LISTS: Final = "tests/mutations"
+_LISTS: Final = "tests/tools/mutations"
 
 Numbered = tuple[int, Mutation]
 

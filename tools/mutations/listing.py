@@ -1,4 +1,4 @@
-"""The list of mutations: `[[mutation]]` tables in tests/mutations/*.toml."""
+"""The list of mutations: `[[mutation]]` tables in tests/tools/mutations/*.toml."""
 
 import tomllib
 from pathlib import Path
@@ -39,7 +39,7 @@ class _Listing(Struct, forbid_unknown_fields=True):
 def read_mutations(root: Path) -> list[Mutation]:
     """All mutations of a source tree, file by file. Raises ListingError for a bad file."""
     mutations = []
-    for path in sorted((root / "tests" / "mutations").glob("*.toml")):
+    for path in sorted((root / "tests" / "tools" / "mutations").glob("*.toml")):
         mutations += read_listing(path.read_text(encoding="utf-8"), str(path))
     return mutations
 

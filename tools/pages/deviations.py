@@ -22,7 +22,8 @@ def page() -> str:
         "",
         "Drawn from `controller/core/deviations.py` by `python -m tools.pages --write`.",
         '`rules = "kafka"` turns off those that are not marked as always on. Its tests, in the',
-        "sections of tests/core with its name, show what is decided with it and, where it can be",
+        "sections of tests/controller/core with its name, show what is decided with it and, where "
+        "it can be",
         "turned off, without it.",
         "",
     ]
@@ -43,9 +44,9 @@ def page() -> str:
 
 
 def shown_by_section() -> dict[str, list[str]]:
-    """The tests of tests/core below each heading, as pytest names them."""
+    """The tests of tests/controller/core below each heading, as pytest names them."""
     sections: dict[str, list[str]] = {}
-    for module in sorted((ROOT / "tests/core").glob("test_*.py")):
+    for module in sorted((ROOT / "tests/controller/core").rglob("test_*.py")):
         for section, test in _tests_of(module):
             sections.setdefault(section, []).append(f"{module.relative_to(ROOT)}::{test}")
     return sections

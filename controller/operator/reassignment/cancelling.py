@@ -46,7 +46,7 @@ _STANDS = (
 async def cancel_all(
     cluster: Cluster, report: Report, *, force: bool = False, dry_run: bool
 ) -> None:
-    """Roll back everything in /admin/reassign_partitions, as seed 000 says. With nothing pending
+    """Roll back everything in /admin/reassign_partitions, as KB 14.2 says. With nothing pending
     nothing is created. `force`: do not wait until enough originals are in sync. Raises Refused."""
     view = await _look(cluster)
     check_is_refold(view, REASSIGN_CANCEL)

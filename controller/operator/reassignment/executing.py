@@ -87,7 +87,7 @@ async def execute(
 async def execute_extra(
     cluster: Cluster, report: Report, targets: Targets, throttle: int | None, *, dry_run: bool
 ) -> None:
-    """Submit reassignments while others are under way (seed 000: /admin/reassign_partitions_extra).
+    """Submit reassignments while others are under way (KB 14.3: /admin/reassign_partitions_extra).
     Raises Refused."""
     limits: list[Configure] = []
     for tried in range(TRIES_MAX):

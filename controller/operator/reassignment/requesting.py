@@ -1,4 +1,4 @@
-"""--request: reassignments by /admin/reassignment_requests (seed 000; kip-236.md, Requests)."""
+"""--request: reassignments by /admin/reassignment_requests (KB 14.4, 14.5)."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a cancellation rolls back, as seed 000 prints it. Pure."""
+"""What a cancellation rolls back, as KIP-236 C-26 prints it. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from controller.operator.reassignment.view import View
 
 
 def pending_map(view: View, entries: Mapping[Partition, Entry]) -> str:
-    """Entries and their originals: Map(t-0 -> Map(replicas -> Buffer(4, 5), ...)), as the seed."""
+    """Entries and their originals: Map(t-0 -> Map(replicas -> Buffer(4, 5), ...)), see C-26."""
     texts = [
         f"{spelt(name)} -> Map(replicas -> {_buffer(entry.replicas)}, "
         f"original_replicas -> {_buffer(view.origin(name))})"

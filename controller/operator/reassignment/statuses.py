@@ -1,4 +1,4 @@
-"""How `refold reassign` ends (docs/reassign.md, Exit status)."""
+"""How `refold reassign` ends (docs/reassign.md#exit-status)."""
 
 from typing import Final
 

@@ -80,7 +80,7 @@ async def verify(
 
 async def verify_ids(cluster: Cluster, report: Report, czxids: Sequence[int]) -> None:
     """Say of reassignments by the czxid of their znode whether they go on, were changed or are
-    done (seed 000; kip-236.md, Requests)."""
+    done (KB 14.4, 14.5)."""
     view = await cluster.access.look(())
     answers: list[dict[str, Any]] = []
     named: list[Partition] = []

@@ -79,7 +79,7 @@ class Cancellation(Struct, frozen=True):
 
 
 class KipZnodes(Struct, frozen=True):
-    """The znodes of the znode routes (kip-236.md). `requests` are those not taken up yet, by path;
+    """The znodes of the znode routes (KB 14.1, 14.4). `requests`: those not taken up yet, by path;
     `unreadable` says of other znodes why they cannot be read, by path, `unusable` of records.
     `are_served`: the parent of requests stands, which refold makes when it takes the role."""
 
@@ -166,8 +166,9 @@ class View(Struct, frozen=True):
         """The znode or API by which a partition is being reassigned; empty if it is not.
 
         The record names the route. A legacy record belongs to /admin/reassign_partitions
-        (kip-236.md, A and B together). A stock controller writes no records: what moves there
-        without an entry was begun by Kafka's API. Without ZooKeeper the route is unknown.
+        (docs/kip-236-design.md#both-designs-together). A stock controller writes no records:
+        what moves there without an entry was begun by Kafka's API. Without ZooKeeper the route is
+        unknown.
         """
         kip = self.znodes
         record = kip.records.get(partition)

@@ -235,7 +235,8 @@ def _submitted(path: str, znode: Znode | None, unreadable: dict[str, str]) -> Su
 
 
 def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> Controller:
-    """A stock controller is a registered broker; refold never registers (facts.md)."""
+    """A stock controller is a registered broker; refold never registers
+    (docs/observations.md#the-controller-role)."""
     holder = znodes.read_controller(znode.data) if znode else None
     if holder is None:
         return NOBODY

@@ -1,4 +1,4 @@
-"""N logs of the table by M versions of the code (docs/fleet.md, Replay).
+"""N logs of the table by M versions of the code (docs/fleet.md).
 
 - `replay` is the driver's part: what there is to do, in which steps; `summary` what it came to
 - `versions` finds versions, ships them, and finds them on an executor; `sides` has their processes

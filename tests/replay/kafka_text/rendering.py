@@ -8,7 +8,7 @@ from typing import NamedTuple
 from controller.core.fold import Fold
 from replay.kafka_text.lines import Line
 from replay.kafka_text.rendering import Rendering
-from tests.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/kafka_logs.md"

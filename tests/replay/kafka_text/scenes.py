@@ -22,14 +22,14 @@ from controller.core.events import (
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import RULE as REBALANCE
 from controller.core.values import RECOVERED, RECOVERING
-from tests.core.cluster import Cluster, writes_state
-from tests.core.endpoint import (
+from tests.controller.core.cluster import Cluster, writes_state
+from tests.controller.core.endpoint import (
     allocate_producer_ids,
     alter_partition,
     controlled_shutdown,
     proposal,
 )
-from tests.core.topic_requests import create, delete, grow, new_topic
+from tests.controller.core.topics.topic_requests import create, delete, grow, new_topic
 
 OLD = "2.6"
 """Leaders write ISRs themselves."""

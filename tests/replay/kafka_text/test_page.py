@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster
 from tests.replay.kafka_text.rendering import PAGE, lines_of, messages, row_of, rows_of_page
 from tests.replay.kafka_text.scenes import SCENES, broker_bounces
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from replay.kafka_text.lines import Line
-from tests.core.cluster import Cluster
-from tests.core.endpoint import alter_partition, proposal
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.endpoint import alter_partition, proposal
 from tests.replay.kafka_text.rendering import lines_of, parsed, row_of
 from tests.replay.kafka_text.scenes import ask_to_reassign, rebalance
 

@@ -20,7 +20,7 @@ from replay.kafka_text.rendering import Rendering, kafka_lines
 from replay.logs.decode import UPCASTERS
 from replay.logs.snapshots import make_snapshots
 from replay.world.simulation import Fate
-from tests.core.cluster import Cluster, by_rule, reads, writes_state
+from tests.controller.core.cluster import Cluster, by_rule, reads, writes_state
 from tests.replay.kafka_text import scenes
 from tests.replay.kafka_text.rendering import lines_of, messages
 from tests.replay.recorded_log import incident, write_log

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from replay.stock_clusters.imports.importing import Selection, import_source
-from tests.core.cluster import Cluster
-from tests.core.reassigning import cluster_of
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.reassignment.reassigning import cluster_of
 
 _RECORDINGS = Path("tests/recordings").absolute()
 

@@ -7,7 +7,7 @@ from controller.core import znodes
 from controller.core.commands import Issued
 from controller.core.operations import SetData
 from controller.core.values import ANY_VERSION
-from tests.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster
 from tests.replay.recorded_log import write_log
 
 BETWEEN_MS = 60_000

@@ -21,7 +21,14 @@ from replay.why.move import Move
 from replay.why.move_story import moves_of
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
-from tests.replay.agreement.view import TOPIC, Tree, Written, create, topic_json, transaction
+from tests.replay.stock_clusters.agreement.view import (
+    TOPIC,
+    Tree,
+    Written,
+    create,
+    topic_json,
+    transaction,
+)
 
 T0 = ("t", 0)
 REQUEST = "/admin/reassignment_requests/request_0000000007"

@@ -11,15 +11,15 @@ from controller.core.commands import WriteZnodes
 from controller.core.events import ChannelFault
 from controller.core.fold import Fold
 from replay.errors import ReplayError
-from tests.core.cluster import Cluster
-from tests.core.deleting import mark
-from tests.core.electing import elect
-from tests.core.endpoint import controlled_shutdown, next_request
-from tests.core.reassigning import (
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.elections.electing import elect
+from tests.controller.core.endpoint import controlled_shutdown, next_request
+from tests.controller.core.reassignment.reassigning import (
     ask_for_isr,
     catch_up,
     elect_preferred,
 )
+from tests.controller.core.topics.deleting import mark
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, first, plain, why
 

@@ -5,16 +5,21 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
-from tests.core.cluster import Cluster
-from tests.core.interrupting import cancel_all, interruptible, remove_cancel, submit
-from tests.core.reassigning import ask as ask_for
-from tests.core.reassigning import (
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.reassignment.interrupting import (
+    cancel_all,
+    interruptible,
+    remove_cancel,
+    submit,
+)
+from tests.controller.core.reassignment.reassigning import ask as ask_for
+from tests.controller.core.reassignment.reassigning import (
     cancel,
     catch_up,
     put_request,
     reassign,
 )
-from tests.core.test_rollback_waiting import only_the_target_in_sync
+from tests.controller.core.reassignment.test_rollback_waiting import only_the_target_in_sync
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, first, plain, why
 

@@ -16,10 +16,15 @@ from replay.why.answers.answer import Answer
 from replay.why.asking import ask_runs
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
-from tests.core.cluster import Cluster, topic_json, writes
-from tests.core.interrupting import cancel_all, interruptible, remove_cancel_quietly, submit
-from tests.core.reassigning import T0, catch_up
-from tests.core.test_rollback_waiting import only_the_target_in_sync
+from tests.controller.core.cluster import Cluster, topic_json, writes
+from tests.controller.core.reassignment.interrupting import (
+    cancel_all,
+    interruptible,
+    remove_cancel_quietly,
+    submit,
+)
+from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.core.reassignment.test_rollback_waiting import only_the_target_in_sync
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain
 from tests.replay.why.runs import kill_before, next_run, set_state, stock_term, store

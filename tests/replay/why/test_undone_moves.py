@@ -21,8 +21,8 @@ from replay.why.move import Move
 from replay.why.recording import Recording
 from replay.why.subject import Subject
 from replay.world.simulation import Fate
-from tests.core.cluster import Cluster, writes
-from tests.core.interrupting import (
+from tests.controller.core.cluster import Cluster, writes
+from tests.controller.core.reassignment.interrupting import (
     cancel_all,
     entries_json,
     interruptible,
@@ -31,9 +31,15 @@ from tests.core.interrupting import (
     submit,
     submit_extra,
 )
-from tests.core.interrupting import request as put_request
-from tests.core.reassigning import T0, cancel, catch_up, cluster_of, reassign
-from tests.core.test_rollback_waiting import only_the_target_in_sync
+from tests.controller.core.reassignment.interrupting import request as put_request
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    cancel,
+    catch_up,
+    cluster_of,
+    reassign,
+)
+from tests.controller.core.reassignment.test_rollback_waiting import only_the_target_in_sync
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
 from tests.replay.why.runs import kill_before, next_run

@@ -100,7 +100,7 @@ async def _process(controller: Controller, call: ApiCall) -> list[Partition]:
 
 
 def refuse(controller: Controller, request: ApiRequest) -> None:
-    """Answer a request whose turn never comes: its term is over (DESIGN.md, Terms).
+    """Answer a request whose turn never comes: its term is over (docs/design.md#terms).
 
     Kafka's ControllerMovedException for a controlled shutdown is STALE_CONTROLLER_EPOCH.
     """

@@ -62,7 +62,7 @@ class Candidate(NamedTuple):
     def replicas(self) -> tuple[int, ...]:
         """Who may lead, the preferred one first: RS. Of a reassignment that is cancelled the
         originals, then others that are in sync; so no other becomes an unclean leader, nor a clean
-        one while an original can lead (seed 000, steps 1 and 2)."""
+        one while an original can lead (KB 14.2.2, steps 1 and 2)."""
         if not self.originals:
             return self.partition.replicas
         in_sync = [one for one in self.current.isr if one in self.partition.replicas]

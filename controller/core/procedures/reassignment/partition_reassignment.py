@@ -1,6 +1,6 @@
-"""Moving partitions to other replicas (KafkaController.onPartitionReassignment, KB 7.7; seed 001).
+"""Moving partitions to other replicas (KafkaController.onPartitionReassignment, KB 7.7).
 
-RS, ORS, TRS, AR and RR are the seed's: all replicas, those before, those wanted, those being added
+RS, ORS, TRS, AR and RR (KB 0.1) are all replicas, those before, those wanted, those being added
 and those being removed. The assignment in ZooKeeper is written before replicas are added and after
 others are removed, so that whoever is controller next can go on from any point between.
 
@@ -397,7 +397,7 @@ async def _move_leaders_if_required(controller: Controller, partitions: list[Par
 
 
 async def _remove_requests(controller: Controller, partitions: list[Partition]) -> None:
-    """The entries of the request that are fulfilled go; one with another list stays (7.6.3)."""
+    """The entries of the request that are fulfilled go; one with another list stays (KB 7.6.3)."""
     done = {one.key: one.replicas for one in partitions}
     takes_repeated = REQUEST_CHANGES_SEEN.applies(controller.configuration)
 

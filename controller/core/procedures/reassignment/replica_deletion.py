@@ -1,7 +1,8 @@
 """Deleting replicas that leave an assignment, and remembering it until brokers have confirmed it.
 
 Each deletion that is not confirmed is a child of /admin/replica_deletions: it is sent again when
-its broker registers, and by the next controller (DELETIONS_REMEMBERED; docs/kip-236.md).
+its broker registers, and by the next controller (DELETIONS_REMEMBERED;
+docs/kip-236-design.md#deleted-replicas).
 """
 
 from collections.abc import Iterable

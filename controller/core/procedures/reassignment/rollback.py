@@ -1,7 +1,7 @@
-"""Cancelling: partitions go back to the replicas that they had (seed 000, steps 1 to 7; KB 14.2).
+"""Cancelling: partitions go back to the replicas that they had (KB 14.2.2, steps 1 to 7).
 
 OAR are a partition's originals, RAR - OAR the other replicas that it has: what the text of the
-document calls OAR - RAR (kip-236.md). All partitions take a step together, then the next one.
+document calls OAR - RAR (KIP-236 C-14). All partitions take a step together, then the next one.
 """
 
 from collections import defaultdict
@@ -199,8 +199,9 @@ def _why_wait(
 ) -> str:
     """Why other replicas than the originals have to stay; empty: they can go.
 
-    What is in sync is not removed before enough originals are (docs/kip-236.md). Where nobody in
-    sync is live the election decides: the topic may allow an unclean leader.
+    What is in sync is not removed before enough originals are
+    (docs/kip-236-design.md#when-a-rollback-waits). Where nobody in sync is live the election
+    decides: the topic may allow an unclean leader.
     """
     is_online = online_test(context, partition)
     if all(one in originals for one in state.isr):

@@ -179,7 +179,7 @@ def _moves(
 
 
 def _has_enough(controller: Controller, one: Submission, replicas: int, least: int) -> bool:
-    """Whether a partition has min.insync.replicas (seed 000, `top`). An entry of the old znode
+    """Whether a partition has min.insync.replicas (KIP-236 D-08). An entry of the old znode
     passes, as existing software expects; the operator is warned."""
     if replicas >= least:
         return True

@@ -149,7 +149,8 @@ def _tell_who_leads(controller: Controller, data: bytes | None) -> None:
 
 
 def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> bool:
-    """A persistent /controller or one of KRaft is never taken away (DESIGN.md)."""
+    """A persistent /controller or one of KRaft is never taken away
+    (docs/design.md#zookeeper-and-brokers)."""
     holder = znodes.read_controller(data)
     if owner != 0 and (holder is None or holder.kraftControllerEpoch <= 0):
         return True
@@ -276,7 +277,8 @@ async def _strip_originals(controller: Controller) -> None:
 
 
 async def _leave_metadata(controller: Controller) -> None:
-    """Brokers shall place no replica on the daemon any more (facts.md).
+    """Brokers shall place no replica on the daemon any more
+    (docs/observations.md#the-controller-role).
 
     They are told of the live brokers without it, and a moment after all have heard, or a while has
     passed, topics that were made with the old list are looked for once more.

@@ -1,8 +1,9 @@
 """Assignments that name the daemon's own broker id, which can hold no replica.
 
 Any broker that creates a topic for a client chooses among the live brokers of its metadata, and
-the daemon is one of them (facts.md). Such an assignment is rewritten before its partitions get
-their states. A state that has the daemon in sync was written by hand: a failover elects anew.
+the daemon is one of them (docs/observations.md#the-controller-role). Such an assignment is
+rewritten before its partitions get their states. A state that has the daemon in sync was written by
+hand: a failover elects anew.
 Deviation `own-id-repaired`, under any rules.
 """
 

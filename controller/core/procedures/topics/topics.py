@@ -116,7 +116,8 @@ def _changed_while_moving(
     controller: Controller, topic: Topic, found: dict[int, Assignment], data: bytes | None
 ) -> dict[int, Assignment]:
     """What is known of the partitions that somebody else changed while one of the topic is being
-    reassigned, or made look so: what is known counts (kip-236.md, Changed by hand)."""
+    reassigned, or made look so: what is known counts
+    (docs/kip-236.md#changed-by-hand-while-under-way)."""
     context = controller.context
     if not controller.configuration.has_kip_236:
         return {}

@@ -1,0 +1,368 @@
+"""What brokers ask of the controller, through the endpoint and its front process."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from struct import pack
+from typing import Any, Self
+
+import anyio
+import pytest
+
+from controller.api.errors import CannotListen
+from controller.api.limits import Limits
+from controller.api.listening import listen
+from controller.api.liveness import Liveness
+from controller.api.messages import Asked, Link, Listener, LiveBrokers, Setup
+from controller.core.commands import (
+    AlteredPartition,
+    AnswerAllocateProducerIds,
+    AnswerAlterPartition,
+    AnswerControlledShutdown,
+)
+from controller.core.events import (
+    AlterPartitionReceived,
+    ControlledShutdownReceived,
+    ProposedState,
+)
+from controller.core.values import Broker, Endpoint
+from tests.controller.api.client import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    API_VERSIONS,
+    CONTROLLED_SHUTDOWN,
+    METADATA,
+    Client,
+    allocate_producer_ids,
+    alter_partition,
+    api_versions,
+    metadata_request,
+    request_schema,
+)
+from tests.controller.api.conftest import KNOWN, Serve, Served
+from tools.lab.ports import free_port
+
+NOT_CONTROLLER = 41
+INVALID_REQUEST = 42
+
+
+async def test_a_request_is_an_event_and_its_answer_goes_back(served: Served) -> None:
+    served.answers_itself = False
+    async with Client(served.port) as broker:
+        head = broker.send(ALTER_PARTITION, 1, alter_partition(2))
+        (event,) = await served.has_events(1)
+        number = event.request
+        states = [ProposedState("t", one, 3, (1, 2, 3), 0, 4) for one in range(2)]
+        assert event == AlterPartitionReceived(number, 1, 1, 10, states)
+        assert served.channels[0].startswith("api:")
+        changed = AlteredPartition("t", None, 0, 0, 1, 3, (1, 2, 3), 0, 5)
+        served.endpoint.answer(AnswerAlterPartition(number, 0, (changed,)))
+        answer = await broker.answer_to(head)
+    (topic,) = answer.topics
+    assert (topic.topic_name, topic.partitions[0].partition_epoch) == ("t", 5)
+
+
+async def test_requests_of_one_connection_are_answered_one_after_the_other(served: Served) -> None:
+    served.answers_itself = False
+    async with Client(served.port) as broker:
+        heads = [broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids()) for _ in range(3)]
+        for count, head in enumerate(heads, 1):
+            events = await served.has_events(count)
+            assert len(events) == count
+            request = events[-1].request
+            served.endpoint.answer(AnswerAllocateProducerIds(request, 0, count, 1000))
+            assert (await broker.answer_to(head)).producer_id_start == count
+    assert len(set(served.channels)) == 1
+    assert len({event.request for event in served.events}) == 3
+
+
+async def test_controlled_shutdown_without_api_versions_and_without_client_id(
+    served: Served,
+) -> None:
+    """Version 0 has a request header of its own."""
+    async with Client(served.port) as broker:
+        broker.writer.write(pack(">ihhii", 12, CONTROLLED_SHUTDOWN, 0, 5, 3))
+        (event,) = await served.has_events(1)
+        assert event == ControlledShutdownReceived(event.request, 0, 3, -1)
+        served.endpoint.answer(AnswerControlledShutdown(event.request, 0, (("t", 7),)))
+        assert await broker.receive() == pack(">ihi", 5, 0, 1) + b"\0\x01t" + pack(">i", 7)
+
+
+async def test_controlled_shutdown_as_brokers_send_it(served: Served) -> None:
+    schema = request_schema(CONTROLLED_SHUTDOWN, 3)
+    async with Client(served.port) as broker:
+        request = schema.ControlledShutdownRequest(broker_id=3, broker_epoch=99)
+        head = broker.send(CONTROLLED_SHUTDOWN, 3, request)
+        (event,) = await served.has_events(1)
+        assert event == ControlledShutdownReceived(event.request, 3, 3, 99)
+        served.endpoint.answer(AnswerControlledShutdown(event.request, NOT_CONTROLLER))
+        assert (await broker.answer_to(head)).error_code == NOT_CONTROLLER
+
+
+async def test_the_answer_to_a_client_that_has_gone_is_dropped(serve: Serve) -> None:
+    other = Broker(2, KNOWN.epoch, ())
+    served = await serve(brokers=(KNOWN, other), waiting_requests_max=1)
+    served.answers_itself = False
+    async with Client(served.port) as gone:
+        gone.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        await served.has_events(1)
+    async with Client(served.port) as broker:
+        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(other.id))
+        with anyio.move_on_after(0.3):
+            await served.has_events(2)
+        assert len(served.events) == 1, "the place of the first one is not free yet"
+        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        _, second = await served.has_events(2)
+        served.endpoint.answer(AnswerAllocateProducerIds(second.request, 0, 5, 1000))
+        assert (await broker.answer_to(head)).producer_id_start == 5
+
+
+OWN_APIS = {
+    **{7: (0, 3), 18: (0, 4), 56: (0, 3), 67: (0, 0)},
+    **{19: (0, 7), 20: (0, 6), 37: (0, 3), 43: (0, 2), 45: (0, 0), 46: (0, 0), 51: (0, 0)},
+    57: (0, 1),
+}
+
+
+@pytest.mark.parametrize("brokers", [(), (KNOWN,)])
+async def test_a_broker_is_offered_the_controllers_own_apis_when_nothing_can_be_passed_on(
+    serve: Serve, brokers: tuple[Broker, ...]
+) -> None:
+    served = await serve(brokers=brokers)
+    async with Client(served.port, client_id="7") as broker:
+        answer = await broker.ask(API_VERSIONS, 3, api_versions())
+        assert spans_of(answer) == OWN_APIS
+        answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        assert answer.producer_id_len == 1000
+
+
+@pytest.mark.parametrize("brokers", [(), (KNOWN,)])
+@pytest.mark.parametrize(
+    ("api_key", "version", "asked"),
+    [(API_VERSIONS, 3, api_versions()), (METADATA, 12, metadata_request())],
+)
+async def test_a_client_is_sent_elsewhere_when_nothing_can_be_passed_on(
+    serve: Serve, brokers: tuple[Broker, ...], api_key: int, version: int, asked: Any
+) -> None:
+    """An answer without its APIs would end it, though its next address may be a broker's."""
+    served = await serve(brokers=brokers)
+    async with Client(served.port) as client:
+        client.send(api_key, version, asked)
+        assert await client.closed()
+
+
+async def test_no_operator_is_told_that_a_standby_passes_nothing_on(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = await serve(brokers=())
+    async with Client(served.port) as client:
+        client.send(API_VERSIONS, 3, api_versions())
+        assert await client.closed()
+    async with Client(served.port) as broker:  # What is told on the link comes in order.
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+    assert not caplog.text
+
+
+async def test_api_versions_is_answered_in_every_version(with_broker: Served) -> None:
+    async with Client(with_broker.port) as client:
+        for version in range(5):
+            answer = await client.ask(API_VERSIONS, version, api_versions(version))
+            assert answer.error_code == 0
+            assert {56, 67} <= spans_of(answer).keys()
+
+
+async def test_an_unknown_version_of_api_versions_is_told_which_are_known(
+    with_broker: Served,
+) -> None:
+    async with Client(with_broker.port) as client:
+        client.writer.write(pack(">ihhihB", 11, API_VERSIONS, 99, 5, -1, 0))
+        expected = pack(">ihi", 5, 35, 1) + pack(">hhh", API_VERSIONS, 0, 4)
+        assert await client.receive() == expected
+        assert (await client.ask(API_VERSIONS, 3, api_versions())).error_code == 0
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "a b", "ä"])
+async def test_software_without_a_proper_name_is_told(with_broker: Served, name: str) -> None:
+    schema = request_schema(API_VERSIONS, 3)
+    named = {"client_software_name": name, "client_software_version": "1.0-a"}
+    async with Client(with_broker.port) as client:
+        answer = await client.ask(API_VERSIONS, 3, schema.ApiVersionsRequest(**named))
+        assert (answer.error_code, answer.api_keys) == (INVALID_REQUEST, ())
+        assert (await client.ask(API_VERSIONS, 3, api_versions())).error_code == 0
+
+
+def spans_of(answer: Any) -> dict[int, tuple[int, int]]:
+    """The versions that are offered, by API key."""
+    return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+
+
+async def test_all_listeners_are_served(serve: Serve) -> None:
+    served = await serve(names=("INTERNAL", "EXTERNAL"))
+    for port in served.ports.values():
+        async with Client(port) as broker:
+            answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+            assert answer.producer_id_len == 1000
+
+
+def fronts() -> set[int]:
+    """The fronts that this process has started; other tests may have left it a JVM."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {
+        int(one)
+        for one in children
+        if b"controller.api.front" in Path(f"/proc/{one}/cmdline").read_bytes()
+    }
+
+
+async def test_a_signal_to_the_daemons_group_is_not_for_the_front(served: Served) -> None:
+    """The daemon ends it when its role is handed back."""
+    async with Client(served.port) as broker:
+        # The port is open before the front is there.
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        (front,) = fronts()
+        assert os.getpgid(front) != os.getpgid(0)
+
+
+async def test_a_front_that_ends_is_replaced(served: Served) -> None:
+    async with Client(served.port) as broker:
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        (front,) = fronts()
+        os.kill(front, signal.SIGKILL)
+        assert await broker.closed()
+    async with Client(served.port) as broker:
+        answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        assert answer.producer_id_len == 1000
+    first, second = served.events
+    assert first.request < second.request
+    assert served.channels[0] != served.channels[1]
+
+
+async def test_a_front_that_hangs_is_replaced(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(served.port) as broker:
+        await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        (front,) = fronts()
+        os.kill(front, signal.SIGSTOP)
+        broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await broker.receive()
+    async with Client(served.port) as broker:
+        answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        assert answer.producer_id_len == 1000
+    assert (
+        "serves the endpoint did not answer for 10 s and was killed; it is started" in caplog.text
+    )
+
+
+async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was answered meanwhile is read afterwards."""
+    monkeypatch.setattr("controller.api.liveness._ASKED_EVERY_S", 0.01)
+    monkeypatch.setattr("controller.api.liveness._SILENT_S_MAX", 0.05)
+    watched = Liveness()
+    watched.answered()
+
+    def ask() -> None:
+        time.sleep(0.1)
+        asyncio.get_running_loop().call_soon(watched.answered)
+
+    with anyio.move_on_after(0.5) as waiting:
+        await watched.until_silent(ask)
+    assert waiting.cancelled_caught
+
+
+DAEMON = """
+import asyncio, sys
+from controller.api.endpoint import ApiEndpoint
+from controller.api.limits import Limits
+from controller.api.listening import listen
+from controller.core.values import Broker, Endpoint
+listeners = listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", int(sys.argv[1]))])
+endpoint = ApiEndpoint(
+    lambda event, channel: None, listeners, broker_id=1, limits=Limits(), broker_settings={}
+)
+asyncio.run(endpoint.run())
+"""
+
+
+async def test_the_front_ends_with_a_killed_daemon() -> None:
+    port = free_port()
+    daemon = subprocess.Popen([sys.executable, "-c", DAEMON, str(port)])
+    try:
+        async with PatientClient(port, client_id="7") as client:
+            await client.ask(API_VERSIONS, 3, api_versions())
+            daemon.kill()
+            assert await client.closed()
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+async def test_a_front_without_a_daemon_ends_without_a_word() -> None:
+    """However many clients it serves."""
+    endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", free_port())
+    (listening,) = listen([endpoint])
+    descriptor = listening.socket.fileno()
+    ours, theirs = socket.socketpair()
+    front = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "controller.api.front", str(theirs.fileno()), str(os.getpid())),
+        pass_fds=[theirs.fileno(), descriptor],
+        stderr=asyncio.subprocess.PIPE,
+    )
+    theirs.close()
+    listening.socket.close()
+    link = await Link.over(ours)
+    link.send(Setup(1, (Listener(descriptor, endpoint),), Limits(), 1, {}))
+    link.send(LiveBrokers((KNOWN,)))
+    async with Client(endpoint.port) as idle, Client(endpoint.port) as waiting:
+        waiting.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        assert isinstance(await link.receive(), Asked)
+        await link.close()
+        assert await idle.closed()
+    _, complaints = await front.communicate()
+    assert (front.returncode, complaints) == (0, b"")
+
+
+class PatientClient(Client):
+    """A client that waits until the endpoint listens."""
+
+    async def __aenter__(self) -> Self:
+        while True:
+            try:
+                await super().__aenter__()
+                return self
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_front_that_cannot_be_started_is_tried_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    executable = sys.executable
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    served = await serve()
+    async with Client(served.port) as broker:
+        head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        while "cannot be started" not in caplog.text:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(sys, "executable", executable)
+        assert (await broker.answer_to(head)).producer_id_len == 1000
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    wanted = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
+    (first,) = listen([wanted])
+    with first.socket:
+        port = first.socket.getsockname()[1]
+        with pytest.raises(CannotListen, match=rf"cannot listen on PLAINTEXT://127.0.0.1:{port}"):
+            listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)])
+    with pytest.raises(CannotListen, match="does not speak SSL yet"):
+        listen([Endpoint("SSL", "SSL", "127.0.0.1", 0)])

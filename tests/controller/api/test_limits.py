@@ -1,0 +1,203 @@
+"""What Kafka's keys in a server.properties limit, on a front process at work."""
+
+import resource
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import anyio
+import pytest
+from msgspec.structs import asdict
+
+from controller.core.commands import AnswerAllocateProducerIds, AnswerAlterPartition
+from controller.core.values import Broker
+from controller.settings.settings import load
+from controller.settings.sources import Given
+from controller.wire.client_requests import RequestHead, encode_request
+from tests.controller.api.client import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    METADATA,
+    Client,
+    allocate_producer_ids,
+    alter_partition,
+    connected,
+    metadata_request,
+)
+from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.scripted_broker import ScriptedBroker, never
+
+NEEDED = [
+    Given("zookeeper.connect", "zk:2181", "test"),
+    Given("broker.id", "1000", "test"),
+    Given("refold.log.dir", "/logs", "test"),
+]
+STRANGER = 99
+"""A broker that does not live."""
+NOT_WITHIN_S = 0.3
+"""What must not happen is waited for so long."""
+
+ServeBy = Callable[..., Awaitable[Served]]
+LIVE = (KNOWN, Broker(2, KNOWN.epoch, ()), Broker(3, KNOWN.epoch, ()))
+
+
+@pytest.fixture
+def serve_by(serve: Serve, tmp_path: Path) -> ServeBy:
+    """Start an endpoint by the lines of a server.properties; keywords are limits without a key."""
+
+    async def started(*lines: str, **limits: int) -> Served:
+        file = tmp_path / "server.properties"
+        file.write_text("\n".join(lines))
+        settings, warnings = load(NEEDED, {}, file)
+        assert warnings == ()
+        return await serve(brokers=LIVE, **{**asdict(settings.limits), **limits})
+
+    return started
+
+
+async def ask(client: Client) -> None:
+    """Ask the controller something; it must be answered."""
+    with anyio.fail_after(5):
+        await client.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+
+
+async def test_max_connections(serve_by: ServeBy, caplog: pytest.LogCaptureFixture) -> None:
+    served = await serve_by("max.connections=2")
+    async with Client(served.port) as first, Client(served.port, "127.0.0.2") as silent:
+        await ask(first)
+        async with Client(served.port) as third:
+            assert await silent.closed()
+            await ask(third)
+            await ask(first)
+    assert "closed the connection of 127.0.0.2: it made room for 127.0.0.1" in caplog.text
+
+
+@pytest.mark.parametrize("liar", [allocate_producer_ids(STRANGER), allocate_producer_ids(1, 9)])
+async def test_no_connection_of_another_is_worth_a_brokers(serve_by: ServeBy, liar: Any) -> None:
+    """A broker is known by its id and its epoch."""
+    served = await serve_by("max.connections=2")
+    async with Client(served.port) as broker, Client(served.port) as other:
+        await ask(broker)
+        await other.ask(ALLOCATE_PRODUCER_IDS, 0, liar)
+        async with Client(served.port) as third:
+            assert await other.closed()
+            await ask(third)
+            await ask(broker)
+
+
+async def test_max_connections_per_ip(serve_by: ServeBy) -> None:
+    served = await serve_by("max.connections.per.ip=1")
+    async with (
+        Client(served.port, "127.0.0.2") as other,
+        Client(served.port) as first,
+        Client(served.port) as second,
+    ):
+        assert await first.closed()
+        await ask(second)
+        await ask(other)
+
+
+async def test_connections_max_idle_ms(serve_by: ServeBy) -> None:
+    served = await serve_by("connections.max.idle.ms=300")
+    async with Client(served.port) as new, Client(served.port) as asked:
+        await ask(asked)
+        assert await new.closed()
+        assert await asked.closed()
+
+
+async def test_connections_may_be_idle_for_ever(serve_by: ServeBy) -> None:
+    served = await serve_by("connections.max.idle.ms=-1", first_request_ms=300)
+    async with Client(served.port) as new, Client(served.port) as asked:
+        await ask(asked)
+        assert await new.closed()
+        async with Client(served.port) as later:
+            assert await later.closed()
+        await ask(asked)
+
+
+async def test_request_timeout_ms_is_for_the_broker_that_is_asked(
+    serve_by: ServeBy, broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in Kafka: it says nothing of how slow a client may be."""
+    broker.script = never
+    served = await serve_by("request.timeout.ms=200")
+    served.endpoint.set_brokers([broker.registered()])
+    head = RequestHead(ALLOCATE_PRODUCER_IDS, 0, 5)
+    frame = encode_request(head, "test", allocate_producer_ids())
+    async with Client(served.port) as slow, Client(served.port) as client:
+        slow.writer.write(frame[:-1])
+        await slow.writer.drain()
+        client.send(METADATA, 12, metadata_request())
+        assert await client.closed()
+        slow.writer.write(frame[-1:])
+        assert (await slow.answer_to(head)).producer_id_len == 1000
+    assert "a broker did not answer in time (request.timeout.ms)" in caplog.text
+
+
+async def test_socket_request_max_bytes(serve_by: ServeBy, broker: ScriptedBroker) -> None:
+    served = await serve_by("socket.request.max.bytes=1000")
+    served.endpoint.set_brokers([broker.registered()])
+    async with Client(served.port) as client:
+        for api_key, version in ((METADATA, 12), (ALTER_PARTITION, 1)):
+            async with Client(served.port) as liar:
+                liar.writer.write(pack(">ihhi", 1001, api_key, version, 5))
+                assert await liar.closed()
+        frame = pack(">hhi", METADATA, 12, 5) + bytes(992)
+        client.writer.write(pack(">i", len(frame)) + frame)
+        assert await client.receive() == pack(">i", 5) + frame
+
+
+async def test_queued_max_requests(serve_by: ServeBy) -> None:
+    served = await serve_by("queued.max.requests=2")
+    served.answers_itself = False
+    async with connected(3, served.port) as clients:
+        for client, broker in zip(clients, LIVE, strict=True):
+            client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(broker.id))
+        await none_but(served, 2)
+        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        await none_but(served, 3)
+
+
+async def test_of_queued_max_requests_others_than_brokers_have_a_tenth(serve_by: ServeBy) -> None:
+    served = await serve_by("queued.max.requests=20")
+    served.answers_itself = False
+    async with connected(3, served.port) as others, Client(served.port) as broker:
+        for client in others:
+            client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids(STRANGER))
+        await none_but(served, 2)
+        broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+        await none_but(served, 3)
+        served.endpoint.answer(AnswerAllocateProducerIds(served.events[0].request, 0))
+        await none_but(served, 4)
+
+
+async def test_queued_max_request_bytes(serve_by: ServeBy) -> None:
+    """Of two requests of 80 KB the second is read when the first is answered."""
+    served = await serve_by("socket.request.max.bytes=100000", "queued.max.request.bytes=100000")
+    served.answers_itself = False
+    async with connected(2, served.port) as clients:
+        for client, broker in zip(clients, LIVE, strict=False):
+            client.send(ALTER_PARTITION, 1, alter_partition(3000, broker.id))
+            await none_but(served, 1)
+        served.endpoint.answer(AnswerAlterPartition(served.events[0].request, 0))
+        await none_but(served, 2)
+
+
+async def none_but(served: Served, count: int) -> None:
+    """Wait for so many events, and see that no other comes."""
+    with anyio.fail_after(5):
+        await served.has_events(count)
+    with anyio.move_on_after(NOT_WITHIN_S):
+        await served.has_events(count + 1)
+    assert len(served.events) == count
+
+
+async def test_fewer_connections_than_asked_for_are_told(
+    serve_by: ServeBy, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    served = await serve_by(f"max.connections={files}")
+    async with Client(served.port) as client:
+        await ask(client)
+    assert f"instead of max.connections={files}: a process may open {files} files" in caplog.text

@@ -1,0 +1,51 @@
+"""Connections take turns, however much of one client's is here already."""
+
+import asyncio
+from typing import cast
+
+from controller.api.front.admission import Admission
+from controller.api.front.connection import ClientConnection, Shared
+from controller.api.front.lanes import Lanes
+from controller.api.front.live_brokers import LiveBrokers
+from controller.api.front.pending_requests import PendingRequests
+from controller.api.limits import Limits
+from controller.core.values import Endpoint
+from controller.wire.client_requests import RequestHead, encode_request
+from tests.controller.api.client import API_VERSIONS, api_versions
+from tests.controller.api.conftest import OWN_ID
+
+REQUESTS = 200
+LISTENER = Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)
+ASKED_BY_A_BROKER = encode_request(RequestHead(API_VERSIONS, 0, 1), "1", api_versions(0))
+
+
+class Taker:
+    """A client that takes every answer at once."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+
+    def write(self, frame: bytes) -> None:
+        self.answers += 1
+
+    async def drain(self) -> None:
+        """There is always room."""
+
+
+async def test_a_client_with_many_requests_waits_for_its_turn_before_each() -> None:
+    limits = Limits()
+    brokers = LiveBrokers([LISTENER], print)
+    desk = PendingRequests(print, first_number=1)
+    shared = Shared(OWN_ID, limits, Admission(1, 1), Lanes(limits), desk, brokers, {}, ())
+    reader, taker = asyncio.StreamReader(), Taker()
+    reader.feed_data(ASKED_BY_A_BROKER * REQUESTS)
+    reader.feed_eof()
+    shared.admission.admit(1, "127.0.0.1")
+    client = ClientConnection(1, LISTENER, reader, cast(asyncio.StreamWriter, taker), shared)
+    serving = asyncio.create_task(client.serve())
+    turns_of_others = 0
+    while not serving.done():
+        await asyncio.sleep(0)
+        turns_of_others += 1
+    assert taker.answers == REQUESTS
+    assert turns_of_others >= REQUESTS

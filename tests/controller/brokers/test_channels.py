@@ -1,0 +1,363 @@
+"""Channels against a scripted broker: what it receives and what is told."""
+
+import gc
+import logging
+from collections.abc import Callable
+from struct import pack
+
+import anyio
+import pytest
+
+from controller.brokers.channels import BrokerChannels
+from controller.core.commands import (
+    CloseChannel,
+    CommandId,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    OpenChannel,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from controller.core.events import BrokerAnswered, ChannelFault, VersionsOffered
+from controller.core.values import Assignment, LeaderAndIsr
+from controller.wire.encoding import BatchEncoder
+from tests.controller.brokers.conftest import Told, flexible, no_errors
+from tests.scripted_broker import Received, ScriptedBroker
+
+TOPIC_ID = bytes(range(16))
+LEADERSHIP = LeaderAndIsr(1, 0, (1,), 0, 3)
+
+
+def leader_and_isr(version: int = 7, topic: str = "t", partitions: int = 1) -> LeaderAndIsrRequest:
+    states = tuple(
+        LeaderAndIsrPartition(topic, TOPIC_ID, number, LEADERSHIP, Assignment((1,)), False)
+        for number in range(partitions)
+    )
+    return LeaderAndIsrRequest(1, 10, version, 1000, 3, states, ())
+
+
+def update_metadata() -> UpdateMetadataRequest:
+    partition = UpdateMetadataPartition("t", TOPIC_ID, 0, LEADERSHIP, (1,), ())
+    return UpdateMetadataRequest(1, 10, 8, 1000, 3, (partition,), ())
+
+
+def answered(command: CommandId, error: int = 0, epoch: int = 10) -> BrokerAnswered:
+    return BrokerAnswered(command, 1, epoch, error, [])
+
+
+class Gate:
+    """A script that holds every answer back until it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = anyio.Event()
+
+    async def __call__(self, received: Received) -> bytes | None:
+        await self.opened.wait()
+        return no_errors(received)
+
+
+class Sequence:
+    """A script that does one thing after the other, and answers well once they are used up."""
+
+    def __init__(self, *steps: Callable[[Received], bytes | None]) -> None:
+        self.steps = list(steps)
+
+    async def __call__(self, received: Received) -> bytes | None:
+        return self.steps.pop(0)(received) if self.steps else no_errors(received)
+
+
+def close(received: Received) -> None:
+    return None
+
+
+async def test_requests_go_in_order_one_in_flight(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    requests = [leader_and_isr(), update_metadata(), leader_and_isr(topic="u")]
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        for number, request in enumerate(requests):
+            channels.send(CommandId(7, number), request)
+        await told.wait(3)
+    assert told.events == [answered(CommandId(7, number)) for number in range(3)]
+    assert set(told.channels) == {"broker:1:10"}
+    assert [one.api_key for one in broker.received] == [4, 6, 4]
+    assert b"u" in broker.received[2].frame
+    assert b"\0\x041000\0" in broker.received[0].frame
+    assert broker.unanswered_max == 1
+
+
+async def test_sending_waits_for_the_broker_to_listen(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    """Brokers register before their port accepts."""
+    channels.open(OpenChannel(1, 10, broker.endpoint))
+    channels.send(CommandId(7, 0), leader_and_isr())
+    await anyio.sleep(0.3)
+    async with broker.listening():
+        await told.wait(1)
+    assert told.events == [answered(CommandId(7, 0))]
+
+
+async def test_a_broker_that_stays_away_is_told_once_and_so_is_its_return(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    channels.open(OpenChannel(1, 10, broker.endpoint))
+    channels.send(CommandId(7, 0), leader_and_isr())
+    (fault,) = await told.wait(1)
+    assert isinstance(fault, ChannelFault)
+    assert fault.kind == "unreachable"
+    assert fault.text.startswith(f"broker 1: 127.0.0.1:{broker.port} (PLAINTEXT)")
+    async with broker.listening():
+        await told.wait(3)
+    assert told.events[1:] == [
+        ChannelFault(1, 10, "recovered", ""),
+        answered(CommandId(7, 0)),
+    ]
+
+
+async def test_an_error_code_is_an_answer_and_is_not_sent_again(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    topic = TOPIC_ID + b"\x02" + pack(">ih", 0, 11) + b"\0\0"
+    broker.script = Sequence(
+        lambda received: flexible(received, pack(">h", 11) + b"\x02" + topic + b"\0")
+    )
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        channels.send(CommandId(7, 1), update_metadata())
+        await told.wait(2)
+    assert told.events == [
+        BrokerAnswered(CommandId(7, 0), 1, 10, 11, [(TOPIC_ID.hex(), 0, 11)]),
+        answered(CommandId(7, 1)),
+    ]
+    assert len(broker.received) == 2
+
+
+async def test_closing_drops_the_queue_and_ignores_what_is_in_flight(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    """A bounced broker gets nothing that was meant for its earlier epoch (KB 12.1.4)."""
+    gate = broker.script = Gate()
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        channels.send(CommandId(7, 1), leader_and_isr(topic="dropped"))
+        await broker.has_received(1)
+        channels.close(CloseChannel(1, 10))
+        channels.open(OpenChannel(1, 11, broker.endpoint))
+        channels.send(CommandId(8, 0), update_metadata())
+        gate.opened.set()
+        await told.wait(1)
+    assert told.events == [answered(CommandId(8, 0), epoch=11)]
+    assert told.channels == ["broker:1:11"]
+    assert [one.api_key for one in broker.received] == [4, 6]
+
+
+async def test_a_late_close_leaves_the_channel_of_a_newer_epoch(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    async with broker.listening():
+        channels.open(OpenChannel(1, 11, broker.endpoint))
+        channels.close(CloseChannel(1, 10))
+        channels.send(CommandId(8, 0), update_metadata())
+        await told.wait(1)
+
+
+async def test_a_request_without_a_channel_is_dropped_and_logged(
+    channels: BrokerChannels, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        channels.send(CommandId(7, 3), leader_and_isr())
+    (record,) = caplog.records
+    assert "LeaderAndIsr to broker 1 dropped" in record.getMessage()
+    assert record.__dict__["command"] == (7, 3)
+
+
+async def test_a_lower_version_is_sent_where_the_broker_offers_no_higher(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    """And told once: the protocol version that is set is not the brokers'."""
+    broker.offered[4] = (0, 5)
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr(version=7))
+        channels.send(CommandId(8, 0), leader_and_isr(version=7))
+        events = await told.wait(3)
+    assert [one.version for one in broker.received] == [5, 5]
+    [fault] = [one for one in events if isinstance(one, ChannelFault)]
+    assert (fault.broker, fault.kind) == (1, "version")
+    assert "inter.broker.protocol.version" in fault.text
+
+
+@pytest.mark.parametrize("offered", [(8, 9), (0, 2), None])
+async def test_a_version_that_the_broker_does_not_speak_is_told_with_the_broker(
+    channels: BrokerChannels,
+    broker: ScriptedBroker,
+    told: Told,
+    offered: tuple[int, int] | None,
+) -> None:
+    del broker.offered[4]
+    if offered is not None:
+        broker.offered[4] = offered
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        (fault,) = await told.wait(1)
+        assert isinstance(fault, ChannelFault)
+        assert (fault.broker, fault.kind) == (1, "version")
+        assert "LeaderAndIsr" in fault.text
+        assert offered is None or "inter.broker.protocol.version" in fault.text
+        broker.offered[4] = (0, 7)
+        broker.disconnect()
+        await told.wait(3)
+    assert [type(one) for one in told.events[1:]] == [ChannelFault, BrokerAnswered]
+
+
+async def test_a_broker_that_closes_at_the_request_is_told_once(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    broker.script = Sequence(close, close, close)
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        await told.wait(3)
+    fault, recovered, answer = told.events
+    assert isinstance(fault, ChannelFault)
+    assert fault.kind == "closed"
+    assert "inter.broker.protocol.version" in fault.text
+    assert recovered == ChannelFault(1, 10, "recovered", "")
+    assert answer == answered(CommandId(7, 0))
+    assert len(broker.received) == 4
+
+
+async def test_what_a_broker_offers_is_told_before_its_first_answer_and_once(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        await told.wait(1)
+        assert told.order == [VersionsOffered, BrokerAnswered]
+        broker.disconnect()
+        channels.send(CommandId(7, 1), leader_and_isr())
+        await told.wait(2)
+    highest = [(api_key, last) for api_key, (_, last) in sorted(broker.offered.items())]
+    assert told.offered == [VersionsOffered(1, 10, highest)]
+
+
+async def test_a_connection_lost_once_is_no_fault(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    broker.script = Sequence(close)
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        await told.wait(1)
+    assert told.events == [answered(CommandId(7, 0))]
+
+
+async def test_half_a_frame_is_a_lost_connection(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    async def half_a_frame(received: Received) -> bytes | None:
+        writer = broker.writers[-1]
+        writer.write(pack(">i", 100) + no_errors(received))
+        broker.script = Sequence()
+        return None
+
+    broker.script = half_a_frame
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        await told.wait(1)
+    assert told.events == [answered(CommandId(7, 0))]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        lambda received: flexible(received, b"\xff" * 30),
+        lambda received: b"\1",
+        lambda received: pack(">i", 77) + b"\0\0\0\1\0",
+    ],
+    ids=["body", "short header", "another correlation id"],
+)
+async def test_an_answer_that_cannot_be_read_is_told_as_a_version_fault(
+    channels: BrokerChannels,
+    broker: ScriptedBroker,
+    told: Told,
+    garbage: Callable[[Received], bytes],
+) -> None:
+    broker.script = Sequence(garbage)
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        fault, _, answer = await told.wait(3)
+    assert isinstance(fault, ChannelFault)
+    assert fault.kind == "version"
+    assert "LeaderAndIsr version 7" in fault.text
+    assert answer == answered(CommandId(7, 0))
+
+
+async def test_a_broker_that_never_answers_is_told_and_asked_again(
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, told: Told
+) -> None:
+    gate = broker.script = Gate()
+    channels = start(socket_timeout_ms=600)
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        (fault,) = await told.wait(1)
+        assert isinstance(fault, ChannelFault)
+        assert fault.kind == "unreachable"
+        assert "no answer to LeaderAndIsr version 7" in fault.text
+        gate.opened.set()
+        await told.wait(3)
+    assert told.events[2] == answered(CommandId(7, 0))
+
+
+async def test_a_split_request_goes_on_where_it_broke_and_is_one_answer(
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, told: Told
+) -> None:
+    error = TOPIC_ID + b"\x02" + pack(">ih", 0, 56) + b"\0\0"
+    broker.script = Sequence(
+        lambda received: flexible(received, pack(">h", 0) + b"\x02" + error + b"\0"), close
+    )
+    channels = start(body_bytes_max=500)
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr(partitions=16))
+        await told.wait(1)
+    assert told.events == [BrokerAnswered(CommandId(7, 0), 1, 10, 0, [(TOPIC_ID.hex(), 0, 56)])]
+    first, *rest = [one.frame[14:] for one in broker.received]
+    assert first not in rest
+    assert rest[0] == rest[1]
+
+
+async def test_no_encoded_body_outlives_its_requests(
+    channels: BrokerChannels, broker: ScriptedBroker, told: Told
+) -> None:
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        for number in range(3):
+            channels.send(CommandId(7, number), update_metadata())
+        await told.wait(3)
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, BatchEncoder)]
+
+
+async def test_a_long_backlog_is_logged_once(
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    channels = start(backlog_bytes_max=150)
+    channels.open(OpenChannel(1, 10, broker.endpoint))
+    shared, own = update_metadata(), leader_and_isr(partitions=10)
+    for number in range(10):
+        channels.send(CommandId(7, number), shared)
+    assert not caplog.records
+    channels.send(CommandId(7, 10), own)
+    channels.send(CommandId(7, 11), own)
+    (record,) = caplog.records
+    assert record.__dict__["backlog_bytes"] == 440

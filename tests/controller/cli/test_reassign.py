@@ -1,0 +1,301 @@
+"""`refold reassign` before it reaches a cluster: which options go together, and how it ends."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from controller.cli import reassign as reassigning
+from controller.cli.output import OutputFault
+from controller.cli.reassign_options import ACTIONS
+from controller.core.znodes import broker_config_path, read_config, write_config
+from controller.operator.reassignment import access
+from controller.operator.reassignment.access import Cluster
+from replay.cli.main import app
+from tests.controller.core.reassignment.interrupting import request, submit
+from tests.controller.core.reassignment.reassigning import T0
+from tests.controller.operator.reassignment.stage import Stage
+from tools.lab.ports import HOST, free_port
+
+MOVES = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
+ZOOKEEPER = ("--zookeeper", "zk:2181")
+BROKERS = ("--bootstrap-server", "kafka:9092")
+
+
+def reassign(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["reassign", *map(str, arguments)])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "moves.json"
+    path.write_text(MOVES)
+    return path
+
+
+def told(result: Result) -> list[str]:
+    """Why it could not begin."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    prefix = "refold reassign: "
+    lines = result.stderr.splitlines()
+    assert all(line.startswith(prefix) for line in lines), result.stderr
+    return [line.removeprefix(prefix) for line in lines]
+
+
+@pytest.mark.parametrize("actions", [(), ("--list", "--cancel")])
+def test_there_is_exactly_one_action(actions: tuple[str, ...]) -> None:
+    (line,) = told(reassign(*ZOOKEEPER, *actions))
+    assert line.startswith("Command must include exactly one action: --generate, --execute, ")
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_every_action_needs_a_cluster(action: str) -> None:
+    assert "Please specify --zookeeper or --bootstrap-server" in told(reassign(f"--{action}"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--execute", *ZOOKEEPER), "--execute needs --reassignment-json-file"),
+        (("--request", *ZOOKEEPER), "--request needs --reassignment-json-file"),
+        (
+            ("--generate", "--broker-list", "1", *ZOOKEEPER),
+            "--generate needs --topics-to-move-json-file",
+        ),
+        (
+            ("--list", "--throttle", "5", *ZOOKEEPER),
+            'Option "--throttle" can\'t be used with action "--list"',
+        ),
+        (
+            ("--remove-cancel", "--wait", *ZOOKEEPER),
+            'Option "--wait" can\'t be used with action "--remove-cancel"',
+        ),
+        (
+            ("--list", "--command-config", "x", *ZOOKEEPER),
+            "--command-config is for --bootstrap-server",
+        ),
+        (
+            ("--verify", *ZOOKEEPER),
+            "--verify needs either --reassignment-json-file or --id",
+        ),
+        (
+            ("--verify", "--id", "0x1", *BROKERS),
+            "--id names a znode and needs --zookeeper",
+        ),
+        (
+            ("--list", "--force", *ZOOKEEPER),
+            'Option "--force" can\'t be used with action "--list"',
+        ),
+        (
+            ("--list-strays", *ZOOKEEPER),
+            "--list-strays asks brokers for their log directories and needs --bootstrap-server",
+        ),
+        (
+            ("--delete-strays", *ZOOKEEPER),
+            "--delete-strays asks brokers for their log directories and needs --bootstrap-server",
+        ),
+        (
+            ("--delete-strays", *BROKERS),
+            "--delete-strays is done by znodes and needs --zookeeper: Kafka has no API for it",
+        ),
+        (
+            ("--remove-cancel", *BROKERS),
+            "--remove-cancel is done by znodes and needs --zookeeper: Kafka has no API for it",
+        ),
+    ],
+)
+def test_options_that_do_not_fit(arguments: tuple[str, ...], why: str) -> None:
+    assert told(reassign(*arguments)) == [why]
+
+
+def test_cancel_says_which_way_needs_what(file: Path) -> None:
+    (line,) = told(reassign("--cancel", *BROKERS))
+    assert line.endswith("with --reassignment-json-file Kafka's API cancels what the file lists")
+    (line,) = told(reassign("--cancel", "--reassignment-json-file", file, *ZOOKEEPER))
+    assert "is Kafka's own, by its API, and needs --bootstrap-server" in line
+
+
+def test_force_does_not_go_with_a_file(file: Path) -> None:
+    arguments = ("--cancel", "--force", "--reassignment-json-file", file)
+    assert told(reassign(*arguments, *ZOOKEEPER, *BROKERS)) == [
+        "--force is for --cancel without a file, which rolls all back"
+    ]
+
+
+def test_the_help_says_what_force_risks() -> None:
+    text = " ".join(reassign("--help").stdout.replace("│", " ").split())
+    assert "fewer than min(min.insync.replicas, number of originals) originals are in sync" in text
+    assert "is offline or loses records if the originals in sync fail" in text
+
+
+def test_additional_is_kafkas(file: Path) -> None:
+    (line,) = told(
+        reassign("--execute", "--additional", "--reassignment-json-file", file, *ZOOKEEPER)
+    )
+    assert line.endswith("with --zookeeper use --execute-extra")
+
+
+def test_all_that_is_wrong_is_told() -> None:
+    assert told(reassign("--execute", "--id", "7")) == [
+        "--execute needs --reassignment-json-file",
+        'Option "--id" can\'t be used with action "--execute"',
+        "Please specify --zookeeper or --bootstrap-server",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--verify", "--id", "seven"), "--id 'seven' is no czxid, such as 0x1a2b"),
+        (
+            ("--execute", "--reassignment-json-file", "absent.json"),
+            "absent.json cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_values_that_cannot_be_used(arguments: tuple[str, ...], why: str) -> None:
+    assert told(reassign(*arguments, *ZOOKEEPER)) == [why]
+
+
+def test_a_connect_string_that_is_none() -> None:
+    (line,) = told(reassign("--list", "--zookeeper", "zk:port"))
+    assert line.startswith("--zookeeper: ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--throttle", "-2"), ("--throttle", "fast"), ("--nothing",)]
+)
+def test_arguments_that_are_none(arguments: tuple[str, ...]) -> None:
+    assert reassign("--execute", *ZOOKEEPER, *arguments).exit_code == 2
+
+
+def test_json_says_what_is_wrong(file: Path) -> None:
+    file.write_text("{")
+    result = reassign("--execute", "--reassignment-json-file", file, *ZOOKEEPER, "--json")
+    assert (result.exit_code, result.stderr) == (2, "")
+    answer = json.loads(result.stdout)
+    assert answer["action"] == "execute"
+    assert answer["error"].startswith(f"{file} cannot be used: ")
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "ZOOKEEPER_MS", 200)
+    (line,) = told(reassign("--list", "--zookeeper", f"{HOST}:{free_port()}"))
+    assert line.startswith("no ZooKeeper answers at ")
+    assert line.endswith("look at --zookeeper")
+    (line,) = told(reassign("--list", "--bootstrap-server", f"{HOST}:{free_port()}"))
+    assert line.startswith("no broker answers at ")
+    assert line.endswith("look at --bootstrap-server")
+
+
+@pytest.mark.parametrize(("action", "status"), [("--cancel", 2), ("--list", 1)])
+def test_output_that_nobody_reads(
+    monkeypatch: pytest.MonkeyPatch, action: str, status: int
+) -> None:
+    """It ends there; what would have changed something has not, `main` settles the others."""
+
+    async def run(*given: object) -> None:
+        raise OutputFault
+
+    monkeypatch.setattr(reassigning, "_run", run)
+    assert reassign(action, *ZOOKEEPER).exit_code == status
+
+
+def test_a_list_of_brokers_that_is_none(tmp_path: Path) -> None:
+    topics = tmp_path / "topics.json"
+    topics.write_text('{"topics":[{"topic":"t"}]}')
+    arguments = ("--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,x")
+    assert told(reassign(*arguments, *BROKERS)) == ["--broker-list '1,x': 'x' is no broker id"]
+
+
+# On a simulated cluster -------------------------------------------------------------------------
+
+RATE = "leader.replication.throttled.rate"
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """t-0 is on its way to 4,5,6, and broker 4 is throttled."""
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.world.put(broker_config_path(4), write_config({RATE: "5"}))
+
+    @asynccontextmanager
+    async def connected(*addresses: object) -> AsyncIterator[Cluster]:
+        yield stage.with_disks
+
+    monkeypatch.setattr(reassigning, "connected", connected)
+    return stage
+
+
+def throttle(stage: Stage) -> dict[str, str]:
+    """What broker 4 is limited by."""
+    return read_config("4", stage.world.data(broker_config_path(4)))
+
+
+@pytest.mark.parametrize("more", [(), ("--wait",), ("--force",)])
+def test_cancel_clears_throttles_of_a_rollback_that_is_over(
+    stage: Stage, more: tuple[str, ...]
+) -> None:
+    result = reassign("--cancel", *more, *ZOOKEEPER)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("Clearing broker-level throttles") == 1
+    assert throttle(stage) == {}
+
+
+def test_cancel_names_throttles_of_a_rollback_that_is_not_over(stage: Stage) -> None:
+    stage.leave_alone()
+    result = reassign("--cancel", "--json", *ZOOKEEPER)
+    assert result.exit_code == 0
+    answer = json.loads(result.stdout)
+    assert answer["throttles_left"] == {"brokers/4": [RATE]}
+    assert answer["clear_throttles_with"].endswith(
+        "--verify --wait --reassignment-json-file /dev/stdin"
+    )
+
+
+@pytest.mark.parametrize("more", [("--preserve-throttles",), ("--dry-run",)])
+def test_cancel_leaves_throttles_that_shall_stay(stage: Stage, more: tuple[str, ...]) -> None:
+    result = reassign("--cancel", *more, *ZOOKEEPER)
+    assert result.exit_code == 0
+    assert "throttle" not in result.output
+    assert throttle(stage) == {RATE: "5"}
+
+
+def test_cancel_with_wait_names_throttles_that_another_move_keeps(stage: Stage) -> None:
+    stage.world.create_topic("u", {0: (1, 2)})
+    request(stage.world, {("u", 0): (3, 4)})
+    result = reassign("--cancel", "--wait", *ZOOKEEPER)
+    assert result.exit_code == 0, result.output
+    assert "Reassignment of partition t-0 is completed." in result.stdout
+    assert "throttles remain, because partitions are being reassigned: u-0" in result.stderr
+    assert throttle(stage) == {RATE: "5"}
+
+
+def test_strays_end_with_4_and_are_in_the_json(stage: Stage) -> None:
+    stage.leave_on_disk(6, ("gone", 0))
+    result = reassign("--list-strays", "--json", *ZOOKEEPER, *BROKERS)
+    assert result.exit_code == 4, result.output
+    assert json.loads(result.stdout)["strays"] == [
+        {
+            "topic": "gone",
+            "partition": 0,
+            "broker": 6,
+            "log_dir": "/data",
+            "bytes": 1024,
+            "assigned": None,
+            "deletion": None,
+        }
+    ]
+
+
+def test_delete_strays_waits_as_long_as_the_timeout_says(stage: Stage) -> None:
+    stage.leave_alone()
+    stage.leave_on_disk(6, ("gone", 0))
+    result = reassign("--delete-strays", "--timeout", "0", *ZOOKEEPER, *BROKERS)
+    assert result.exit_code == 3, result.output
+    assert "broker 6 has not confirmed yet: gone-0" in result.stderr

@@ -1,0 +1,250 @@
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import anyio
+import pytest
+from aiozk import ZKClient
+
+from tests.controller.cli.clusters import (
+    OWN_ID,
+    client,
+    daemon_of,
+    make_cluster,
+    refold,
+    until_controller,
+)
+from tests.scripted_broker import ScriptedBroker, never, with_settings
+from tools.lab import Lab, ZooKeeperServer
+from tools.lab.cluster_view import until
+from tools.lab.ports import free_port
+from tools.lab.refold import run
+
+WAITING = (
+    f"/controller has the daemon's own id {OWN_ID}: waiting up to 4 s for the session of an "
+    "earlier run to end"
+)
+
+
+def zookeeper_settings(folder: Path, content: str = "") -> str:
+    """A file that keeps the wait for ZooKeeper short."""
+    file = folder / "server.properties"
+    file.write_text(f"zookeeper.session.timeout.ms=4000\n{content}")
+    return str(file)
+
+
+async def refused(connect: str, folder: Path, content: str = "", *, broker_id: int = OWN_ID) -> str:
+    """What `refold run` says when it refuses to start, which leaves no log."""
+    config = zookeeper_settings(folder, content)
+    status, output = await refold(
+        "run", connect, folder / "logs", "--config", config, broker_id=broker_id
+    )
+    assert status == 2, output
+    assert "Traceback" not in output
+    assert not (folder / "logs").exists()
+    *before, line = output.splitlines()
+    assert [json.loads(one)["message"] for one in before] in ([], [WAITING])
+    return line
+
+
+async def test_bad_settings_are_told_in_one_line_each() -> None:
+    options = ("--broker-id", "one", "--inter-broker-protocol-version", "4.0")
+    status, output = await run("run", "--zookeeper", "zk:port", *options)
+    assert status == 2
+    assert [line.split(": ")[1].split("=")[0] for line in output.splitlines()] == [
+        "zookeeper.connect",
+        "broker.id",
+        "refold.log.dir is not given",
+        "inter.broker.protocol.version",
+    ]
+
+
+async def test_no_zookeeper(tmp_path: Path) -> None:
+    line = await refused(f"127.0.0.1:{free_port()}", tmp_path)
+    assert "no ZooKeeper" in line
+    assert json.loads(line)["level"] == "error"
+
+
+async def test_a_plugin_that_refold_does_not_have(tmp_path: Path) -> None:
+    line = await refused("127.0.0.1:1", tmp_path, "create.topic.policy.class.name=org.example.P")
+    assert "create.topic.policy.class.name=org.example.P" in line
+
+
+@pytest.mark.lab
+async def test_a_wrong_chroot(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    assert "/absent does not exist" in await refused(f"{zookeeper.connect}/absent", tmp_path)
+    assert "no Kafka cluster below /" in await refused(zookeeper.connect, tmp_path)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("chroot", "path", "content", "ephemeral", "told"),
+    [
+        ("/t1", "/brokers/ids/1000", {"version": 5, "host": "h", "port": 1}, True, "in /brokers"),
+        ("/t2", "/controller", {"version": 2, "brokerid": 1000}, True, "another daemon holds"),
+        ("/t3", "/controller", {"version": 2, "brokerid": 1}, False, "/controller is persistent"),
+        (
+            "/t4",
+            "/controller",
+            {"version": 2, "brokerid": 3000, "kraftControllerEpoch": 5},
+            False,
+            "kraftControllerEpoch 5",
+        ),
+        ("/t5", "/migration", {"version": 0, "kraft_controller_id": 3000}, False, "3000 migrates"),
+        ("/t6", "/brokers/ids/1", {"version": 4, "host": "h", "port": 1}, True, "below 2.7: 1;"),
+    ],
+)
+async def test_a_cluster_that_must_be_left_alone(
+    zookeeper: ZooKeeperServer,
+    tmp_path: Path,
+    chroot: str,
+    path: str,
+    content: dict[str, object],
+    ephemeral: bool,
+    told: str,
+) -> None:
+    async with client(zookeeper.connect) as znodes:
+        await make_cluster(znodes, chroot)
+        await znodes.create(chroot + path, json.dumps(content), ephemeral=ephemeral)
+        assert told in await refused(zookeeper.connect + chroot, tmp_path)
+
+
+@pytest.mark.lab
+async def test_a_policy_of_a_broker(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    broker = ScriptedBroker(with_settings({"create.topic.policy.class.name": "a.B"}))
+    chroot = "/policies"
+    connect = zookeeper.connect + chroot
+    async with client(zookeeper.connect) as znodes, broker.listening():
+        await make_cluster(znodes, chroot)
+        await register(znodes, f"{chroot}/brokers/ids/7", broker)
+        told = "broker 7 has create.topic.policy.class.name=a.B"
+        assert told in await refused(connect, tmp_path)
+        status, output = await refold("check", connect, tmp_path, "--json")
+        assert (status, told in output) == (1, True)
+
+
+@pytest.mark.lab
+async def test_a_broker_that_does_not_answer_is_told_of_and_no_reason_to_stay_away(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    chroot = "/silent"
+    options = ("--config", zookeeper_settings(tmp_path))
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(zookeeper.connect + chroot, tmp_path / "logs", *options) as daemon,
+    ):
+        await make_cluster(znodes, chroot)
+        await register(znodes, f"{chroot}/brokers/ids/7", ScriptedBroker(never))
+        await daemon.start()
+        await until_controller(znodes, chroot, OWN_ID)
+        told = [one["message"] for one in daemon.messages() if one["level"] == "warning"]
+        assert any("broker 7 did not tell its policies: " in one for one in told), told
+        assert await daemon.stop() == 0
+
+
+async def register(znodes: ZKClient, path: str, broker: ScriptedBroker) -> None:
+    """Register a broker for as long as the client's session."""
+    content = {
+        "version": 5,
+        "host": None,
+        "port": -1,
+        "endpoints": [f"PLAINTEXT://127.0.0.1:{broker.port}"],
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+    }
+    await znodes.create(path, json.dumps(content), ephemeral=True)
+
+
+@pytest.mark.lab
+async def test_a_killed_runs_session_is_waited_for(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    """What a supervisor does: start again at once after a kill -9."""
+    connect = f"{zookeeper.connect}/again"
+    options = ("--config", zookeeper_settings(tmp_path))
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(connect, tmp_path / "logs", *options) as daemon,
+    ):
+        await make_cluster(znodes, "/again")
+        await daemon.start()
+        await until_controller(znodes, "/again", OWN_ID)
+        daemon.kill()
+        await daemon.ended()
+        await daemon.start()
+
+        async def is_elected_again() -> bool:
+            return bool(await znodes.get_data("/again/controller_epoch") == b"2")
+
+        await until(is_elected_again, 20, "the role again")
+        assert await daemon.stop() == 0
+        assert not await znodes.exists("/again/controller")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_wait_for_a_killed_runs_session(
+    zookeeper: ZooKeeperServer, tmp_path: Path, number: signal.Signals
+) -> None:
+    chroot = f"/{number.name}"
+    options = ("--config", zookeeper_settings(tmp_path))
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(zookeeper.connect + chroot, tmp_path / "logs", *options) as daemon,
+    ):
+        await make_cluster(znodes, chroot)
+        content = json.dumps({"version": 2, "brokerid": OWN_ID})
+        await znodes.create(f"{chroot}/controller", content, ephemeral=True)
+        await daemon.start()
+
+        async def is_waiting() -> bool:
+            return WAITING in [one["message"] for one in daemon.messages()]
+
+        await until(is_waiting, 20, "the wait")
+        assert await daemon.stop(number) == 0
+        assert [one["message"] for one in daemon.messages()] == [
+            WAITING,
+            "ended by a signal before the start; nothing was changed",
+        ]
+        assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.lab
+async def test_a_second_sigterm_ends_at_once(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    connect = f"{zookeeper.connect}/twice"
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(connect, tmp_path / "logs") as daemon,
+    ):
+        await make_cluster(znodes, "/twice")
+        await daemon.start()
+        await until_controller(znodes, "/twice", OWN_ID)
+        # Without ZooKeeper the role cannot be handed back, so the first one takes its time.
+        zookeeper.pause()
+        try:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(daemon.stop(), 1)
+            with anyio.fail_after(5):
+                assert await daemon.stop() == -signal.SIGTERM
+        finally:
+            zookeeper.resume()
+
+
+@pytest.mark.lab
+@pytest.mark.ci
+@pytest.mark.timeout(180)
+async def test_sigterm_hands_the_role_back_to_a_stock_broker(lab: Lab, tmp_path: Path) -> None:
+    zookeeper = await lab.start_zookeeper()
+    (broker,) = await lab.start_brokers(1, chroot="/kafka", inter_broker_protocol="2.6")
+    options = ("--config", str(broker.folder / "server.properties"), "--take-over")
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(f"{zookeeper.connect}/kafka", tmp_path / "logs", *options) as daemon,
+    ):
+        await daemon.start()
+        await until_controller(znodes, "/kafka", OWN_ID)
+        assert await daemon.stop() == 0
+        await until_controller(znodes, "/kafka", broker.broker_id)
+    (log,) = (tmp_path / "logs").iterdir()
+    status, output = await run("log", "verify", str(log))
+    assert (status, "not closed" in output) == (0, False), output

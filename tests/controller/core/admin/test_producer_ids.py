@@ -1,0 +1,54 @@
+"""Blocks of producer ids (KB 11.4)."""
+
+import json
+
+from controller.core import error_codes as codes
+from controller.core import znodes
+from controller.core.commands import AnswerAllocateProducerIds, WriteZnodes
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.endpoint import allocate_producer_ids
+
+
+def block(cluster: Cluster) -> tuple[int, str, str]:
+    znode = json.loads(cluster.data(znodes.PRODUCER_IDS) or b"")
+    return znode["broker"], znode["block_start"], znode["block_end"]
+
+
+def test_blocks_follow_each_other() -> None:
+    cluster = Cluster(1, 2).start()
+    first = allocate_producer_ids(cluster, 1)
+    assert first == AnswerAllocateProducerIds(first.request, codes.NONE, 0, 1000)
+    assert block(cluster) == (1, "0", "999")
+    second = allocate_producer_ids(cluster, 2)
+    assert (second.start, second.length) == (1000, 1000)
+    assert block(cluster) == (2, "1000", "1999")
+
+
+def test_a_block_that_somebody_else_took_meanwhile_is_passed_over() -> None:
+    cluster = Cluster(1).start()
+    allocate_producer_ids(cluster, 1)
+    taken = znodes.write_producer_ids(znodes.ProducerIds(9, 1000, 1999))
+
+    def take() -> None:
+        cluster.put_quietly(znodes.PRODUCER_IDS, taken)
+
+    cluster.once(lambda issued: isinstance(issued.command, WriteZnodes), take)
+    assert allocate_producer_ids(cluster, 1).start == 2000
+
+
+def test_who_asks_must_be_registered_with_that_epoch() -> None:
+    cluster = Cluster(1).start()
+    assert allocate_producer_ids(cluster, 77, 5).error == codes.BROKER_ID_NOT_REGISTERED
+    for epoch in (cluster.broker_epoch(1) - 1, cluster.broker_epoch(1) + 1):
+        assert allocate_producer_ids(cluster, 1, epoch).error == codes.STALE_BROKER_EPOCH
+    assert cluster.data(znodes.PRODUCER_IDS) is None
+
+
+def test_the_last_block_and_bad_content_are_errors_and_change_nothing() -> None:
+    cluster = Cluster(1).start()
+    last = znodes.write_producer_ids(znodes.ProducerIds(1, 2**63 - 1000, 2**63 - 1))
+    for content in (last, b"no json", b'{"version":1,"broker":1}'):
+        cluster.put(znodes.PRODUCER_IDS, content)
+        answer = allocate_producer_ids(cluster, 1)
+        assert (answer.error, answer.length) == (codes.UNKNOWN_SERVER_ERROR, 0)
+        assert cluster.data(znodes.PRODUCER_IDS) == content

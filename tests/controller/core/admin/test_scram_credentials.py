@@ -1,0 +1,326 @@
+"""AlterUserScramCredentials (KIP-554): ZkAdminManager.alterUserScramCredentials.
+
+Credentials are seals here, as everywhere in the fold: any text will do.
+"""
+
+import msgspec
+import pytest
+
+from controller.core import error_codes as codes
+from controller.core import user_configs, znodes
+from controller.core.operations import Create, CreateSequential, Delete, SetData
+from controller.core.scram_requests import (
+    AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
+    ScramDeletion,
+    ScramUpsertion,
+    UserAnswer,
+)
+from replay.world.requests import GetChildren
+from replay.world.simulation import Fate
+from tests.controller.core.cluster import Cluster, reads, writes
+from tests.controller.core.endpoint import call, next_request
+
+SHA_256, SHA_512 = 1, 2
+ANN = "/config/users/ann"
+TWICE = "A user credential cannot be altered twice in the same request"
+ABSENT = "Attempt to delete a user credential that does not exist"
+FAILED = "The server experienced an unexpected error when processing the request."
+
+Given = tuple[str, int, int, str]
+Gone = tuple[str, int]
+
+
+def alter(
+    cluster: Cluster, given: tuple[Given, ...] = (), gone: tuple[Gone, ...] = ()
+) -> tuple[UserAnswer, ...]:
+    answer = call(
+        cluster,
+        AlterUserScramCredentialsReceived(
+            next_request(cluster),
+            0,
+            [ScramDeletion(*one) for one in gone],
+            [ScramUpsertion(*one) for one in given],
+        ),
+    )
+    assert isinstance(answer, AnswerAlterUserScramCredentials)
+    return answer.users
+
+
+def configured(cluster: Cluster, user: str) -> dict[str, str] | None:
+    """What stands in a user's znode."""
+    data = cluster.data(user_configs.path_of(user))
+    return None if data is None else znodes.read_config("", data)
+
+
+def announced(cluster: Cluster) -> list[str]:
+    """The entities that notifications name, in order."""
+    names = cluster.ask(GetChildren(znodes.CONFIG_CHANGES)).children or ()
+    found = [
+        msgspec.json.decode(cluster.data(f"{znodes.CONFIG_CHANGES}/{one}") or b"") for one in names
+    ]
+    assert all(one["version"] == 2 for one in found)
+    return [one["entity_path"] for one in found]
+
+
+def of(**users: dict[str, str]) -> Cluster:
+    """A cluster with configurations of users."""
+    cluster = Cluster(1)
+    for path in (user_configs.ROOT, znodes.CONFIG_CHANGES):
+        cluster.put(path, b"")
+    for user, configs in users.items():
+        cluster.put(user_configs.path_of(user), znodes.write_config(configs))
+    return cluster.start()
+
+
+def test_a_credential_is_written_and_announced() -> None:
+    cluster = of()
+    seen = cluster.seen()
+    assert alter(cluster, (("ann", SHA_512, 4096, "x"),)) == (UserAnswer("ann"),)
+    assert configured(cluster, "ann") == {"SCRAM-SHA-512": "x"}
+    assert announced(cluster) == ["users/ann"]
+    entity = znodes.write_config_change("users/ann")
+    content = znodes.write_config({"SCRAM-SHA-512": "x"})
+    assert seen.writes() == [
+        SetData(ANN, content, -1),
+        Create(ANN, content),
+        CreateSequential(f"{znodes.CONFIG_CHANGES}/config_change_", entity),
+    ]
+
+
+def test_what_else_a_user_has_stays() -> None:
+    cluster = of(ann={"producer_byte_rate": "9", "SCRAM-SHA-256": "old", "SCRAM-SHA-512": "other"})
+    assert alter(cluster, (("ann", SHA_256, 4096, "new"),)) == (UserAnswer("ann"),)
+    assert configured(cluster, "ann") == {
+        "producer_byte_rate": "9",
+        "SCRAM-SHA-256": "new",
+        "SCRAM-SHA-512": "other",
+    }
+
+
+def test_one_mechanism_goes_while_another_comes() -> None:
+    cluster = of(ann={"SCRAM-SHA-256": "old"})
+    answers = alter(cluster, (("ann", SHA_512, 8192, "new"),), (("ann", SHA_256),))
+    assert answers == (UserAnswer("ann"),)
+    assert configured(cluster, "ann") == {"SCRAM-SHA-512": "new"}
+
+
+def test_the_last_credential_goes_with_its_znode() -> None:
+    cluster = of(ann={"SCRAM-SHA-256": "old"})
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert cluster.data(ANN) is None
+    assert announced(cluster) == ["users/ann"]
+
+
+def test_the_znode_stays_above_quotas_of_the_users_clients() -> None:
+    cluster = of(ann={"SCRAM-SHA-256": "old"})
+    cluster.put(f"{ANN}/clients", b"")
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert configured(cluster, "ann") == {}
+    assert announced(cluster) == ["users/ann"]
+
+
+@pytest.mark.parametrize(
+    ("user", "name"),
+    [
+        ("CN=ann,O=x y", "CN%3Dann%2CO%3Dx%20y"),
+        ("a*b-c._~", "a%2Ab-c._%7E"),
+        ("<default>", "%3Cdefault%3E"),
+        ("Ä/ü", "%C3%84%2F%C3%BC"),
+    ],
+)
+def test_names_are_spelt_as_kafka_spells_them(user: str, name: str) -> None:
+    """Sanitizer.sanitize."""
+    cluster = of()
+    assert alter(cluster, ((user, SHA_256, 4096, "x"),)) == (UserAnswer(user),)
+    assert cluster.data(f"/config/users/{name}") == znodes.write_config({"SCRAM-SHA-256": "x"})
+    assert announced(cluster) == [f"users/{name}"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        (("", SHA_256, 4096, "x"), codes.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
+        (("", 9, 1, "x"), codes.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
+        (("ann", 0, 4096, ""), codes.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (("ann", 3, 1, ""), codes.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (("ann", SHA_256, 4095, "x"), codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
+        (("ann", SHA_512, 4095, "x"), codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
+        (("ann", SHA_256, 16385, "x"), codes.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
+    ],
+)
+def test_what_kafka_refuses(given: Given, error: int, text: str) -> None:
+    cluster = of()
+    seen = cluster.seen()
+    answers = alter(cluster, (given, ("bob", SHA_256, 16384, "y")))
+    assert answers == (UserAnswer(given[0], error, text), UserAnswer("bob"))
+    assert {"/config/users/bob"} == set(seen.written()) - {
+        f"{znodes.CONFIG_CHANGES}/config_change_"
+    }
+
+
+@pytest.mark.parametrize(
+    ("gone", "error", "text"),
+    [
+        (("", SHA_256), codes.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
+        (("ann", 7), codes.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (("ann", SHA_512), codes.RESOURCE_NOT_FOUND, ABSENT),
+        (("bob", SHA_256), codes.RESOURCE_NOT_FOUND, ABSENT),
+    ],
+)
+def test_what_kafka_refuses_to_delete(gone: Gone, error: int, text: str) -> None:
+    cluster = of(ann={"SCRAM-SHA-256": "x"})
+    seen = cluster.seen()
+    assert alter(cluster, gone=(gone,)) == (UserAnswer(gone[0], error, text),)
+    assert seen.writes() == []
+
+
+def test_one_that_is_refused_changes_nothing_of_its_user() -> None:
+    """Neither what is well nor what is deleted of the same user is done."""
+    cluster = of(ann={"SCRAM-SHA-256": "x"}, bob={"SCRAM-SHA-256": "x"})
+    answers = alter(
+        cluster,
+        (("ann", SHA_512, 1, "y"), ("bob", SHA_256, 4096, "y")),
+        (("ann", SHA_256), ("bob", SHA_512)),
+    )
+    few = UserAnswer("ann", codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    assert answers == (few, UserAnswer("bob", codes.RESOURCE_NOT_FOUND, ABSENT))
+    assert configured(cluster, "ann") == configured(cluster, "bob") == {"SCRAM-SHA-256": "x"}
+
+
+@pytest.mark.parametrize(
+    ("given", "gone"),
+    [
+        ((("ann", SHA_256, 4096, "x"), ("ann", SHA_256, 5000, "y")), ()),
+        ((("ann", SHA_256, 4096, "x"),), (("ann", SHA_256),)),
+        ((), (("ann", SHA_256), ("ann", SHA_256))),
+    ],
+)
+def test_a_credential_twice_in_a_request(given: tuple[Given, ...], gone: tuple[Gone, ...]) -> None:
+    cluster = of(ann={"SCRAM-SHA-256": "old"})
+    assert alter(cluster, given, gone) == (UserAnswer("ann", codes.DUPLICATE_RESOURCE, TWICE),)
+    assert configured(cluster, "ann") == {"SCRAM-SHA-256": "old"}
+
+
+def test_a_password_that_java_makes_no_key_of_fails_all_users() -> None:
+    """As in Kafka, where one exception ends the preparation of each of them."""
+    cluster = of()
+    answers = alter(cluster, (("ann", SHA_256, 4096, ""), ("bob", SHA_256, 4096, "x")))
+    assert answers == tuple(
+        UserAnswer(one, codes.UNKNOWN_SERVER_ERROR, FAILED) for one in ("ann", "bob")
+    )
+    assert configured(cluster, "bob") is None
+
+
+@pytest.mark.parametrize(
+    "configs", [{"no.such": "1"}, {"producer_byte_rate": "much"}, {"request_percentage": "x"}]
+)
+def test_what_no_user_may_have_is_not_written_again(configs: dict[str, str]) -> None:
+    """DynamicConfig.User.validate."""
+    cluster = of(ann=configs)
+    seen = cluster.seen()
+    answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
+    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert seen.writes() == []
+    assert seen.notices() == [("credentials_not_altered", ANN)]
+
+
+def test_content_that_cannot_be_read_fails_its_user_only() -> None:
+    cluster = of()
+    cluster.put(ANN, b"sealed as a whole")
+    seen = cluster.seen()
+    answers = alter(cluster, (("ann", SHA_256, 4096, "x"), ("bob", SHA_256, 4096, "y")))
+    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED), UserAnswer("bob"))
+    assert cluster.data(ANN) == b"sealed as a whole"
+    assert seen.notices() == [("credentials_not_altered", ANN)]
+    assert "mend or remove the znode" in seen.texts()[0]
+
+
+def test_somebody_who_makes_the_znode_meanwhile() -> None:
+    cluster = of()
+    made = znodes.write_config({"producer_byte_rate": "1"})
+
+    def is_create(issued: object) -> bool:
+        return any(isinstance(one, Create) for one in getattr(issued.command, "operations", ()))  # type: ignore[attr-defined]
+
+    cluster.once(is_create, lambda: cluster.put_quietly(ANN, made))
+    assert alter(cluster, (("ann", SHA_256, 4096, "x"),)) == (UserAnswer("ann"),)
+    assert configured(cluster, "ann") == {"SCRAM-SHA-256": "x"}, (
+        "the last one counts, as with Kafka"
+    )
+
+
+def test_somebody_who_removes_the_znode_meanwhile() -> None:
+    cluster = of(ann={"SCRAM-SHA-256": "x"})
+    cluster.once(writes(ANN), lambda: cluster.remove_quietly(ANN))
+    assert alter(cluster, gone=(("ann", SHA_256),)) == (UserAnswer("ann"),)
+    assert cluster.data(ANN) is None
+
+
+@pytest.mark.parametrize("path", [ANN, f"{znodes.CONFIG_CHANGES}/config_change_"])
+@pytest.mark.parametrize("fate", [Fate.REPLY_LOST, Fate.REQUEST_LOST])
+def test_a_write_whose_reply_is_lost(path: str, fate: Fate) -> None:
+    """A notification may stand there twice: it says the same."""
+    cluster = of(ann={"SCRAM-SHA-256": "x"})
+    cluster.lose(writes(path), fate)
+    assert alter(cluster, (("ann", SHA_256, 4096, "y"),)) == (UserAnswer("ann"),)
+    assert configured(cluster, "ann") == {"SCRAM-SHA-256": "y"}
+    assert list(dict.fromkeys(announced(cluster))) == ["users/ann"]
+
+
+def test_brokers_that_cannot_be_told_are_an_error() -> None:
+    cluster = of()
+    cluster.remove_quietly(znodes.CONFIG_CHANGES)
+    seen = cluster.seen()
+    answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
+    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert seen.notices() == [("credentials_not_altered", ANN)]
+
+
+def test_no_parent_is_an_error() -> None:
+    cluster = of()
+    cluster.remove_quietly(user_configs.ROOT)
+    answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
+    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+    assert announced(cluster) == []
+
+
+def test_nothing_asked_nothing_answered() -> None:
+    cluster = of()
+    seen = cluster.seen()
+    assert alter(cluster) == ()
+    assert seen.writes() == []
+
+
+def test_a_standby_is_no_controller() -> None:
+    cluster = of()
+    cluster.seize_role(1)
+    cluster.run()
+    answers = alter(cluster, (("b", SHA_256, 4096, "x"), ("c", 9, 1, "")), (("a", SHA_256),))
+    assert answers == tuple(UserAnswer(one, codes.NOT_CONTROLLER) for one in "abc")
+
+
+def test_a_controller_that_was_replaced_writes_nothing() -> None:
+    cluster = of()
+    cluster.once(writes(ANN), lambda: cluster.seize_role(1))
+    answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
+    assert answers == (UserAnswer("ann", codes.NOT_CONTROLLER),)
+    assert configured(cluster, "ann") is None
+
+
+def test_a_session_that_ends_is_answered_and_nothing_is_done() -> None:
+    cluster = of()
+    cluster.once(reads(ANN), cluster.expire)
+    answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
+    assert answers == (UserAnswer("ann", codes.NOT_CONTROLLER),)
+    assert configured(cluster, "ann") is None
+
+
+def test_a_deletion_is_of_the_znode_alone() -> None:
+    """What somebody puts below it meanwhile is not lost."""
+    cluster = of(ann={"SCRAM-SHA-256": "x"})
+    cluster.once(writes(ANN), lambda: cluster.put_quietly(f"{ANN}/clients", b""))
+    seen = cluster.seen()
+    answers = alter(cluster, gone=(("ann", SHA_256),))
+    assert seen.writes() == [Delete(ANN, -1)]
+    assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)

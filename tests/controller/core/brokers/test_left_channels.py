@@ -1,0 +1,65 @@
+"""A controller whose role is gone when it wants to give it up: a stock one does not close its
+channels to brokers (KafkaController.triggerControllerMove, ControllerChannelManager.startup)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import Issued, ReadZnodes
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.reassignment.reassigning import T0, cluster_of, reassign
+
+STOCK = {"rules": "kafka", "is_broker": True}
+STATE = znodes.state_path(*T0)
+
+
+def lose_role(cluster: Cluster) -> None:
+    cluster.remove_quietly(znodes.CONTROLLER)
+
+
+def keep_role(cluster: Cluster) -> None:
+    pass
+
+
+def failovers(settings: dict[str, Any], meanwhile: Any) -> int:
+    """How many there are if the first one meets the state of a later controller, which is put right
+    before it gives up."""
+    cluster = cluster_of(3, 1, 2, **settings)
+    assert reassign(cluster, 1, 2, 3) == 0
+    whole = cluster.data(STATE)
+    later = msgspec.json.decode(whole) | {"controller_epoch": 100}
+    cluster.put_quietly(STATE, msgspec.json.encode(later))
+
+    def gives_up(issued: Issued) -> bool:
+        command = issued.command
+        looks = isinstance(command, ReadZnodes) and command.paths == (znodes.CONTROLLER,)
+        return looks and cluster.is_active
+
+    def mend() -> None:
+        cluster.put_quietly(STATE, whole)
+        meanwhile(cluster)
+
+    cluster.once(gives_up, mend)
+    first = cluster.epoch()
+    cluster.expire()
+    assert cluster.is_active
+    return cluster.epoch() - first
+
+
+def test_next_failover_fails_on_a_broker_with_a_channel() -> None:
+    """The third one begins without."""
+    assert failovers(STOCK, lose_role) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "meanwhile"),
+    [
+        (STOCK, keep_role),
+        ({"rules": "kafka"}, lose_role),
+        ({"rules": "refold", "is_broker": True}, lose_role),
+    ],
+)
+def test_who_resigns_closes_them(settings: dict[str, Any], meanwhile: Any) -> None:
+    assert failovers(settings, meanwhile) == 2

@@ -1,0 +1,379 @@
+"""The partition state machine, row by row of KB 17.3 (Kafka's PartitionStateMachineTest)."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import CommandId, ReadZnodes, WriteZnodes, ZooKeeperCommand
+from controller.core.events import ZnodesRead, ZnodesWritten
+from controller.core.operations import NO_AUTH, Create, SetData
+from controller.core.partition_states import PREVIOUS_STATES, PartitionState
+from controller.core.procedures.brokers.controlled_shutdown import CONTROLLED_SHUTDOWN
+from controller.core.procedures.elections.leadership import OFFLINE, PREFERRED
+from controller.core.procedures.elections.partition_changes import (
+    change_partitions,
+    retry_offline_partitions,
+    start_partition_states,
+)
+from controller.core.state import Partition
+from controller.core.values import RECOVERED, RECOVERING, LeaderAndIsr
+from replay.world.outcomes import ZooKeeperOutcome
+from tests.controller.core.driving import CONTROLLER_ID, EPOCH, Driven, state_of, state_path
+
+NEW, ONLINE = PartitionState.NEW, PartitionState.ONLINE
+GONE, NON_EXISTENT = PartitionState.OFFLINE, PartitionState.NON_EXISTENT
+ANY_COMMAND = CommandId(0, 0)
+
+
+def move(driven: Driven, partition: Partition, target: PartitionState) -> None:
+    """One transition, by the rule for offline partitions where one has to be chosen."""
+    driven.run(change_partitions(driven.controller, [partition], target, "test", OFFLINE))
+
+
+def refuse_writes(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
+    """Every write ends in an error that says nothing of the znode."""
+    if not isinstance(command, WriteZnodes):
+        return None
+    count = len(command.operations)
+    return [ZnodesWritten(ANY_COMMAND, 0, [NO_AUTH] * count, [-1] * count)]
+
+
+def refuse_reads(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
+    """Every read ends in an error that says nothing of the znode."""
+    if not isinstance(command, ReadZnodes):
+        return None
+    nothing = [-1] * len(command.paths)
+    none: list[bytes | None] = [None] * len(command.paths)
+    refused = [NO_AUTH] * len(command.paths)
+    return [ZnodesRead(ANY_COMMAND, 0, refused, none, nothing, nothing, nothing, nothing)]
+
+
+def test_PS_01_nonexistent_becomes_new() -> None:
+    driven = Driven(5)
+    partition = driven.partition()
+    move(driven, partition, NEW)
+    assert partition.state is NEW
+    assert not driven.issued
+
+
+@pytest.mark.parametrize(
+    ("before", "target"),
+    [
+        pytest.param(NON_EXISTENT, ONLINE, id="PS-02"),
+        pytest.param(NON_EXISTENT, GONE, id="PS-03"),
+        pytest.param(NEW, NON_EXISTENT, id="PS-08"),
+        pytest.param(ONLINE, NON_EXISTENT, id="PS-12"),
+        pytest.param(ONLINE, NEW, id="PS-13"),
+        pytest.param(GONE, NEW, id="PS-19"),
+    ],
+)
+def test_invalid_transition_is_told_and_the_others_go_on(
+    before: PartitionState, target: PartitionState
+) -> None:
+    driven = Driven(5)
+    invalid = driven.partition(state=before)
+    valid = driven.partition(state=PREVIOUS_STATES[target][0], number=1)
+    if target is ONLINE:
+        driven.put(f"/brokers/topics/{valid.topic.name}", b"{}")
+
+    partitions = [invalid, valid]
+    driven.run(change_partitions(driven.controller, partitions, target, "test", OFFLINE))
+
+    assert (invalid.state, valid.state) == (before, target)
+    assert driven.notices() == ["partition_state_refused"]
+
+
+def test_PS_04_new_partition_comes_online() -> None:
+    driven = Driven(5)
+    driven.put("/brokers/topics/t", b"{}")
+    partition = driven.partition((5,), NEW)
+
+    move(driven, partition, ONLINE)
+
+    state = LeaderAndIsr(5, 0, (5,), 0, EPOCH)
+    assert partition.state is ONLINE
+    assert partition.leadership == state_of(driven, partition) == state
+    (told,) = driven.leader_and_isr()[5].partitions
+    assert (told.leadership, told.assignment.replicas, told.is_new) == (state, (5,), True)
+    request = driven.leader_and_isr()[5]
+    assert (request.controller_id, request.controller_epoch) == (CONTROLLER_ID, EPOCH)
+    assert list(driven.update_metadata()) == [5]
+
+
+def test_first_leader_is_the_first_live_replica_and_only_the_isr_is_told() -> None:
+    driven = Driven(5, 6, 7, 8)
+    driven.put("/brokers/topics/t", b"{}")
+    partition = driven.partition((4, 6, 5), NEW)
+
+    move(driven, partition, ONLINE)
+
+    assert partition.leadership == LeaderAndIsr(6, 0, (6, 5), 0, EPOCH)
+    assert list(driven.leader_and_isr()) == [5, 6]
+    assert list(driven.update_metadata()) == [5, 6, 7, 8]
+
+
+def test_new_partition_without_a_live_replica_stays_new() -> None:
+    driven = Driven(5)
+    partition = driven.partition((6,), NEW)
+    move(driven, partition, ONLINE)
+    assert (partition.state, partition.leadership) == (NEW, None)
+    assert driven.notices() == ["no_leader_created"]
+    assert not driven.requests()
+
+
+def test_PS_05_state_that_cannot_be_created_leaves_the_partition_new() -> None:
+    driven = Driven(5)
+    partition = driven.partition((5,), NEW)
+    driven.reply = refuse_writes
+
+    move(driven, partition, ONLINE)
+
+    assert (partition.state, partition.leadership) == (NEW, None)
+    assert driven.notices() == ["no_leader_created"]
+    assert not driven.requests()
+
+
+def test_PS_06_state_that_exists_leaves_the_partition_new() -> None:
+    driven = Driven(5, rules="kafka")
+    partition = driven.partition((5,), NEW)
+    driven.put(state_path(partition), b"somebody else's")
+
+    move(driven, partition, ONLINE)
+
+    assert (partition.state, partition.leadership) == (NEW, None)
+    assert driven.data(state_path(partition)) == b"somebody else's"
+    assert driven.notices() == ["no_leader_created"]
+    assert not driven.requests()
+
+
+@pytest.mark.parametrize(
+    ("before", "target"),
+    [
+        pytest.param(NEW, GONE, id="PS-07"),
+        pytest.param(ONLINE, GONE, id="PS-11"),
+        pytest.param(GONE, NON_EXISTENT, id="PS-18"),
+    ],
+)
+def test_transition_that_nobody_is_told_of(before: PartitionState, target: PartitionState) -> None:
+    driven = Driven(5)
+    partition = driven.partition(state=before)
+    move(driven, partition, target)
+    assert partition.state is target
+    assert not driven.issued
+
+
+def test_PS_09_online_partition_is_elected_again() -> None:
+    driven = Driven(5)
+    partition = driven.partition((5,), ONLINE)
+    driven.lead(partition, 5, (5,))
+    driven.lead(partition, 5, (5,))
+
+    driven.run(change_partitions(driven.controller, [partition], ONLINE, "test", PREFERRED))
+
+    state = LeaderAndIsr(5, 1, (5,), 2, EPOCH)
+    assert partition.state is ONLINE
+    assert partition.leadership == state_of(driven, partition) == state
+    assert driven.of_kind(ReadZnodes) == [ReadZnodes((state_path(partition),))]
+    (told,) = driven.leader_and_isr()[5].partitions
+    assert (told.leadership, told.is_new) == (state, False)
+
+
+def test_PS_10_leader_that_shuts_down_hands_over() -> None:
+    driven = Driven(5, 6)
+    driven.context.shutting_down[5] = None
+    partition = driven.partition((5, 6), ONLINE)
+    driven.lead(partition, 5, (5, 6))
+
+    driven.run(
+        change_partitions(driven.controller, [partition], ONLINE, "test", CONTROLLED_SHUTDOWN)
+    )
+
+    state = LeaderAndIsr(6, 1, (6,), 1, EPOCH)
+    assert partition.state is ONLINE
+    assert partition.leadership == state_of(driven, partition) == state
+    assert list(driven.leader_and_isr()) == [5, 6]
+
+
+def test_PS_14_offline_partition_comes_online() -> None:
+    driven = Driven(5)
+    partition = driven.partition((5,), GONE)
+    driven.lead(partition, -1, (5,), epoch=3)
+
+    move(driven, partition, ONLINE)
+
+    state = LeaderAndIsr(5, 4, (5,), 1, EPOCH)
+    assert partition.state is ONLINE
+    assert partition.leadership == state_of(driven, partition) == state
+    (told,) = driven.leader_and_isr()[5].partitions
+    assert (told.leadership, told.is_new) == (state, False)
+    configurations = [one for one in driven.of_kind(ReadZnodes) if "/config" in str(one.paths)]
+    assert not configurations, "an ISR member lives: nobody asks about unclean leaders"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "recovery"),
+    [
+        pytest.param("3.2-IV0", RECOVERING, id="PS-15-from-3.2"),
+        pytest.param("3.1-IV0", RECOVERED, id="PS-15-below-3.2"),
+    ],
+)
+def test_unclean_leader_recovers_from_ibp_3_2_on(protocol: str, recovery: int) -> None:
+    driven = Driven(5, inter_broker_protocol_version=protocol)
+    partition = driven.partition((6, 5), GONE)
+    driven.lead(partition, -1, (6,))
+    driven.put("/config/topics/t", b'{"config":{"unclean.leader.election.enable":"true"}}')
+
+    move(driven, partition, ONLINE)
+
+    state = LeaderAndIsr(5, 1, (5,), 1, EPOCH, recovery)
+    assert partition.state is ONLINE
+    assert partition.leadership == state_of(driven, partition) == state
+    assert list(driven.leader_and_isr()) == [5]
+
+
+@pytest.mark.parametrize(
+    ("setting", "override", "leads"),
+    [(False, None, False), (True, None, True), (True, "false", False), (False, "true", True)],
+)
+def test_topic_overrides_the_controllers_word_on_unclean_leaders(
+    setting: bool, override: str | None, leads: bool
+) -> None:
+    driven = Driven(5, unclean_leader_election_enable=setting)
+    partition = driven.partition((6, 5), GONE)
+    driven.lead(partition, -1, (6,))
+    if override:
+        driven.put(
+            "/config/topics/t",
+            b'{"config":{"unclean.leader.election.enable":"%s"}}' % override.encode(),
+        )
+
+    move(driven, partition, ONLINE)
+
+    assert (partition.state is ONLINE) is leads
+
+
+def test_unreadable_configuration_fails_only_its_own_topic() -> None:
+    driven = Driven(5, unclean_leader_election_enable=True)
+    bad, good = driven.partition((6, 5), GONE), driven.partition((6, 5), GONE, topic="u")
+    for one in (bad, good):
+        driven.lead(one, -1, (6,))
+    driven.put("/config/topics/t", b"{not json")
+
+    driven.run(change_partitions(driven.controller, [bad, good], ONLINE, "test", OFFLINE))
+
+    assert (bad.state, good.state) == (GONE, ONLINE)
+    assert "unreadable_znode" in driven.notices()
+
+
+def test_PS_16_state_that_cannot_be_read_leaves_the_partition_offline() -> None:
+    driven = Driven(5)
+    partition = driven.partition((5,), GONE)
+    driven.lead(partition, -1, (5,))
+    driven.reply = refuse_reads
+
+    move(driven, partition, ONLINE)
+
+    assert partition.state is GONE
+    assert driven.notices() == ["no_leader_elected"]
+    assert not driven.requests()
+
+
+def test_PS_17_partition_without_a_state_stays_offline() -> None:
+    driven = Driven(5)
+    partition = driven.partition((5,), GONE)
+
+    move(driven, partition, ONLINE)
+
+    assert partition.state is GONE
+    assert driven.notices() == ["no_leader_elected"]
+    assert not driven.requests()
+
+
+def test_state_that_a_later_controller_wrote_is_left_alone() -> None:
+    driven = Driven(5)
+    partition = driven.partition((5,), GONE)
+    later = znodes.write_state(LeaderAndIsr(-1, 3, (5,), 0, EPOCH + 1))
+    driven.put(state_path(partition), later)
+
+    move(driven, partition, ONLINE)
+
+    assert partition.state is GONE
+    assert driven.data(state_path(partition)) == later
+
+
+def test_state_that_somebody_changed_in_between_is_read_again() -> None:
+    driven = Driven(5, 6)
+    partition = driven.partition((5, 6), GONE)
+    driven.lead(partition, -1, (5, 6))
+    changes = iter([LeaderAndIsr(-1, 7, (6,), 0, EPOCH)])
+
+    def change_before_the_write(command: ZooKeeperCommand) -> None:
+        if isinstance(command, WriteZnodes) and (state := next(changes, None)):
+            driven.put(state_path(partition), znodes.write_state(state))
+
+    driven.reply = change_before_the_write
+    move(driven, partition, ONLINE)
+
+    assert partition.leadership == state_of(driven, partition)
+    assert partition.leadership == LeaderAndIsr(6, 8, (6,), 2, EPOCH)
+
+
+def test_one_batch_covers_all_partitions_of_a_call() -> None:
+    driven = Driven(5, 6)
+    partitions = [driven.partition((5, 6), GONE, number=number) for number in range(3)]
+    for partition in partitions:
+        driven.lead(partition, -1, (5, 6))
+
+    results = driven.run(change_partitions(driven.controller, partitions, ONLINE, "test", OFFLINE))
+
+    assert list(results) == partitions
+    assert [len(one.partitions) for one in driven.leader_and_isr().values()] == [3, 3]
+    (write,) = driven.of_kind(WriteZnodes)
+    assert all(isinstance(one, SetData) and one.version == 0 for one in write.operations)
+    assert write.epoch_version == driven.context.epoch_version
+
+
+def test_no_partitions_ask_for_nothing() -> None:
+    driven = Driven(5)
+    assert driven.run(change_partitions(driven.controller, [], ONLINE, "test", OFFLINE)) == {}
+    assert not driven.issued
+
+
+def test_retry_takes_new_and_offline_partitions_that_are_not_queued_for_deletion() -> None:
+    driven = Driven(5)
+    driven.put("/brokers/topics/t", b"{}")
+    new, offline = driven.partition(state=NEW), driven.partition(state=GONE, number=1)
+    queued = driven.partition(state=GONE, topic="queued")
+    for partition in (offline, queued):
+        driven.lead(partition, -1, (5,))
+    driven.context.queued_for_deletion["queued"] = None
+
+    driven.run(retry_offline_partitions(driven.controller, "test"))
+
+    assert (new.state, offline.state, queued.state) == (ONLINE, ONLINE, GONE)
+
+
+def test_states_at_failover_follow_the_leader() -> None:
+    driven = Driven(5)
+    led, lost = driven.partition((5, 6)), driven.partition((5, 6), number=1)
+    dead, none = driven.partition((6,), number=2), driven.partition((6,), number=3)
+    driven.lead(led, 5, (5,))
+    driven.lead(lost, 6, (5, 6), epoch=2)
+    driven.lead(dead, 6, (6,))
+
+    partitions = list(driven.context.partitions())
+    driven.run(start_partition_states(driven.controller, partitions))
+
+    assert [one.state for one in partitions] == [ONLINE, ONLINE, GONE, NEW]
+    assert state_of(driven, led).leader_epoch == 0
+    assert state_of(driven, lost) == LeaderAndIsr(5, 3, (5,), 1, EPOCH)
+    assert none.leadership is None
+
+
+def test_parents_are_created_before_the_state() -> None:
+    driven = Driven(5)
+    driven.put("/brokers/topics/t", b"{}")
+    move(driven, driven.partition((5,), NEW), ONLINE)
+    (write,) = driven.of_kind(WriteZnodes)
+    paths = [one.path for one in write.operations if isinstance(one, Create)]
+    parent = "/brokers/topics/t/partitions"
+    assert paths == [parent, f"{parent}/0", f"{parent}/0/state"]

@@ -1,0 +1,109 @@
+"""What a state machine of Kafka's keeps when it is fenced in the middle of a change (KB 12.2.1)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import Issued, WriteZnodes
+from controller.core.procedures.elections.leadership import OFFLINE
+from controller.core.procedures.elections.unsent_batches import PARTITIONS, REPLICAS
+from controller.core.snapshot import load_snapshot, take_snapshot
+from tests.controller.core.cluster import Cluster, by_rule
+
+both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
+STOCK = 9
+
+
+def fence(cluster: Cluster, which: Callable[[Issued], bool]) -> list[int]:
+    """Another broker takes the role just before that command; its session, when it has."""
+    sessions: list[int] = []
+    cluster.once(which, lambda: sessions.append(cluster.seize_role(STOCK)))
+    return sessions
+
+
+def fenced_while_replicas_go_offline(rules: str) -> tuple[Cluster, int]:
+    """t-0 is on [1,2], t-1 on [1,3]; broker 2 dies."""
+    cluster = Cluster(1, 2, 3, rules=rules).start()
+    cluster.create_topic("t", {0: [1, 2], 1: [1, 3]})
+    sessions = fence(cluster, by_rule(WriteZnodes, "remove 2 from ISR"))
+    cluster.stop_broker(2)
+    assert not cluster.is_active
+    return cluster, sessions[0]
+
+
+# batch-begun-anew ---------------------------------------------------------------------------------
+
+
+@both_rules
+def test_replicas_move_again_when_the_role_comes_back(rules: str) -> None:
+    """By Kafka's rule dead brokers stay in ISRs from then on."""
+    cluster, session = fenced_while_replicas_go_offline(rules)
+    seen = cluster.seen()
+    cluster.leave_role(session)
+    assert cluster.is_active
+    cluster.stop_broker(3)
+    isrs = [cluster.leadership("t", number).isr for number in (0, 1)]
+    assert isrs == ([(1,), (1,)] if rules == "refold" else [(1, 2), (1, 3)])
+    assert (("batch_not_empty", REPLICAS) in seen.notices()) == (rules == "kafka")
+
+
+@both_rules
+def test_partitions_move_again_when_the_role_comes_back(rules: str) -> None:
+    """The first leader of one is made, the election of the other is fenced."""
+    cluster = Cluster(1, 2, rules=rules).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.change_topic_quietly("new", {0: [2]})
+    cluster.unregister(1)
+    sessions = fence(cluster, by_rule(WriteZnodes, OFFLINE.name))
+    cluster.expire()
+    assert cluster.state("new", 0) == "leader 2 e 0 isr [2] v 0 ce 2"
+    assert not cluster.is_active
+    seen = cluster.seen()
+    cluster.leave_role(sessions[0])
+    assert cluster.is_active
+    assert cluster.leadership("t", 0).leader == (2 if rules == "refold" else -1)
+    assert (("batch_not_empty", PARTITIONS) in seen.notices()) == (rules == "kafka")
+
+
+@both_rules
+def test_a_fenced_change_that_wanted_to_tell_nobody_leaves_nothing_behind(rules: str) -> None:
+    cluster = Cluster(1, 2, rules=rules).start()
+    sessions = fence(cluster, by_rule(WriteZnodes, "create first leader"))
+    cluster.create_topic("t", {0: [1, 2]})
+    assert not cluster.is_active
+    cluster.leave_role(sessions[0])
+    assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 3"
+
+
+# How far it goes ----------------------------------------------------------------------------------
+
+
+def test_only_the_machine_that_was_fenced_is_stuck() -> None:
+    """Topics that are made then get their leaders."""
+    cluster, session = fenced_while_replicas_go_offline("kafka")
+    cluster.leave_role(session)
+    assert list(cluster.fold.controller.unsent) == [REPLICAS]
+
+
+def test_a_process_that_is_started_anew_has_nothing_left() -> None:
+    cluster, session = fenced_while_replicas_go_offline("kafka")
+    cluster.zookeeper.end_session(session)
+    again = Cluster(zookeeper=cluster.zookeeper, rules="kafka").start()
+    assert again.is_active
+    assert again.leadership("t", 0).isr == (1,)
+
+
+def test_it_is_in_the_snapshot() -> None:
+    cluster, session = fenced_while_replicas_go_offline("kafka")
+    cluster.fold = load_snapshot(take_snapshot(cluster.fold), cluster.fold.controller.configuration)
+    cluster.leave_role(session)
+    assert cluster.leadership("t", 0).isr == (1, 2)
+
+
+def test_what_brokers_were_not_told_is_not_told_later() -> None:
+    cluster, session = fenced_while_replicas_go_offline("kafka")
+    seen = cluster.seen()
+    cluster.leave_role(session)
+    written = [path for path in seen.written() if path.startswith(znodes.TOPICS)]
+    assert written == []

@@ -1,0 +1,387 @@
+"""What nobody can read or do, in any of KIP-236's znodes: it is told and moved out of the way."""
+
+from collections.abc import Callable
+
+import pytest
+
+from controller.core import znodes
+from controller.core.operations import CreateSequential
+from controller.core.procedures.elections.rebalance import rebalance_timer
+from controller.core.procedures.reassignment import (
+    legacy_znode as legacy_reassignments,
+)
+from controller.core.reassignment_znodes import (
+    CANCEL_CONTENT,
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
+    REASSIGNMENT_REQUESTS,
+    REQUEST_PREFIX,
+    Entry,
+    Reassignment,
+    reassignment_path,
+    write_reassignment,
+)
+from tests.controller.core.cluster import DAEMON, Cluster
+from tests.controller.core.reassignment.interrupting import (
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    extra,
+    record,
+    records,
+    request,
+    requests,
+    submit,
+    submit_extra,
+    written_in,
+)
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    Name,
+    assert_no_failures,
+    assignment,
+    catch_up,
+)
+from tests.controller.core.topics.deleting import mark
+
+T1 = ("t", 1)
+UNREADABLE = (
+    b"",
+    b"nonsense",
+    b"\xff\xfe",
+    b"[]",
+    b'{"version":1}',
+    b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":["a"]}]}',
+    b'{"version":1,"assignments":{"t":{"zero":[1]}}}',
+    b'{"version":2,"assignments":{"t":{"0":[1]}}}',
+    b'{"version":1,"assignments":{"t":{"-1":[1]}}}',
+    b'{"version":1,"assignments":{"t":{"0":[99999999999]}}}',
+    b'{"version":1,"assignments":{"t":{"0":[1]} "u":{"0":[1]}}}',
+)
+
+BAD = {
+    "unknown topic": (("nobody", 0), [1], "The partition does not exist."),
+    "unknown partition": (("t", 7), [1], "The partition does not exist."),
+    "empty list": (T0, [], "The replica list is empty."),
+    "repeated broker": (T0, [3, 3], "The replica list [3, 3] names a broker twice."),
+    "negative broker": (
+        T0,
+        [3, -1],
+        "The replica list [3, -1] names a broker id that no broker can have.",
+    ),
+    "the daemon": (T0, [DAEMON], "Broker 1000 is the controller, which holds no replicas."),
+}
+
+
+def two_partitions() -> Cluster:
+    """t-0 on 1, t-1 on 2."""
+    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1], 1: [2]})
+    return cluster
+
+
+def put_request(cluster: Cluster, data: bytes) -> None:
+    """A client creates a request with any content."""
+    cluster.ask(CreateSequential(REQUEST_PREFIX, data))
+    cluster.run()
+
+
+# Content that nobody can read -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_a_request_that_nobody_can_read_is_moved_away_and_its_content_kept(data: bytes) -> None:
+    cluster = two_partitions()
+    seen = cluster.seen()
+    put_request(cluster, data)
+    assert requests(cluster) == []
+    [text] = seen.told("unreadable_znode")
+    assert text.endswith(f"it is removed, it held {data.decode('utf-8', 'replace')!r}")
+    request(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+
+
+def test_a_child_that_is_no_request_by_its_name_is_read_all_the_same() -> None:
+    cluster = two_partitions()
+    cluster.put(f"{REASSIGNMENT_REQUESTS}/by_hand", b"nonsense")
+    assert requests(cluster) == []
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize("path", [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA])
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_entries_that_nobody_can_read_are_moved_away_and_kept_in_the_log(
+    path: str, data: bytes
+) -> None:
+    cluster = two_partitions()
+    seen = cluster.seen()
+    cluster.put(path, data)
+    assert cluster.data(path) is None
+    [text] = seen.told("unreadable_znode")
+    assert text.endswith(f"it is removed, it held {data.decode('utf-8', 'replace')!r}")
+    submit(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+
+
+def test_a_znode_made_unreadable_by_hand_while_in_flight_gets_its_entries_back() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    cluster.put(znodes.REASSIGN_PARTITIONS, b"nonsense")
+    assert entries(cluster) == {T0: Entry((3,), (1,))}
+    assert len(seen.told("unreadable_znode")) == 1
+    assert seen.told("entries_mended") == []
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert_nothing_is_left(cluster)
+
+
+def test_a_znode_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    cluster.remove(znodes.REASSIGN_PARTITIONS)
+    submit(cluster, {T1: [4]})
+    assert T1 in (entries(cluster) or {})
+    catch_up(cluster, 3)
+    catch_up(cluster, 4, name=T1)
+    assert (assignment(cluster), assignment(cluster, T1)) == ("3", "4")
+    assert_nothing_is_left(cluster)
+
+
+def test_a_record_that_nobody_can_read_is_removed_at_the_next_failover() -> None:
+    cluster = two_partitions()
+    request(cluster, {T0: [3]})
+    cluster.put_quietly(reassignment_path(*T0), b"nonsense")
+    seen = cluster.seen()
+    cluster.expire()
+    [text] = seen.told("unreadable_znode")
+    assert text.endswith("it is removed, it held 'nonsense'")
+    assert records(cluster) == []
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert_nothing_is_left(cluster)
+
+
+def test_a_record_deleted_by_hand_while_in_flight_holds_nothing_up() -> None:
+    cluster = two_partitions()
+    request(cluster, {T0: [3]})
+    cluster.remove_quietly("/admin/reassignments/t")
+    request(cluster, {T0: [4]})
+    assert record(cluster) == Reassignment((4,), 1, False, (1,))
+    catch_up(cluster, 4)
+    assert assignment(cluster) == "4"
+    assert_no_failures(cluster)
+
+
+def in_flight() -> Cluster:
+    """t-0 goes to 3 by an entry, t-1 to 4 by a request."""
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    request(cluster, {T1: [4]})
+    return cluster
+
+
+LOOKS: dict[str, Callable[[Cluster], object]] = {
+    "a request": lambda cluster: request(cluster, {("nobody", 0): [3]}),
+    "a request made of an entry": lambda cluster: submit(cluster, {T0: [3], ("u", 0): [4]}),
+    "an entry that is gone": lambda cluster: cluster.remove(znodes.REASSIGN_PARTITIONS),
+    "time": lambda cluster: cluster.fire(rebalance_timer(cluster.fold.controller)),
+}
+BY_HAND = {
+    "garbage": (b"garbage", "it held 'garbage'"),
+    "an object": (b"{}", "it held '{}'"),
+    "another target": (
+        write_reassignment(Reassignment((5, 6), 1, True, (6, 5))),
+        'it held \'{"version":1,"replicas":[5,6],',
+    ),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("what", BY_HAND)
+def test_a_record_changed_by_hand_is_told_once_and_written_again(what: str, look: str) -> None:
+    cluster = in_flight()
+    cluster.create_topic("u", {0: [1]})
+    data, held = BY_HAND[what]
+    before = record(cluster), record(cluster, T1)
+    for name in (T0, T1):
+        cluster.put_quietly(reassignment_path(*name), data)
+    seen = cluster.seen()
+    LOOKS[look](cluster)
+    texts = seen.told("record_mended")
+    assert len(texts) == 2
+    for text in texts:
+        assert text.startswith("it was changed by somebody else; it is written again")
+        assert held in text
+    assert (record(cluster), record(cluster, T1)) == before
+    catch_up(cluster, 3)
+    catch_up(cluster, 4, name=T1)
+    assert (assignment(cluster), assignment(cluster, T1)) == ("3", "4")
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_record_deleted_by_hand_is_created_again(look: str) -> None:
+    cluster = in_flight()
+    cluster.create_topic("u", {0: [1]})
+    before = record(cluster), record(cluster, T1)
+    cluster.remove_quietly("/admin/reassignments")
+    seen = cluster.seen()
+    LOOKS[look](cluster)
+    assert len(seen.told("record_mended")) == 2
+    assert (record(cluster), record(cluster, T1)) == before
+    assert_no_failures(cluster)
+
+
+def test_what_was_changed_by_hand_is_cancelled_as_it_was_begun() -> None:
+    cluster = in_flight()
+    other = write_reassignment(Reassignment((5, 6), 1, True, (6, 5)))
+    cluster.put_quietly(reassignment_path(*T0), other)
+    cluster.put_quietly(reassignment_path(*T1), b"garbage")
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert len(seen.told("record_mended")) == 2
+    assert assignment(cluster) == "1"
+    assert record(cluster) is None
+    assert record(cluster, T1) == Reassignment((4,), 1, False, (2,))
+
+
+def test_a_record_that_is_changed_while_it_is_mended_is_left_to_the_next_look() -> None:
+    cluster = in_flight()
+    path = reassignment_path(*T0)
+    cluster.put_quietly(path, b"first")
+    cluster.once(
+        lambda issued: path in written_in([issued]),
+        lambda: cluster.put_quietly(path, b"second"),
+    )
+    LOOKS["time"](cluster)
+    assert cluster.data(path) == b"second"
+    LOOKS["time"](cluster)
+    assert record(cluster) == Reassignment((3,), 1, True, (1,))
+    assert_no_failures(cluster)
+
+
+def test_an_entry_taken_out_by_hand_while_in_flight_comes_back_and_is_told() -> None:
+    cluster = in_flight()
+    cluster.create_topic("u", {0: [1]})
+    seen = cluster.seen()
+    submit(cluster, {("u", 0): [4]})
+    assert seen.told("entries_mended") == [
+        "somebody else took out t-0, under way: written again; to end it, cancel it"
+    ]
+    assert entries(cluster) == {("u", 0): Entry((4,), (1,)), T0: Entry((3,), (1,))}
+    cluster.remove(znodes.REASSIGN_PARTITIONS)
+    assert set(entries(cluster) or {}) == {("u", 0), T0}
+
+
+def test_an_entry_taken_out_by_hand_stays_out_where_it_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = in_flight()
+    monkeypatch.setattr(legacy_reassignments, "DATA_BYTES_MAX", 60)
+    cluster.remove(znodes.REASSIGN_PARTITIONS)
+    assert entries(cluster) is None
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert_no_failures(cluster)
+
+
+def test_entries_taken_out_by_hand_are_not_written_while_all_is_cancelled() -> None:
+    cluster = in_flight()
+    cluster.stop_broker(1)
+    cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+    cluster.remove(znodes.REASSIGN_PARTITIONS)
+    assert assignment(cluster) == "1"
+    assert entries(cluster) is None
+    assert_no_failures(cluster)
+
+
+def test_an_entry_of_a_topic_that_is_being_deleted_does_not_come_back() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    cluster.stop_broker(3)
+    cluster.put_quietly("/admin/delete_topics/t", b"")
+    cluster.remove(znodes.REASSIGN_PARTITIONS)
+    assert entries(cluster) is None
+    assert_no_failures(cluster)
+
+
+def test_parents_deleted_by_hand_are_made_again() -> None:
+    cluster = two_partitions()
+    cluster.remove_quietly("/admin/reassignments")
+    cluster.remove(REASSIGNMENT_REQUESTS)
+    request(cluster, {T1: [4]})
+    assert record(cluster, T1) == Reassignment((4,), 1, False, (2,))
+    submit(cluster, {T0: [3]})
+    assert record(cluster) == Reassignment((3,), 1, True, (1,))
+
+
+# What cannot be done ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("submitted", [submit, submit_extra, request])
+def test_what_cannot_be_done_is_told_and_leaves_and_the_rest_goes_on(
+    what: str, submitted: Callable[[Cluster, dict[Name, list[int]]], object]
+) -> None:
+    name, target, why = BAD[what]
+    cluster = two_partitions()
+    seen = cluster.seen()
+    submitted(cluster, {name: target, T1: [4]})
+    [text] = seen.told("reassignment_refused")
+    assert text.endswith(why)
+    assert assignment(cluster) == "1"
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+    assert requests(cluster) == []
+    assert extra(cluster) is None
+    catch_up(cluster, 4, name=T1)
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize("path", [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA])
+def test_of_several_entries_for_a_partition_the_last_counts_and_that_is_told(path: str) -> None:
+    cluster = two_partitions()
+    seen = cluster.seen()
+    data = (
+        b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3]},'
+        b'{"topic":"t","partition":0,"replicas":[4]}]}'
+    )
+    cluster.put(path, data)
+    assert set(seen.told("repeated_entry")) == {
+        "it has several entries for t-0: the last one counts"
+    }
+    assert assignment(cluster) == "4,1 adding 4 removing 1"
+    assert entries(cluster) == {T0: Entry((4,), (1,))}
+
+
+@pytest.mark.parametrize("submitted", [submit, submit_extra, request])
+def test_a_broker_that_is_not_registered_is_waited_for_and_that_is_told(
+    submitted: Callable[[Cluster, dict[Name, list[int]]], object],
+) -> None:
+    cluster = two_partitions()
+    seen = cluster.seen()
+    submitted(cluster, {T0: [9]})
+    assert "its reassignment waits for brokers [9], which are not registered" in seen.texts()
+    assert assignment(cluster) == "9,1 adding 9 removing 1"
+    cluster.start_broker(9)
+    catch_up(cluster, 9)
+    assert assignment(cluster) == "9"
+    assert_nothing_is_left(cluster)
+
+
+def test_a_topic_that_is_deleted_takes_its_reassignments_with_it() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    request(cluster, {T1: [4]})
+    mark(cluster, "t")
+    assert cluster.data(znodes.topic_path("t")) is None
+    assert_nothing_is_left(cluster)
+
+
+def test_a_topic_that_is_deleted_while_cancelled_leaves_nothing() -> None:
+    cluster = two_partitions()
+    request(cluster, {T0: [3]})
+    cancel_all(cluster)
+    mark(cluster, "t")
+    assert_no_failures(cluster)

@@ -1,0 +1,353 @@
+"""What a cancellation covers: entries that are older than it, also if it was removed (KB 14.2).
+
+Whether an entry is older is asked of the transactions, not of the order in which the controller
+looks.
+"""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.core import error_codes as codes
+from controller.core import znodes
+from controller.core.events import WatchFired
+from controller.core.operations import CreateSequential
+from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
+from tests.controller.core.cluster import Cluster, reads, writes
+from tests.controller.core.reassignment.interrupting import (
+    Away,
+    assert_nothing_is_left,
+    cancel_all,
+    cancel_quietly,
+    entries,
+    entries_json,
+    record,
+    records,
+    remove_cancel,
+    remove_cancel_quietly,
+    request,
+    request_quietly,
+    requests,
+    set_minimum,
+    submit,
+    submit_quietly,
+)
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    ask_for_isr,
+    assert_no_failures,
+    assignment,
+    catch_up,
+    reassign,
+    reassigning,
+)
+
+T1 = ("t", 1)
+MOVING = "3,4,1,2 adding 3,4 removing 1,2"
+
+
+class OldServer(Cluster):
+    """A cluster whose ZooKeeper does not say which transaction a watch event is about (before
+    3.9)."""
+
+    def _collect_watches(self) -> None:
+        super()._collect_watches()
+        self._inbox = type(self._inbox)(
+            (channel, msgspec.structs.replace(event, zxid=-1))
+            if isinstance(event, WatchFired)
+            else (channel, event)
+            for channel, event in self._inbox
+        )
+
+
+KINDS = [Cluster, OldServer]
+
+
+def two_partitions(kind: type[Cluster] = Cluster, **settings: Any) -> Cluster:
+    """t-0 and t-1 on 1 and 2."""
+    cluster = kind(1, 2, 3, 4, kip_236_enable=True, **settings).start()
+    cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
+    return cluster
+
+
+# Created and removed before the look ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cancellation_that_is_removed_before_the_look_rolls_back(kind: type[Cluster]) -> None:
+    cluster = two_partitions(kind)
+    submit(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    cancel_quietly(cluster)
+    remove_cancel_quietly(cluster)
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert seen.told("reassignments_cancelled") == [
+        "1 reassignments are rolled back and 0 that had not begun are dropped, though it was "
+        "removed before the controller looked"
+    ]
+    assert len(seen.told("reassignment_rolled_back")) == 1
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entry_that_is_written_after_a_removed_cancellation_begins(kind: type[Cluster]) -> None:
+    cluster = two_partitions(kind)
+    submit(cluster, {T0: [3, 4]})
+    cancel_quietly(cluster)
+    remove_cancel_quietly(cluster)
+    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+    cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both))
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
+    assert entries(cluster) == {T1: Entry((4,), (1, 2))}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entry_that_had_not_begun_before_a_removed_cancellation_is_dropped(
+    kind: type[Cluster],
+) -> None:
+    cluster = two_partitions(kind)
+    seen = cluster.seen()
+    cluster.once(
+        lambda one: any(isinstance(op, CreateSequential) for op in operations(one)),
+        lambda: (cancel_quietly(cluster), remove_cancel_quietly(cluster)),
+    )
+    submit(cluster, {T0: [3, 4]})
+    assert assignment(cluster) == "1,2"
+    assert record(cluster) is None
+    assert_nothing_is_left(cluster)
+    assert len(seen.told("reassignments_cancelled")) == 1
+
+
+def operations(issued: Any) -> Any:
+    """The operations of a write."""
+    return getattr(issued.command, "operations", ())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_removed_cancellation_with_nothing_to_cancel_cancels_nothing(
+    kind: type[Cluster],
+) -> None:
+    cluster = two_partitions(kind)
+    request(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    cancel_quietly(cluster)
+    remove_cancel_quietly(cluster)
+    cluster.run()
+    assert assignment(cluster) == MOVING
+    assert seen.told("reassignment_rolled_back") == []
+    catch_up(cluster, 3, 4)
+    assert assignment(cluster) == "3,4"
+
+
+def test_a_rollback_of_a_removed_cancellation_that_has_to_wait_is_given_up() -> None:
+    cluster = two_partitions()
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    seen = cluster.seen()
+    cancel_quietly(cluster)
+    remove_cancel_quietly(cluster)
+    cluster.run()
+    assert len(seen.told("rollback_given_up")) == 1
+    catch_up(cluster, 4)
+    assert assignment(cluster) == "3,4"
+    assert_nothing_is_left(cluster)
+
+
+def test_a_cancellation_that_is_removed_after_the_look_is_carried_out_once() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3, 4]})
+    cluster.once(writes(znodes.state_path(*T0)), lambda: remove_cancel_quietly(cluster))
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert len(seen.told("reassignments_cancelled")) == 1
+    assert len(seen.told("reassignment_rolled_back")) == 1
+    assert cluster.fold.controller.context.cancel == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_cancellations_before_the_look_count_both(kind: type[Cluster]) -> None:
+    cluster = two_partitions(kind)
+    submit(cluster, {T0: [3, 4]})
+    cancel_quietly(cluster)
+    remove_cancel_quietly(cluster)
+    cancel_quietly(cluster)
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+    submit(cluster, {T1: [3]})
+    assert assignment(cluster, T1) == "1,2"
+
+
+# Older and younger entries ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_younger_entries_wait_and_begin_when_the_cancellation_is_removed(
+    kind: type[Cluster],
+) -> None:
+    """All three writes come before the look."""
+    cluster = two_partitions(kind)
+    submit(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    cancel_quietly(cluster)
+    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+    cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both))
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert assignment(cluster, T1) == "1,2"
+    assert entries(cluster) == {T1: Entry((4,))}
+    assert seen.told("reassignment_waits")
+    remove_cancel(cluster)
+    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_older_entries_that_have_not_begun_are_dropped(kind: type[Cluster]) -> None:
+    """The controller sees both at once."""
+    cluster = two_partitions(kind)
+    seen = cluster.seen()
+    submit_quietly(cluster, {T0: [3, 4]})
+    cancel_quietly(cluster)
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+    assert seen.told("reassignments_cancelled") == [
+        "0 reassignments are rolled back and 1 that had not begun are dropped"
+    ]
+    remove_cancel(cluster)
+    assert assignment(cluster) == "1,2"
+    assert records(cluster) == []
+
+
+def test_entries_that_the_controller_made_younger_are_still_cancelled() -> None:
+    """It added their originals after the znode of the cancellation was created."""
+    cluster = two_partitions()
+    cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: cancel_quietly(cluster))
+    submit(cluster, {T0: [3, 4]})
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+    remove_cancel(cluster)
+    assert records(cluster) == []
+
+
+def test_a_failover_cancels_older_entries_and_lets_younger_ones_wait() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3, 4]})
+    with Away(cluster):
+        cancel_quietly(cluster)
+        both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both))
+    assert assignment(cluster) == "1,2"
+    assert assignment(cluster, T1) == "1,2"
+    assert entries(cluster) == {T1: Entry((4,))}
+    remove_cancel(cluster)
+    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
+
+
+def test_a_failover_drops_older_entries_that_have_not_begun() -> None:
+    cluster = two_partitions()
+    with Away(cluster):
+        submit_quietly(cluster, {T0: [3, 4], T1: [4]})
+        cancel_quietly(cluster)
+    assert_nothing_is_left(cluster)
+    assert reassigning(cluster) == []
+    remove_cancel(cluster)
+    assert reassigning(cluster) == []
+
+
+def test_a_request_dates_an_entry_that_its_controller_wrote_again() -> None:
+    """The controller ended after it had made the request and added the originals, between which
+    somebody cancelled."""
+    cluster = two_partitions()
+    with Away(cluster):
+        request_quietly(cluster, {T0: [3, 4]}, legacy=True)
+        cancel_quietly(cluster)
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((3, 4), (1, 2))}))
+    assert_nothing_is_left(cluster)
+    remove_cancel(cluster)
+    assert reassigning(cluster) == []
+
+
+def test_a_younger_target_of_a_partition_that_goes_back_waits() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3, 4]})
+    cancel_all(cluster)
+    submit(cluster, {T0: [4]})
+    assert assignment(cluster) == "1,2"
+    assert entries(cluster) == {T0: Entry((4,))}
+    remove_cancel(cluster)
+    assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
+
+
+def test_a_second_cancellation_drops_the_entries_that_waited_for_the_first() -> None:
+    cluster = two_partitions()
+    cancel_all(cluster)
+    submit(cluster, {T0: [4]})
+    remove_cancel_quietly(cluster)
+    cancel_quietly(cluster)
+    cluster.run()
+    assert entries(cluster) is None
+    remove_cancel(cluster)
+    assert assignment(cluster) == "1,2"
+
+
+def test_requests_of_younger_entries_are_kept_and_of_older_ones_dropped() -> None:
+    cluster = two_partitions()
+    with Away(cluster):
+        request_quietly(cluster, {T0: [3, 4]}, legacy=True)
+        submit_quietly(cluster, {T0: [3, 4]})
+        cancel_quietly(cluster)
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: [3, 4], T1: [4]}))
+        request_quietly(cluster, {T1: [4]}, legacy=True)
+    assert entries(cluster) == {T1: Entry((4,))}
+    assert len(requests(cluster)) == 1
+    remove_cancel(cluster)
+    assert reassigning(cluster) == [T1]
+    assert requests(cluster) == []
+
+
+# Other routes -----------------------------------------------------------------------------------
+
+
+def test_a_cancellation_that_comes_while_a_request_begins_does_not_lose_it() -> None:
+    """It is looked up twice: before the request is judged, and before it is written."""
+    cluster = two_partitions()
+    cluster.once(
+        lambda one: znodes.topic_config_path("t") in getattr(one.command, "paths", ()),
+        lambda: cancel_quietly(cluster),
+    )
+    seen = cluster.seen()
+    request(cluster, {T0: [3, 4]})
+    assert assignment(cluster) == "1,2"
+    assert len(requests(cluster)) == 1
+    assert seen.told("reassignment_begun") == []
+    remove_cancel(cluster)
+    assert assignment(cluster) == MOVING
+
+
+def test_a_cancellation_that_comes_while_admin_tools_change_a_target_is_answered() -> None:
+    """It is looked up before the request is judged, and again before it is carried out."""
+    cluster = two_partitions()
+    assert reassign(cluster, 3) == 0
+    cluster.once(reads(znodes.state_path(*T0)), lambda: cancel_quietly(cluster))
+    seen = cluster.seen()
+    assert reassign(cluster, 4) == codes.REASSIGNMENT_IN_PROGRESS
+    assert record(cluster) == Reassignment((3,), 2, False, (1, 2), api=True)
+    assert seen.told("reassignment_replaced") == []
+
+
+def test_without_kip_236_a_removed_cancellation_means_nothing() -> None:
+    cluster = Cluster(1, 2, 3, 4, kip_236_enable=False).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    submit(cluster, {T0: [3, 4]})
+    cluster.put_quietly(REASSIGN_CANCEL, b"{}")
+    remove_cancel_quietly(cluster)
+    cluster.run()
+    assert assignment(cluster) == MOVING

@@ -1,0 +1,265 @@
+"""/admin/reassign_partitions_extra: more reassignments while some are under way (KB 14.3)."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import WriteAtomically
+from controller.core.procedures.reassignment import (
+    extra_znode as extra_reassignments,
+)
+from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry
+from replay.world.simulation import Fate
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.reassignment.interrupting import (
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    entries_json,
+    extra,
+    interruptible,
+    record,
+    remove_cancel,
+    request,
+    set_minimum,
+    submit,
+    submit_extra,
+)
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    ask_for_isr,
+    assert_no_failures,
+    assignment,
+    catch_up,
+    reassign,
+)
+
+T1 = ("t", 1)
+FOO1, FOO2 = ("foo1", 0), ("foo2", 1)
+
+KIP_236_ENTRIES = b"""
+{"version":1,
+ "partitions":[{"topic": "foo1",
+                "partition": 0,
+                "replicas": [1,2,4],
+                "original_replicas": [1,2,3]
+               },
+               {"topic": "foo2",
+                "partition": 1,
+                "replicas": [7,9,8],
+                "original_replicas": [5,6,8]
+               }]
+}
+"""
+KIP_236_EXTRA = b"""
+{"version":1,
+ "partitions":[{"topic": "foo1",
+                "partition": 0,
+                "replicas": [1,2,5]
+               },
+               {"topic": "foo2",
+                "partition": 1,
+                "replicas": [7,9,10]
+               }]
+}
+"""
+
+
+def two_partitions() -> Cluster:
+    """t-0 on 1, t-1 on 2."""
+    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1], 1: [2]})
+    return cluster
+
+
+def moves(issued: object) -> bool:
+    """Whether entries move over with this command."""
+    return isinstance(getattr(issued, "command", None), WriteAtomically) and any(
+        one.path == REASSIGN_PARTITIONS_EXTRA
+        for one in issued.command.operations  # type: ignore[attr-defined]
+    )
+
+
+def test_the_two_examples_of_kip_236_in_sequence() -> None:
+    cluster = Cluster(*range(1, 11), kip_236_enable=True).start()
+    cluster.create_topic("foo1", {0: [1, 2, 3]})
+    cluster.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
+    cluster.put(znodes.REASSIGN_PARTITIONS, KIP_236_ENTRIES)
+    assert assignment(cluster, FOO1) == "1,2,4,3 adding 4 removing 3"
+    assert assignment(cluster, FOO2) == "7,9,8,5,6 adding 7,9 removing 5,6"
+    cluster.put(REASSIGN_PARTITIONS_EXTRA, KIP_236_EXTRA)
+    assert extra(cluster) is None
+    assert entries(cluster) == {
+        FOO1: Entry((1, 2, 5), (1, 2, 3)),
+        FOO2: Entry((7, 9, 10), (5, 6, 8)),
+    }
+    assert assignment(cluster, FOO1) == "1,2,5,3 adding 5 removing 3"
+    assert assignment(cluster, FOO2) == "7,9,10,5,6,8 adding 7,9,10 removing 5,6,8"
+    catch_up(cluster, 5, name=FOO1)
+    catch_up(cluster, 7, 9, 10, name=FOO2)
+    assert assignment(cluster, FOO1) == "1,2,5"
+    assert assignment(cluster, FOO2) == "7,9,10"
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_after_both_examples_cancelling_gives_the_first_originals() -> None:
+    cluster = Cluster(*range(1, 11), kip_236_enable=True).start()
+    cluster.create_topic("foo1", {0: [1, 2, 3]})
+    cluster.create_topic("foo2", {0: [1, 2, 3], 1: [5, 6, 8]})
+    cluster.put(znodes.REASSIGN_PARTITIONS, KIP_236_ENTRIES)
+    cluster.put(REASSIGN_PARTITIONS_EXTRA, KIP_236_EXTRA)
+    cancel_all(cluster)
+    assert (assignment(cluster, FOO1), assignment(cluster, FOO2)) == ("1,2,3", "5,6,8")
+    assert_nothing_is_left(cluster)
+
+
+def test_entries_are_added_with_originals_and_leave_in_one_multi() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T1: [4]})
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((3,), (1,)), T1: Entry((4,), (2,))}
+    [multi] = [one for one in seen.commands if isinstance(one, WriteAtomically) and _moves(one)]
+    assert [one.path for one in multi.operations] == [
+        "/controller_epoch",
+        znodes.REASSIGN_PARTITIONS,
+        REASSIGN_PARTITIONS_EXTRA,
+    ]
+    written = seen.written()
+    assert written.index(REASSIGN_PARTITIONS_EXTRA) < written.index(znodes.topic_path("t"))
+
+
+def _moves(multi: WriteAtomically) -> bool:
+    return any(one.path == REASSIGN_PARTITIONS_EXTRA for one in multi.operations)
+
+
+def test_without_anything_under_way_it_is_as_good_as_the_other() -> None:
+    cluster = two_partitions()
+    submit_extra(cluster, {T0: [3]})
+    assert entries(cluster) == {T0: Entry((3,), (1,))}
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert_nothing_is_left(cluster)
+
+
+def test_what_is_stuck_keeps_nothing_else_from_its_end() -> None:
+    """KIP-236 M-07."""
+    cluster = two_partitions()
+    cluster.stop_broker(4)
+    submit(cluster, {T0: [4]})
+    submit_extra(cluster, {T1: [3]})
+    catch_up(cluster, 3, name=T1)
+    assert assignment(cluster, T1) == "3"
+    assert entries(cluster) == {T0: Entry((4,), (1,))}
+
+
+def test_a_partition_that_is_pending_is_rolled_back_first() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [4]})
+    assert len(seen.told("rollback")) == 7
+    assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
+    assert entries(cluster) == {T0: Entry((4,), (1, 2))}
+    assert [id for id, one in cluster.brokers.items() if T0 in one.logs] == [1, 2, 4]
+
+
+def test_the_same_target_again_rolls_nothing_back() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [3]})
+    assert seen.told("rollback") == []
+    assert extra(cluster) is None
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def test_while_the_rollback_waits_the_new_entry_waits() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    submit_extra(cluster, {T0: [4]})
+    assert extra(cluster) == {T0: Entry((4,))}
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    assert cluster.leadership("t", 0).leader == 3
+    cluster.start_broker(1)
+    catch_up(cluster, 1)
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((4,), (1, 2))}
+    assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
+
+
+def test_entries_wait_while_the_znode_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    room = len(cluster.data(znodes.REASSIGN_PARTITIONS) or b"") + 60
+    monkeypatch.setattr(extra_reassignments, "DATA_BYTES_MAX", room)
+    submit_extra(cluster, {T1: [4]})
+    assert extra(cluster) == {T1: Entry((4,))}
+    assert assignment(cluster, T1) == "2"
+    catch_up(cluster, 3)
+    assert extra(cluster) is None
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+
+
+def test_what_is_written_into_it_later_counts_and_the_later_entry_wins() -> None:
+    cluster = two_partitions()
+    cancel_all(cluster)
+    submit_extra(cluster, {T0: [3]})
+    submit_extra(cluster, {T0: [4], T1: [3]})
+    remove_cancel(cluster)
+    assert entries(cluster) == {T0: Entry((4,), (1,)), T1: Entry((3,), (2,))}
+    submit_extra(cluster, {T1: [4]})
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+
+
+@pytest.mark.parametrize("fate", [one for one in Fate if one is not Fate.ANSWERED])
+def test_an_entry_never_becomes_its_own_duplicate(fate: Fate) -> None:
+    """Whatever becomes of the multi: it is not rolled back for being pending already."""
+    cluster = two_partitions()
+    seen = cluster.seen()
+    cluster.lose(moves, fate)
+    submit_extra(cluster, {T0: [3]})
+    assert seen.told("rollback") == []
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((3,), (1,))}
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert_no_failures(cluster)
+
+
+def test_a_znode_that_is_written_meanwhile_is_looked_at_again() -> None:
+    cluster = two_partitions()
+    cluster.once(
+        moves, lambda: cluster.put_quietly(REASSIGN_PARTITIONS_EXTRA, entries_json({T0: [4]}))
+    )
+    submit_extra(cluster, {T0: [3]})
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((4,), (1,))}
+
+
+def test_what_another_route_holds_is_refused_by_its_name() -> None:
+    cluster = two_partitions()
+    assert reassign(cluster, 3) == 0
+    request(cluster, {T1: [4]})
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [4], T1: [3]})
+    assert extra(cluster) is None
+    assert entries(cluster) is None
+    [first, second] = seen.told("reassignment_refused")
+    assert "the AlterPartitionReassignments API, which has to end or be cancelled first" in first
+    assert "/admin/reassignment_requests, which has to end or be cancelled first" in second
+    assert record(cluster, T1).replicas == (4,)  # type: ignore[union-attr]
+
+
+def test_an_extra_entry_that_is_removed_while_its_rollback_waits_lets_the_move_go_on() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5]})
+    ask_for_isr(cluster, 1, 4)
+    submit_extra(cluster, {T0: [6]})
+    cluster.remove(REASSIGN_PARTITIONS_EXTRA)
+    catch_up(cluster, 5)
+    assert assignment(cluster) == "4,5"

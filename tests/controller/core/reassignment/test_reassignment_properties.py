@@ -1,0 +1,216 @@
+"""What holds however reassignments are asked for, cut short, cancelled and replaced."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from controller.core.canonical import decode_event, encode_event
+from controller.core.commands import WriteZnodes
+from controller.core.fold import Fold
+from controller.core.partition_states import PartitionState
+from controller.core.values import NO_LEADER, Assignment
+from replay.world.simulation import Fate
+from tests.controller.core.cluster import Assignments, Cluster
+from tests.controller.core.endpoint import alter_partition, proposal
+from tests.controller.core.reassignment.reassigning import (
+    Name,
+    ask,
+    assert_no_failures,
+    elect_preferred,
+    put_request,
+    reassigning,
+    request,
+)
+
+BROKERS = (1, 2, 3, 4, 5)
+NAMES: tuple[Name, ...] = (("t", 0), ("u", 0))
+TOPICS: dict[str, Assignments] = {"t": {0: [1, 2]}, "u": {0: [3]}}
+
+Step = tuple[Any, ...]
+"""What happens, and to whom."""
+
+brokers = st.sampled_from(BROKERS)
+names = st.sampled_from(NAMES)
+targets = st.lists(brokers, min_size=1, max_size=3, unique=True)
+with_repeats = st.lists(brokers, max_size=3)
+fates = st.sampled_from([one for one in Fate if one is not Fate.ANSWERED])
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("reassign"), names, targets),
+        st.tuples(st.just("reassign"), names, targets),
+        st.tuples(st.just("request"), st.dictionaries(names, with_repeats, max_size=2)),
+        st.tuples(st.just("cancel"), names),
+        st.tuples(st.just("isr"), names, st.sets(brokers)),
+        st.tuples(st.just("isr"), names, st.just(set(BROKERS))),
+        st.tuples(st.just("almost"), names, st.booleans()),
+        st.tuples(st.just("almost"), names, st.booleans()),
+        st.tuples(st.just("toggle"), brokers),
+        st.tuples(st.just("desert"), names),
+        st.tuples(st.just("bounce"), brokers),
+        st.tuples(st.just("lose"), st.integers(0, 9), fates),
+        st.tuples(st.just("expire")),
+        st.tuples(st.just("seize")),
+    ),
+    min_size=5,
+    max_size=20,
+)
+"""Of what is lost and what is seized the daemon is told in the midst of what comes next."""
+
+
+class Moving(Cluster):
+    """Five brokers, two partitions, and leaders that ask for ISRs as their protocol has it."""
+
+    def __init__(self, protocol: str) -> None:
+        super().__init__(*BROKERS, inter_broker_protocol_version=protocol)
+        self._asks = self.fold.controller.protocol.has_alter_partition
+        self._alive = dict.fromkeys(BROKERS, True)
+        self.start()
+        for topic, partitions in TOPICS.items():
+            self.create_topic(topic, partitions)
+
+    def step(self, step: Step) -> None:
+        """One thing that happens."""
+        match step:
+            case ("reassign", name, target):
+                ask(self, (name, target))
+            case ("request", entries):
+                put_request(self, entries)
+            case ("cancel", name):
+                ask(self, (name, None))
+            case ("isr", name, wanted):
+                self._change_isr(name, wanted)
+            case ("almost", name, is_preferred):
+                self._catch_up_almost(name)
+                if is_preferred:
+                    elect_preferred(self, name)
+            case ("toggle", broker):
+                self._toggle(broker)
+            case ("desert", name):
+                self._desert(name)
+            case ("bounce", broker) if self._alive[broker]:
+                self.bounce(broker)
+            case ("lose", number, fate):
+                self.lose(nth_write(number), fate)
+            case ("expire",):
+                self.expire()
+            case ("seize",):
+                session = self.seize_role(9)
+                self.run()
+                self.leave_role(session)
+
+    def _toggle(self, broker: int) -> None:
+        self._alive[broker] = not self._alive[broker]
+        if self._alive[broker]:
+            self.start_broker(broker)
+        else:
+            self.stop_broker(broker)
+
+    def _change_isr(self, name: Name, wanted: set[int]) -> None:
+        """A living leader asks for an ISR of live replicas, itself among them."""
+        state = self.leadership(*name)
+        replicas = self.partition(*name).replicas
+        if not self._alive.get(state.leader):
+            return
+        isr = [one for one in replicas if self._alive[one] and one in wanted]
+        in_sync = (state.leader, *(one for one in isr if one != state.leader))
+        if self._asks:
+            asked = proposal(self, *name, isr=in_sync, by_id=True)
+            alter_partition(self, state.leader, asked)
+        else:
+            self.set_isr(*name, in_sync)
+            self.run()
+
+    def _catch_up_almost(self, name: Name) -> None:
+        """All replicas but the last of the target come into the ISR."""
+        self._change_isr(name, set(BROKERS) - {self.partition(*name).assignment.target[-1]})
+
+    def _desert(self, name: Name) -> None:
+        """Everybody dies whose replica is to be removed, when some of the target have caught up."""
+        self._catch_up_almost(name)
+        for broker in self.partition(*name).assignment.removing:
+            if self._alive[broker]:
+                self._toggle(broker)
+
+    def check(self) -> None:
+        """Look at every partition; nothing is under way."""
+        assert self.fold.is_idle
+        assert self.is_active
+        assert_no_failures(self)
+        for name in NAMES:
+            self._check_partition(name)
+
+    def _check_partition(self, name: Name) -> None:
+        topic, number = name
+        stored: Assignment = self.topic(topic).assignments[number]
+        partition, state = self.partition(*name), self.leadership(*name)
+        assert stored == partition.assignment
+        assert stored.target
+        assert (name in reassigning(self)) is stored.is_being_reassigned
+        assert set(state.isr) <= set(stored.replicas)
+        assert self._alive.get(state.leader) or state.leader == NO_LEADER
+        is_led = state.leader in state.isr
+        assert partition.state is (PartitionState.ONLINE if is_led else PartitionState.OFFLINE)
+        assert is_led or not any(self._alive[one] for one in state.isr)
+        assert set(partition.replica_states) == set(stored.replicas)
+
+    def calm_down(self) -> None:
+        """Every broker comes back, and leaders take in whoever is a replica."""
+        for broker in BROKERS:
+            if not self._alive[broker]:
+                self._toggle(broker)
+        for _ in range(3):
+            for name in NAMES:
+                self._change_isr(name, set(BROKERS))
+
+    def check_calm(self) -> None:
+        """Everything has been moved."""
+        assert reassigning(self) == []
+        assert request(self) is None
+        for name in NAMES:
+            state, replicas = self.leadership(*name), self.partition(*name).replicas
+            assert state.leader in state.isr
+            assert set(state.isr) == set(replicas)
+            assert all(name in self.broker(one).logs for one in replicas)
+
+
+def nth_write(number: int) -> Any:
+    """Tells the nth write that comes."""
+    left = iter(range(number))
+    return lambda issued: isinstance(issued.command, WriteZnodes) and next(left, None) is None
+
+
+def play(protocol: str, steps: Sequence[Step]) -> None:
+    cluster = Moving(protocol)
+    for step in steps:
+        cluster.step(step)
+        cluster.check()
+    cluster.fate = lambda issued: Fate.ANSWERED
+    cluster.calm_down()
+    cluster.check()
+    cluster.check_calm()
+    assert_folds_again(cluster)
+
+
+def assert_folds_again(cluster: Cluster) -> None:
+    """The events, as the log would give them, lead to the same commands in a fresh fold."""
+    fold = Fold(cluster.fold.controller.configuration)
+    for recorded, issued in cluster.history:
+        event = decode_event(encode_event(recorded.event))
+        again = fold.apply(structs.replace(recorded, event=event))
+        assert [one for commands in again for one in commands] == issued, recorded
+
+
+@settings(max_examples=200)
+@given(steps=steps)
+def test_what_is_moved_arrives_and_is_led_all_the_way(steps: list[Step]) -> None:
+    play("3.9", steps)
+
+
+@settings(max_examples=100)
+@given(steps=steps)
+def test_the_same_where_leaders_write_their_isr_themselves(steps: list[Step]) -> None:
+    play("2.7-IV1", steps)

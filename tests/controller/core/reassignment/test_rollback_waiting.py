@@ -1,0 +1,236 @@
+"""Rollbacks with brokers dead: who leads then, and which of them wait (KB 14.2)."""
+
+from typing import Any
+
+from controller.core import znodes
+from controller.core.procedures.elections.rebalance import rebalance_timer
+from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.elections.electing import configure, configure_quietly
+from tests.controller.core.reassignment.interrupting import (
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    files,
+    half_way,
+    interruptible,
+    remove_cancel,
+    submit,
+    written_in,
+)
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    assert_no_failures,
+    assignment,
+    catch_up,
+)
+
+
+def test_a_dead_target_holds_nothing_up() -> None:
+    cluster = half_way(4)
+    cluster.stop_broker(6)
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2,3"
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_a_dead_original_stays_a_replica() -> None:
+    cluster = half_way(4)
+    cluster.stop_broker(1)
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2,3"
+    assert cluster.leadership("t", 0).leader == 2
+    cluster.start_broker(1)
+    catch_up(cluster, 1)
+    assert set(cluster.leadership("t", 0).isr) == {1, 2, 3}
+
+
+def only_the_target_in_sync(**settings: Any) -> Cluster:
+    """[1,2] to [3,4]: 3 leads alone, both originals are dead."""
+    cluster = interruptible(3, 1, 2, **settings)
+    submit(cluster, {T0: [3, 4]})
+    cluster.set_isr("t", 0, (1, 2, 3))
+    cluster.run()
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    assert cluster.leadership("t", 0).isr == (3,)
+    return cluster
+
+
+def test_where_only_an_unclean_leader_could_be_the_rollback_waits() -> None:
+    cluster = only_the_target_in_sync()
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert cluster.leadership("t", 0).leader == 3
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    [text] = seen.told("rollback_waits")
+    assert text == (
+        "none of its original replicas [1, 2] is live and in sync: its rollback waits until one "
+        "is, its leader stays"
+    )
+
+
+def test_a_rollback_that_waited_is_done_as_soon_as_an_original_is_in_sync() -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    cluster.start_broker(2)
+    assert cluster.leadership("t", 0).leader == 3
+    catch_up(cluster, 2)
+    assert assignment(cluster) == "1,2"
+    assert cluster.state("t", 0).startswith("leader 2 e")  # type: ignore[union-attr]
+    assert_nothing_is_left(cluster)
+
+
+def test_below_2_7_IV2_a_rollback_that_waits_watches_what_the_leader_writes() -> None:
+    """Also one that a failover finds."""
+    cluster = only_the_target_in_sync(inter_broker_protocol_version="2.7-IV1")
+    cancel_all(cluster)
+    cluster.expire()
+    cluster.start_broker(2)
+    cluster.set_isr("t", 0, (3, 2))
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+
+
+def test_where_the_topic_allows_an_unclean_leader_nobody_in_sync_is_needed() -> None:
+    cluster = only_the_target_in_sync()
+    configure(cluster, "topics/t", "true")
+    cluster.stop_broker(3)
+    cluster.start_broker(1)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert cluster.leadership("t", 0).leader == 1
+    assert_nothing_is_left(cluster)
+    assert seen.told("rollback_waits") == []
+
+
+def nobody_in_sync_lives() -> Cluster:
+    """[1,2] to [3,4]: 3 alone was in sync and is dead, 1 and 2 live."""
+    cluster = only_the_target_in_sync()
+    cluster.stop_broker(3)
+    for broker in (1, 2):
+        cluster.start_broker(broker)
+    assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
+    return cluster
+
+
+def test_an_unclean_leader_that_a_rollback_elects_is_told() -> None:
+    """The topic allows it since just now: nobody was told to elect yet."""
+    cluster = nobody_in_sync_lives()
+    allowed = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
+    configure_quietly(cluster, "topics/t", allowed)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert cluster.leadership("t", 0).leader == 1
+    assert seen.told("unclean_leader") == [
+        "rollback: leader among the originals: the new leader was not in sync: records may be lost"
+    ]
+    assert_nothing_is_left(cluster)
+
+
+def test_a_clean_leader_that_a_rollback_elects_is_not_told() -> None:
+    cluster = half_way(4)
+    cluster.stop_broker(1)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert cluster.leadership("t", 0).leader == 2
+    assert seen.told("unclean_leader") == []
+
+
+def test_where_the_topic_allows_no_unclean_leader_it_waits_though_nobody_in_sync_lives() -> None:
+    cluster = nobody_in_sync_lives()
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
+    assert len(seen.told("rollback_waits")) == 1
+    assert seen.told("unclean_leader") == []
+    cluster.start_broker(3)
+    assert cluster.leadership("t", 0).leader == 3
+    catch_up(cluster, 1)
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def test_where_only_dead_originals_were_in_sync_it_goes_back_and_has_no_leader() -> None:
+    """Whoever is added has nothing that an original lacks: nothing is lost, nobody leads yet."""
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    cluster.stop_broker(2)
+    cluster.stop_broker(1)
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+    assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
+    cluster.start_broker(1)
+    assert cluster.leadership("t", 0).leader == 1
+
+
+def test_while_nobody_lives_it_waits_for_whoever_was_in_sync() -> None:
+    """No step of it is begun."""
+    cluster = only_the_target_in_sync()
+    cluster.stop_broker(3)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert seen.told("rollback") == []
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    cluster.start_broker(3)
+    cluster.start_broker(1)
+    catch_up(cluster, 1)
+    assert assignment(cluster) == "1,2"
+
+
+def test_when_the_cancellation_is_removed_what_waited_goes_on_and_that_is_told() -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    seen = cluster.seen()
+    remove_cancel(cluster)
+    assert seen.told("rollback_given_up") == [
+        "/admin/reassign_cancel was removed before it could go back to [1, 2]: its rollback is "
+        "given up, it goes on to [3, 4]"
+    ]
+    cluster.start_broker(4)
+    catch_up(cluster, 4)
+    assert assignment(cluster) == "3,4"
+    assert_nothing_is_left(cluster)
+
+
+def test_a_rollback_whose_state_nobody_can_read_is_tried_again_after_a_while() -> None:
+    """Nothing tells that somebody has mended it."""
+    cluster = half_way(4)
+    path = znodes.state_path("t", 0)
+    before = cluster.data(path)
+    cluster.put_quietly(path, b"garbage")
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert seen.told("rollback_waits") == ["its state cannot be read: its rollback waits"]
+    cluster.put_quietly(path, before or b"")
+    cluster.fire(rebalance_timer(cluster.fold.controller))
+    assert assignment(cluster) == "1,2,3"
+    assert_nothing_is_left(cluster)
+
+
+def test_originals_that_were_deleted_already_fetch_again() -> None:
+    """A stock controller ended the reassignment in memory, removed 1 and 2, and died."""
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    cluster.once(
+        lambda one: znodes.topic_path("t") in written_in([one]) and one.reason.rule != "",
+        lambda: cluster.seize_role(9),
+    )
+    catch_up(cluster, 3, 4)
+    assert not cluster.is_active
+    assert cluster.leadership("t", 0).isr == (3, 4)
+    cluster.put_quietly(REASSIGN_CANCEL, b"")
+    session = cluster.seize_role(9)
+    cluster.leave_role(session)
+    assert cluster.is_active
+    assert cluster.leadership("t", 0).leader == 3
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    assert set(cluster.partition("t", 0).replicas) == {1, 2, 3, 4}
+    catch_up(cluster, 1)
+    assert assignment(cluster) == "1,2"
+    assert files(cluster) == [1, 2]

@@ -1,0 +1,248 @@
+"""Requests that cannot be deleted, or that nobody could have made (KB 14.5.2)."""
+
+import pytest
+
+from controller.core.commands import Issued, WriteZnodes
+from controller.core.operations import NOT_EMPTY, CreateSequential, SetData
+from controller.core.reassignment_znodes import (
+    REQUEST_PREFIX,
+    Entry,
+    Reassignment,
+    read_request,
+    write_request,
+)
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.reassignment.interrupting import (
+    Away,
+    Refusing,
+    assert_nothing_is_left,
+    cancel_all,
+    entries,
+    record,
+    remove_cancel,
+    request,
+    request_quietly,
+    requests,
+    submit_quietly,
+)
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    assert_no_failures,
+    assignment,
+    catch_up,
+    reassigning,
+)
+
+MOVING = "3,1,2 adding 3 removing 1,2"
+
+
+def two_replicas() -> Refusing:
+    """t-0 on 1 and 2."""
+    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1, 2]})
+    return cluster
+
+
+def request_with_child(cluster: Cluster, target: int, *, legacy: bool = False) -> str:
+    """A request below which somebody has made a znode; the controller does not look yet."""
+    path = request_quietly(cluster, {T0: [target]}, legacy=legacy)
+    cluster.put_quietly(f"{path}/child", b"")
+    return path
+
+
+def empties(issued: Issued) -> bool:
+    """Whether a request is emptied."""
+    return isinstance(issued.command, WriteZnodes) and any(
+        isinstance(one, SetData) and one.path.startswith(REQUEST_PREFIX)
+        for one in issued.command.operations
+    )
+
+
+# Not deleted ------------------------------------------------------------------------------------
+
+
+def test_a_request_that_has_a_child_is_emptied_and_named() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    path = request_with_child(cluster, 3)
+    cluster.run()
+    assert assignment(cluster) == MOVING
+    assert read_request(path, cluster.data(path)).assignments == {}
+    assert seen.notices() == [("request_not_deleted", path)]
+    assert seen.texts() == [
+        f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
+        "out again: delete it and what is below it"
+    ]
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize("failover", [False, True])
+def test_a_request_that_was_emptied_is_not_carried_out_again(failover: bool) -> None:
+    cluster = two_replicas()
+    path = request_with_child(cluster, 3)
+    cluster.run()
+    catch_up(cluster, 3)
+    request(cluster, {T0: [1, 2]})
+    catch_up(cluster, 1, 2)
+    assert assignment(cluster) == "1,2"
+    seen = cluster.seen()
+    if failover:
+        cluster.expire()
+    else:
+        request(cluster, {("u", 0): [1]})
+    assert assignment(cluster) == "1,2"
+    assert reassigning(cluster) == []
+    assert seen.told("request_not_deleted") == []
+    cluster.remove_quietly(path)
+    cluster.run()
+    assert requests(cluster) == []
+
+
+def test_a_request_that_can_be_deleted_later_goes() -> None:
+    cluster = two_replicas()
+    path = request_with_child(cluster, 3)
+    cluster.run()
+    cluster.remove_quietly(f"{path}/child")
+    request(cluster, {("u", 0): [1]})
+    assert requests(cluster) == []
+
+
+def test_requests_after_one_that_cannot_be_deleted_are_carried_out() -> None:
+    cluster = two_replicas()
+    request_with_child(cluster, 3)
+    cluster.run()
+    request(cluster, {T0: [4]})
+    assert record(cluster) == Reassignment((4,), 2, False, (1, 2))
+    assert len(requests(cluster)) == 1
+
+
+def test_a_request_that_cannot_be_emptied_either_is_carried_out_once_in_a_term() -> None:
+    cluster = two_replicas()
+    cluster.refuses = empties
+    seen = cluster.seen()
+    path = request_with_child(cluster, 3)
+    cluster.run()
+    assert seen.texts() == [
+        f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
+        "out again by this controller: delete it and what is below it"
+    ]
+    catch_up(cluster, 3)
+    request(cluster, {T0: [1, 2]})
+    catch_up(cluster, 1, 2)
+    request(cluster, {("u", 0): [1]})
+    assert assignment(cluster) == "1,2"
+    assert reassigning(cluster) == []
+    assert len(seen.told("request_not_deleted")) == 1
+    assert requests(cluster) == [path.rpartition("/")[2]]
+
+
+def test_a_refused_request_that_cannot_be_deleted_is_refused_once() -> None:
+    cluster = two_replicas()
+    path = request_quietly(cluster, {("gone", 0): [3]})
+    cluster.put_quietly(f"{path}/child", b"")
+    seen = cluster.seen()
+    cluster.run()
+    request(cluster, {T0: [3]})
+    cluster.expire()
+    assert len(seen.told("reassignment_refused")) == 1
+
+
+def test_an_unreadable_request_that_cannot_be_deleted_is_not_called_carried_out() -> None:
+    cluster = two_replicas()
+    path = request_with_child(cluster, 3)
+    cluster.put_quietly(path, b"garbage")
+    seen = cluster.seen()
+    cluster.run()
+    [text] = seen.told("request_not_deleted")
+    assert "it was carried out" not in text
+
+
+def test_a_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
+    cluster = two_replicas()
+    with Away(cluster):
+        submit_quietly(cluster, {T0: [3]})
+        request_with_child(cluster, 3, legacy=True)
+        cluster.put_quietly("/admin/reassign_cancel", b"")
+    assert assignment(cluster) == "1,2"
+    remove_cancel(cluster)
+    cluster.expire()
+    assert assignment(cluster) == "1,2"
+    assert reassigning(cluster) == []
+
+
+# Forged -----------------------------------------------------------------------------------------
+
+
+def test_a_legacy_request_without_an_entry_is_refused_by_name() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    path = request(cluster, {T0: [3]}, legacy=True)
+    assert assignment(cluster) == "1,2"
+    assert record(cluster) is None
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert seen.texts() == [
+        f"{path} asks for [3] in the name of /admin/reassign_partitions, which has no such entry: "
+        "refused"
+    ]
+    assert_nothing_is_left(cluster)
+
+
+def test_a_legacy_request_for_another_target_than_its_entry_is_refused() -> None:
+    cluster = two_replicas()
+    cancel_all(cluster)
+    submit_quietly(cluster, {T0: [3]})
+    request_quietly(cluster, {T0: [4]}, legacy=True)
+    cluster.run()
+    seen = cluster.seen()
+    remove_cancel(cluster)
+    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
+    assert record(cluster) == Reassignment((3,), 2, True, (1, 2))
+    assert len(seen.told("reassignment_refused")) == 1
+
+
+def test_of_a_legacy_request_what_has_an_entry_begins() -> None:
+    cluster = two_replicas()
+    cluster.create_topic("u", {0: [1]})
+    with Away(cluster):
+        pass
+    cancel_all(cluster)
+    submit_quietly(cluster, {T0: [3]})
+    request_quietly(cluster, {T0: [3], ("u", 0): [4]}, legacy=True)
+    cluster.run()
+    seen = cluster.seen()
+    remove_cancel(cluster)
+    assert reassigning(cluster) == [T0]
+    assert len(seen.told("reassignment_refused")) == 1
+    assert requests(cluster) == []
+
+
+def test_a_failover_refuses_a_legacy_request_without_an_entry_by_name() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    with Away(cluster):
+        request_quietly(cluster, {T0: [3]}, legacy=True)
+    assert assignment(cluster) == "1,2"
+    assert requests(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+
+
+def test_a_failover_begins_what_a_stock_controller_deleted_the_entry_of() -> None:
+    """It cannot read entries with originals; the request of an earlier term is left."""
+    cluster = two_replicas()
+    with Away(cluster):
+        data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+        cluster.ask(CreateSequential(REQUEST_PREFIX, data))
+    assert reassigning(cluster) == [T0]
+    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
+    assert requests(cluster) == []
+
+
+def test_a_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+    cluster.ask(CreateSequential(REQUEST_PREFIX, data))
+    cluster.run()
+    assert reassigning(cluster) == []
+    assert seen.notices() == [("reassignment_refused", "t-0")]

@@ -1,0 +1,300 @@
+"""LeaderAndIsr and UpdateMetadata of a batch, row by row of KB 17.7 (ControllerChannelManagerTest).
+
+The rows of StopReplica are in test_batch_stop_replica.py.
+"""
+
+from controller.core.commands import (
+    LeaderAndIsrRequest,
+    Notice,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
+from controller.core.events import BrokerAnswered
+from controller.core.procedures.brokers.responses import process_broker_answer
+from controller.core.protocol_versions import ProtocolVersion
+from controller.core.triggers import LeaderAndIsrResponseReceived, Trigger
+from controller.core.values import RECOVERED, RECOVERING, Assignment, LeaderAndIsr
+from controller.wire.encoding import BatchEncoder
+from tests.controller.core.batches import Cluster, each_version
+from tests.controller.core.driving import CONTROLLER_ID, EPOCH, broker
+
+
+def test_CC_01_leader_and_isr_and_update_metadata_go_out() -> None:
+    cluster = Cluster()
+    foo_0, foo_1, bar_1 = cluster.partitions
+    for partition in cluster.partitions:
+        cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    cluster.send()
+
+    request = cluster.leader_and_isr()[2]
+    assert list(cluster.leader_and_isr()) == [2]
+    assert (request.controller_id, request.controller_epoch) == (CONTROLLER_ID, EPOCH)
+    assert request.broker_epoch == 1
+    assert [(one.topic, one.partition) for one in request.partitions] == [
+        ("bar", 1),
+        ("foo", 0),
+        ("foo", 1),
+    ]
+    assert [one.leadership for one in request.partitions] == [
+        bar_1.leadership,
+        foo_0.leadership,
+        foo_1.leadership,
+    ]
+    assert {one.topic: one.topic_id for one in request.partitions} == {
+        "foo": foo_0.topic.id,
+        "bar": bar_1.topic.id,
+    }
+    assert request.live_leaders == tuple((id, f"host{id}", 9092) for id in (1, 2, 3))
+    assert list(cluster.update_metadata()) == [1, 2, 3]
+
+
+def answer_leader_and_isr(cluster: Cluster, *errors: tuple[str, int, int]) -> list[Trigger]:
+    """Broker 2 answers a LeaderAndIsr for all three partitions; the controller events."""
+    for partition in cluster.partitions:
+        cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    cluster.send()
+    answered = BrokerAnswered(cluster.issued[0].id, 2, 1, 0, list(errors))
+    process_broker_answer(cluster.controller, answered)
+    return list(cluster.controller.triggers)
+
+
+def test_CC_01_an_answer_that_tells_of_a_failed_directory_is_an_event() -> None:
+    (event,) = answer_leader_and_isr(Cluster(), ("foo", 0, KAFKA_STORAGE_ERROR))
+    assert isinstance(event, LeaderAndIsrResponseReceived)
+    assert event.asked == [("bar", 1), ("foo", 0), ("foo", 1)]
+
+
+def test_CC_01_every_answer_is_an_event_while_a_directory_is_known_as_failed() -> None:
+    cluster = Cluster()
+    cluster.context.offline_dirs[2] = {cluster.partitions[0]: None}
+    (event,) = answer_leader_and_isr(cluster)
+    assert isinstance(event, LeaderAndIsrResponseReceived)
+    assert event.asked == [("bar", 1), ("foo", 0), ("foo", 1)]
+
+
+def test_an_answer_that_says_nothing_of_directories_is_no_event() -> None:
+    """Kafka makes one of each answer, which then finds nothing to do."""
+    assert answer_leader_and_isr(Cluster(), ("foo", 0, STALE_CONTROLLER_EPOCH)) == []
+
+
+def test_CC_02_is_new_sticks() -> None:
+    cluster = Cluster()
+    partition = cluster.partitions[0]
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=True)
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    cluster.send()
+    (entry,) = cluster.leader_and_isr()[2].partitions
+    assert entry.is_new
+
+
+def test_CC_03_leader_and_isr_goes_to_live_and_shutting_down_brokers() -> None:
+    cluster = Cluster()
+    cluster.lose_one_and_shut_one_down()
+    cluster.batch.add_leader_and_isr((1, 2, 3), cluster.partitions[0], is_new=False)
+    cluster.send()
+    assert list(cluster.leader_and_isr()) == list(cluster.update_metadata()) == [1, 2]
+
+
+@each_version
+def test_CC_04_leader_and_isr_version(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    partition = cluster.partitions[0]
+    partition.leadership = LeaderAndIsr(1, 4, (1,), 9, EPOCH, RECOVERING)
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    cluster.send()
+    request = cluster.leader_and_isr()[2]
+    assert request.version == leader_and_isr
+    assert request.partitions[0].leadership.recovery_state == RECOVERING
+
+
+@each_version
+def test_CC_04_what_older_versions_lack_is_left_out_of_the_bytes(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    def sent(recovery_state: int) -> bytes:
+        cluster = Cluster(protocol)
+        partition = cluster.partitions[0]
+        partition.topic.id = b"the id of foo..."
+        partition.leadership = LeaderAndIsr(1, 4, (1,), 9, EPOCH, recovery_state)
+        cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+        cluster.send()
+        request = cluster.leader_and_isr()[2]
+        (encoded,) = BatchEncoder().encode(request, request.version)
+        return encoded.head + encoded.rest
+
+    is_told_of_recovery = ProtocolVersion(protocol).at_least("3.2-IV0")
+    assert (sent(RECOVERING) != sent(RECOVERED)) == is_told_of_recovery
+    has_topic_id = ProtocolVersion(protocol).at_least("2.8-IV1")
+    assert (b"the id of foo..." in sent(RECOVERED)) == has_topic_id
+
+
+def test_CC_05_update_metadata_goes_out() -> None:
+    cluster = Cluster()
+    cluster.batch.add_update_metadata((2,), cluster.partitions)
+    cluster.send()
+
+    assert cluster.requests() == [cluster.update_metadata()[2]]
+    request = cluster.update_metadata()[2]
+    assert (request.controller_id, request.controller_epoch) == (CONTROLLER_ID, EPOCH)
+    told = {(one.topic, one.partition): one for one in request.partitions}
+    for partition in cluster.partitions:
+        assert told[partition.key].leadership == partition.leadership
+        assert told[partition.key].topic_id == partition.topic.id
+        assert told[partition.key].replicas == (1, 2, 3)
+    assert [one.id for one in request.live_brokers] == [1, 2, 3]
+
+
+def test_CC_05_stale_broker_epoch_in_an_answer_is_told_and_nothing_is_sent_again() -> None:
+    cluster = Cluster()
+    cluster.batch.add_update_metadata((2,), cluster.partitions)
+    cluster.send()
+    answered = BrokerAnswered(cluster.issued[0].id, 2, 1, 77, [])
+    process_broker_answer(cluster.controller, answered)
+    (issued,) = cluster.controller.take_issued()
+    assert isinstance(issued.command, Notice)
+    assert (issued.command.level, issued.command.code) == ("info", "broker_error")
+
+
+def test_CC_06_update_metadata_leaves_out_partitions_without_leadership() -> None:
+    cluster = Cluster(led=False)
+    cluster.batch.add_update_metadata((2,), cluster.partitions)
+    cluster.send()
+    request = cluster.update_metadata()[2]
+    assert request.partitions == ()
+    assert [one.id for one in request.live_brokers] == [1, 2, 3]
+
+
+def test_CC_07_update_metadata_of_a_topic_that_is_queued_for_deletion() -> None:
+    cluster = Cluster()
+    cluster.context.queued_for_deletion["foo"] = None
+    cluster.batch.add_update_metadata((2,), cluster.partitions)
+    cluster.send()
+    told = {(one.topic, one.partition): one for one in cluster.update_metadata()[2].partitions}
+    assert {key: one.leadership.leader for key, one in told.items()} == {
+        ("foo", 0): -2,
+        ("foo", 1): -2,
+        ("bar", 1): 3,
+    }
+    assert told["foo", 0].leadership == LeaderAndIsr(-2, 0, (1, 2), 0, EPOCH - 1)
+    isrs = {(one.topic.name, one.number): one.leadership.isr for one in cluster.partitions}  # type: ignore[union-attr]
+    assert {key: one.leadership.isr for key, one in told.items()} == isrs
+
+
+def test_CC_08_update_metadata_names_live_and_shutting_down_brokers() -> None:
+    cluster = Cluster()
+    cluster.lose_one_and_shut_one_down()
+    cluster.batch.add_update_metadata((1, 2, 3), ())
+    cluster.send()
+    assert list(cluster.update_metadata()) == [1, 2]
+    for request in cluster.update_metadata().values():
+        assert [one.id for one in request.live_brokers] == [1, 2]
+
+
+@each_version
+def test_CC_09_update_metadata_version(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    cluster.batch.add_update_metadata((2,), cluster.partitions)
+    cluster.send()
+    assert cluster.update_metadata()[2].version == update_metadata
+
+
+def test_replicas_on_dead_and_shutting_down_brokers_are_offline_in_the_metadata() -> None:
+    cluster = Cluster()
+    cluster.lose_one_and_shut_one_down()
+    cluster.batch.add_update_metadata((1,), cluster.partitions)
+    cluster.send()
+    (offline,) = {one.offline_replicas for one in cluster.update_metadata()[1].partitions}
+    assert offline == (2, 3)
+
+
+def test_replica_in_an_offline_log_directory_is_offline_in_the_metadata() -> None:
+    cluster = Cluster()
+    cluster.context.offline_dirs[1] = {cluster.partitions[0]: None}
+    cluster.batch.add_update_metadata((1,), cluster.partitions)
+    cluster.send()
+    told = {(one.topic, one.partition): one for one in cluster.update_metadata()[1].partitions}
+    assert told["foo", 0].offline_replicas == (1,)
+    assert told["foo", 1].offline_replicas == ()
+
+
+def test_every_addressed_broker_gets_every_partition_of_the_batch() -> None:
+    cluster = Cluster()
+    cluster.batch.add_update_metadata((1,), cluster.partitions[:1])
+    cluster.batch.add_update_metadata((2,), cluster.partitions[1:])
+    cluster.send()
+    assert [len(one.partitions) for one in cluster.update_metadata().values()] == [3, 3]
+
+
+def test_what_is_added_is_a_snapshot() -> None:
+    cluster = Cluster()
+    partition = cluster.partitions[0]
+    before = partition.leadership
+    cluster.batch.add_update_metadata((1,), [partition])
+    partition.leadership = LeaderAndIsr(2, 5, (2,), 10, EPOCH)
+    cluster.send()
+    assert cluster.update_metadata()[1].partitions[0].leadership == before
+
+
+def test_last_state_of_a_partition_wins() -> None:
+    cluster = Cluster()
+    partition = cluster.partitions[0]
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    partition.leadership = LeaderAndIsr(2, 5, (2,), 10, EPOCH)
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    cluster.send()
+    (entry,) = cluster.leader_and_isr()[2].partitions
+    (told,) = cluster.update_metadata()[2].partitions
+    assert entry.leadership == told.leadership == partition.leadership
+
+
+def test_last_assignment_of_a_partition_wins() -> None:
+    cluster = Cluster()
+    partition = cluster.partitions[0]
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    partition.assignment = Assignment((2, 1), (2,), (1,))
+    cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
+    cluster.send()
+    (entry,) = cluster.leader_and_isr()[2].partitions
+    (told,) = cluster.update_metadata()[2].partitions
+    assert (entry.assignment, told.replicas) == (partition.assignment, (2, 1))
+
+
+def test_everybody_is_told_of_a_partition_without_recipients() -> None:
+    cluster = Cluster()
+    cluster.batch.add_leader_and_isr((), cluster.partitions[0], is_new=False)
+    cluster.send()
+    assert not cluster.leader_and_isr()
+    assert [len(one.partitions) for one in cluster.update_metadata().values()] == [1, 1, 1]
+
+
+def test_leader_and_isr_goes_first_and_stop_replica_last() -> None:
+    cluster = Cluster()
+    cluster.batch.add_stop_replica((1,), cluster.partitions[0], delete=False)
+    cluster.batch.add_leader_and_isr((2, 1), cluster.partitions[0], is_new=False)
+    cluster.send()
+    assert [(type(one), one.broker) for one in cluster.requests()] == [
+        (LeaderAndIsrRequest, 1),
+        (LeaderAndIsrRequest, 2),
+        (UpdateMetadataRequest, 1),
+        (UpdateMetadataRequest, 2),
+        (UpdateMetadataRequest, 3),
+        (StopReplicaRequest, 1),
+    ]
+
+
+def test_requests_carry_the_epoch_of_the_broker_that_they_go_to() -> None:
+    cluster = Cluster()
+    cluster.context.brokers[2] = broker(2, epoch=17)
+    cluster.batch.add_leader_and_isr((1, 2), cluster.partitions[0], is_new=False)
+    cluster.batch.add_stop_replica((1, 2), cluster.partitions[0], delete=False)
+    cluster.send()
+    assert {(one.broker, one.broker_epoch) for one in cluster.requests()} == {
+        (1, 1),
+        (2, 17),
+        (3, 1),
+    }

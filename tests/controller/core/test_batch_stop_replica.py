@@ -1,0 +1,176 @@
+"""StopReplica of a batch and its answers, rows CC-10 to CC-18 of KB 17.7."""
+
+from controller.core.commands import StopReplicaPartition, StopReplicaRequest
+from controller.core.events import BrokerAnswered
+from controller.core.procedures.brokers.responses import process_broker_answer
+from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
+from tests.controller.core.batches import Cluster, each_version
+
+
+def test_CC_10_stop_replica_goes_out() -> None:
+    cluster = Cluster()
+    for partition in cluster.partitions:
+        cluster.batch.add_stop_replica((2,), partition, delete=False)
+    cluster.send()
+    assert cluster.requests() == [cluster.stop_replica()[2]]
+    assert cluster.stop_replica()[2].partitions == (
+        StopReplicaPartition("bar", 1, 4, False),
+        StopReplicaPartition("foo", 0, 4, False),
+        StopReplicaPartition("foo", 1, 4, False),
+    )
+    assert events_of_answers(cluster) == []
+
+
+def test_CC_11_delete_sticks() -> None:
+    cluster = Cluster()
+    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
+    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
+    cluster.send()
+    assert cluster.stop_replica()[2].partitions == (StopReplicaPartition("foo", 0, 4, True),)
+
+
+@each_version
+def test_CC_12_stop_replica_of_a_topic_that_is_queued_for_deletion(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    cluster.context.queued_for_deletion["foo"] = None
+    for partition in cluster.partitions:
+        cluster.batch.add_stop_replica((2,), partition, delete=True)
+    cluster.send()
+    assert cluster.stop_replica()[2].partitions == (
+        StopReplicaPartition("bar", 1, 4, True),
+        StopReplicaPartition("foo", 0, -2, True),
+        StopReplicaPartition("foo", 1, -2, True),
+    )
+    assert events_of_answers(cluster) == []
+
+
+@each_version
+def test_CC_13_the_answer_is_an_event_for_topics_whose_deletion_has_started(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    for partition in cluster.partitions:
+        cluster.batch.add_stop_replica((2,), partition, delete=True)
+    cluster.send()
+    assert events_of_answers(cluster) == [[("foo", 0), ("foo", 1)]]
+
+
+@each_version
+def test_CC_14_the_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    for partition in cluster.partitions:
+        cluster.batch.add_stop_replica((2,), partition, delete=False)
+    cluster.send()
+    assert events_of_answers(cluster) == []
+
+
+@each_version
+def test_the_answer_is_an_event_for_what_the_request_deletes_only(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    foo_0, foo_1, _ = cluster.partitions
+    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    cluster.batch.add_stop_replica((2,), foo_0, delete=True)
+    cluster.batch.add_stop_replica((2,), foo_1, delete=False)
+    cluster.send()
+    assert events_of_answers(cluster) == [[("foo", 0)]]
+
+
+def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, int]]]:
+    """The partitions of each controller event that broker 2's answers lead to."""
+    for issued in cluster.issued:
+        answered = BrokerAnswered(issued.id, 2, 1, error, [])
+        process_broker_answer(cluster.controller, answered)
+    events = cluster.controller.triggers
+    assert all(isinstance(one, TopicDeletionStopReplicaResponseReceived) for one in events)
+    return [one.asked for one in events]  # type: ignore[union-attr]
+
+
+def test_no_answer_is_waited_for_where_a_broker_has_no_channel() -> None:
+    """What it is sent is dropped, so that none can come."""
+    cluster = Cluster()
+    del cluster.context.channels[2]
+    cluster.batch.add_leader_and_isr((2, 3), cluster.partitions[0], is_new=False)
+    cluster.batch.add_stop_replica((1, 2), cluster.partitions[1], delete=True)
+    cluster.send()
+    assert sorted(one.broker for one in cluster.context.in_flight.values()) == [1, 3]
+
+
+def test_an_answer_that_refuses_the_whole_request_is_an_event_for_what_it_lists() -> None:
+    """KB 8.2.2, 8.6: a stale broker epoch lists nothing."""
+    for error, listed in ((77, []), (-1, [("foo", 0, -1), ("foo", 1, -1), ("bar", 1, -1)])):
+        cluster = Cluster()
+        cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+        for partition in cluster.partitions:
+            cluster.batch.add_stop_replica((2,), partition, delete=True)
+        cluster.send()
+        answered = BrokerAnswered(cluster.issued[0].id, 2, 1, error, listed)
+        process_broker_answer(cluster.controller, answered)
+        expected = [[(topic, number) for topic, number, _ in listed if topic == "foo"]]
+        events = list(cluster.controller.triggers)
+        assert [getattr(one, "asked", None) for one in events] == (expected if listed else [])
+
+
+def test_answers_that_come_without_the_role_are_no_events() -> None:
+    cluster = Cluster()
+    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
+    cluster.send()
+    cluster.controller.is_active = False
+    assert events_of_answers(cluster) == []
+
+
+@each_version
+def test_CC_15_delete_and_not_delete_are_mixed_from_version_3_on(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    foo_0, foo_1, bar_1 = cluster.partitions
+    cluster.batch.add_stop_replica((2,), bar_1, delete=False)
+    for partition in (foo_0, foo_1):
+        cluster.batch.add_stop_replica((2,), partition, delete=True)
+    cluster.send()
+    sent = [[one.delete for one in stop.partitions] for stop in cluster.of_kind(StopReplicaRequest)]
+    mixed = stop_replica >= 3
+    assert sent == ([[False, True, True]] if mixed else [[True, True], [False]])
+
+
+def test_CC_16_stop_replica_groups_by_broker() -> None:
+    cluster = Cluster()
+    for partition in cluster.partitions:
+        cluster.batch.add_stop_replica((2, 3), partition, delete=False)
+    cluster.send()
+    assert {id: len(one.partitions) for id, one in cluster.stop_replica().items()} == {2: 3, 3: 3}
+    assert events_of_answers(cluster) == []
+
+
+def test_CC_17_stop_replica_goes_to_live_and_shutting_down_brokers() -> None:
+    cluster = Cluster()
+    cluster.lose_one_and_shut_one_down()
+    cluster.batch.add_stop_replica((2, 3), cluster.partitions[0], delete=False)
+    cluster.send()
+    assert list(cluster.stop_replica()) == [2]
+
+
+@each_version
+def test_CC_18_stop_replica_version(
+    protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
+) -> None:
+    cluster = Cluster(protocol)
+    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
+    cluster.send()
+    assert cluster.stop_replica()[2].version == stop_replica
+
+
+def test_partition_without_leadership_is_stopped_with_epoch_minus_one() -> None:
+    cluster = Cluster(led=False)
+    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
+    cluster.send()
+    assert cluster.stop_replica()[2].partitions[0].leader_epoch == -1

@@ -1,0 +1,468 @@
+"""Where refold's rule is better than Kafka's: both outcomes, deviation by deviation.
+
+Those of reassignments, of deletions and of AlterPartition are shown beside them.
+"""
+
+import pytest
+
+from controller.core import error_codes as codes
+from controller.core import znodes
+from controller.core.commands import (
+    AnswerAlterPartition,
+    AnswerControlledShutdown,
+    AnswerElectLeaders,
+    Issued,
+    PartitionAnswer,
+    ReadChildren,
+    ReadStats,
+    StartTimer,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.events import SessionExpired
+from controller.core.operations import Create, SetData
+from controller.core.partition_states import PartitionState
+from controller.core.procedures.role import failover
+from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
+from controller.core.values import ANY_VERSION
+from replay.world.requests import GetData
+from replay.world.simulation import Fate
+from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
+from tests.controller.core.elections.electing import (
+    Election,
+    answered,
+    elect,
+    is_asked,
+    put_election,
+    put_election_quietly,
+)
+from tests.controller.core.endpoint import alter_partition, controlled_shutdown, proposal
+from tests.controller.core.reassignment.reassigning import ask
+
+both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
+ELECTION = by_rule(WriteAtomically, "controller election")
+T0, NEW = ("t", 0), ("new", 0)
+
+
+# every-write-guarded ------------------------------------------------------------------------------
+
+
+@both_rules
+def test_a_deposed_controller_does_not_write_the_features(rules: str) -> None:
+    """Always on. Another controller was elected just before, and has written them itself."""
+    cluster = Cluster(1, 2, rules=rules)
+    features = b'{"version":1,"status":0,"features":{}}'
+    cluster.put(znodes.FEATURE, features)
+    cluster.once(
+        by_rule(WriteZnodes, "failover: feature versioning"), lambda: cluster.seize_role(2)
+    )
+    cluster.start()
+    assert cluster.data(znodes.FEATURE) == features
+    assert (cluster.controller(), cluster.is_active) == (2, False)
+
+
+# unreadable-skipped -------------------------------------------------------------------------------
+
+
+@both_rules
+def test_a_registration_that_cannot_be_read_is_left_out(rules: str) -> None:
+    """Always on. Found by a failover, and again when another broker starts."""
+    cluster = Cluster(1, rules=rules)
+    cluster.put(znodes.broker_path(9), b"{")
+    seen = cluster.seen()
+    cluster.start()
+    cluster.start_broker(2)
+    assert cluster.is_active
+    assert list(cluster.fold.controller.context.brokers) == [1, 2]
+    assert seen.notices() == [("unreadable_znode", znodes.broker_path(9))] * 2
+
+
+# role-by-session ----------------------------------------------------------------------------------
+
+
+def lose_the_session(cluster: Cluster) -> int:
+    """The daemon gives its session up, which goes on to live on the server; which it is."""
+    old = cluster.session
+    cluster.happen(SessionExpired(old), "session")
+    cluster.connect()
+    return old
+
+
+def owner(cluster: Cluster) -> int:
+    """The session that /controller belongs to."""
+    stat = cluster.ask(GetData(znodes.CONTROLLER)).stat
+    return stat.ephemeral_owner if stat else 0
+
+
+def assert_elected(cluster: Cluster, epoch: int) -> None:
+    """Active, of this epoch, and it does its work."""
+    cluster.create_topic("works", {0: [1]})
+    assert (cluster.is_active, cluster.epoch()) == (True, epoch)
+    assert owner(cluster) == cluster.session
+    assert cluster.state("works", 0) == f"leader 1 e 0 isr [1] v 0 ce {epoch}"
+
+
+@both_rules
+def test_R15_what_the_last_session_left_behind(rules: str) -> None:
+    """By Kafka's rule /controller exists and nobody controls, while the server keeps it."""
+    cluster = Cluster(1, 2, rules=rules).start()
+    old = lose_the_session(cluster)
+    if rules == "kafka":
+        assert (cluster.controller(), owner(cluster)) == (DAEMON, old)
+        assert not cluster.is_active
+        cluster.zookeeper.end_session(old)
+        cluster.run()
+    assert_elected(cluster, 2)
+
+
+@both_rules
+def test_R3_an_election_that_was_won_by_a_session_that_is_over(
+    rules: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply is lost, and the next session meets the node of the one before."""
+    cluster = Cluster(1, 2, rules=rules)
+    with monkeypatch.context() as server:
+        server.setattr(cluster.zookeeper, "end_session", lambda session: None)
+        cluster.lose(ELECTION, Fate.SESSION_OVER_AFTER)
+        cluster.start()
+    if rules == "kafka":
+        assert (cluster.controller(), cluster.is_active) == (DAEMON, False)
+        cluster.zookeeper.end_session(owner(cluster))
+        cluster.run()
+    assert_elected(cluster, 2)
+
+
+@both_rules
+def test_R3_an_election_that_was_not_done(rules: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request was lost with the session: the role is as free as before."""
+    cluster = Cluster(1, 2, rules=rules)
+    with monkeypatch.context() as server:
+        server.setattr(cluster.zookeeper, "end_session", lambda session: None)
+        cluster.lose(ELECTION, Fate.SESSION_OVER)
+        cluster.start()
+    assert_elected(cluster, 1)
+
+
+@both_rules
+def test_R15_the_old_session_ends_later(rules: str) -> None:
+    """What is ours by then stays."""
+    cluster = Cluster(1, 2, rules=rules).start()
+    old = lose_the_session(cluster)
+    cluster.zookeeper.end_session(old)
+    cluster.run()
+    assert_elected(cluster, 2)
+
+
+@both_rules
+@pytest.mark.parametrize("take_over", [False, True])
+def test_another_daemon_with_the_own_id(rules: str, take_over: bool) -> None:
+    """It may live: its role is taken where a living controller's may be."""
+    cluster = Cluster(1, 2, rules=rules, take_over=take_over)
+    session = cluster.take_role(DAEMON)
+    cluster.start()
+    assert cluster.is_active == (take_over and rules == "refold")
+    cluster.leave_role(session)
+    assert_elected(cluster, 2)
+
+
+@both_rules
+def test_a_stock_broker_that_was_faster_keeps_the_role(rules: str) -> None:
+    cluster = Cluster(1, 2, rules=rules).start()
+    old = cluster.session
+    cluster.happen(SessionExpired(old), "session")
+    cluster.zookeeper.end_session(old)
+    cluster.take_role(2)
+    cluster.connect()
+    assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (2, 2, False)
+
+
+@both_rules
+def test_a_persistent_controller_with_the_own_id_is_refused(rules: str) -> None:
+    """A migration to KRaft makes it so: under any rules the daemon ends."""
+    cluster = Cluster(1, rules=rules)
+    cluster.put(znodes.CONTROLLER, znodes.write_controller(DAEMON, 1))
+    cluster.start()
+    assert cluster.is_stopped
+
+
+# state-adopted ------------------------------------------------------------------------------------
+
+
+@both_rules
+def test_a_topic_that_is_mended_gets_its_leaders_back_by_the_states_that_stand(rules: str) -> None:
+    """Kafka's rule leaves the partition without a leader until a failover."""
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [2, 1]})
+    cluster.put(znodes.topic_path("t"), b"broken")
+    cluster.shut_down()
+    again = Cluster(zookeeper=cluster.zookeeper, rules=rules)
+    again.connect()
+    seen = again.seen()
+    again.create_topic("t", {0: [2, 1]})
+    if rules == "refold":
+        assert again.state("t", 0) == "leader 2 e 1 isr [2,1] v 1 ce 2"
+        assert again.partition("t", 0).state is PartitionState.ONLINE
+        assert seen.kinds(1)[0] == seen.kinds(2)[0] == "LeaderAndIsr"
+    else:
+        assert again.state("t", 0) == "leader 2 e 0 isr [2,1] v 0 ce 1"
+        assert again.partition("t", 0).state is PartitionState.NEW
+        assert ("no_leader_created", "t-0") in seen.notices()
+
+
+# failover-back-off --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failing_failover(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every failover fails where topics are read; gives the epochs in which it did."""
+    epochs: list[int] = []
+
+    async def fail(controller: object) -> None:
+        epochs.append(controller.context.epoch)  # type: ignore[attr-defined]
+        raise ValueError("planted")
+
+    monkeypatch.setattr(failover, "load_context", fail)
+    return epochs
+
+
+def test_failover_back_off_waits_a_second_before_it_stands_again(
+    failing_failover: list[int],
+) -> None:
+    cluster = Cluster(1).start()
+    assert failing_failover == [1]
+    assert cluster.controller() is None
+    assert [one for one in cluster.seen().commands if isinstance(one, StartTimer)] == []
+    timers = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]
+    assert timers == [StartTimer(BACK_OFF_TIMER, 1000)]
+    cluster.fire(BACK_OFF_TIMER)
+    assert failing_failover == [1, 2]
+
+
+def test_under_kafka_rules_it_stands_again_at_once(failing_failover: list[int]) -> None:
+    cluster = Cluster(1, rules="kafka")
+
+    def stop_after_ten(issued: Issued) -> None:
+        if isinstance(issued.command, ReadChildren) and len(failing_failover) >= 10:
+            cluster.is_stopped = True
+
+    cluster.before = stop_after_ten
+    cluster.start()
+    assert failing_failover[:10] == list(range(1, 11))
+
+
+def test_a_stock_broker_takes_the_role_that_was_given_up(failing_failover: list[int]) -> None:
+    cluster = Cluster(1).start()
+    session = cluster.take_role(1)
+    cluster.fire(BACK_OFF_TIMER)
+    assert failing_failover == [1]
+    assert cluster.controller() == 1
+    cluster.leave_role(session)
+    assert failing_failover == [1, 3]
+    assert cluster.data(znodes.CONTROLLER) is None
+    assert cluster.controller() != DAEMON
+
+
+def test_a_controller_epoch_that_is_mended_lets_somebody_control_again() -> None:
+    cluster = Cluster(1)
+    cluster.ask(Create(znodes.CONTROLLER_EPOCH, b"garbage"))
+    cluster.start()
+    assert not cluster.is_active
+    timers = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]
+    assert timers == [StartTimer(BACK_OFF_TIMER, 1000)]
+    cluster.ask(SetData(znodes.CONTROLLER_EPOCH, b"90", ANY_VERSION))
+    cluster.fire(BACK_OFF_TIMER)
+    assert (cluster.is_active, cluster.epoch()) == (True, 91)
+
+
+# leaderless-answered ------------------------------------------------------------------------------
+
+
+def with_a_new_partition(rules: str) -> Cluster:
+    """t-0 [2,1] is led by 1; new-0 is on broker 9, which was never there."""
+    cluster = Cluster(1, 2, rules=rules).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    ask(cluster, (T0, (2, 1)))
+    cluster.create_topic("new", {0: [9]})
+    assert cluster.partition("new", 0).state is PartitionState.NEW
+    return cluster
+
+
+@both_rules
+@pytest.mark.parametrize(
+    ("election", "error"),
+    [
+        ("preferred", codes.PREFERRED_LEADER_NOT_AVAILABLE),
+        ("unclean", codes.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ],
+)
+def test_OB_12_an_election_by_request(rules: str, election: Election, error: int) -> None:
+    """Kafka never answers, and elects nobody; here it is answered, as any request."""
+    cluster = with_a_new_partition(rules)
+    answer = answered(cluster, election, NEW, T0)
+    if rules == "kafka":
+        refused = tuple(PartitionAnswer(*one, codes.UNKNOWN_SERVER_ERROR) for one in (NEW, T0))
+        assert answer == AnswerElectLeaders(answer.request, codes.UNKNOWN_SERVER_ERROR, refused)
+        assert cluster.leadership("t", 0).leader == 1
+        return
+    is_moved = election == "preferred"
+    assert {one.topic: one.error for one in answer.partitions} == {
+        "new": error,
+        "t": codes.NONE if is_moved else codes.ELECTION_NOT_NEEDED,
+    }
+    assert answer.partitions[0].message == "It never had a leader."
+    assert cluster.leadership("t", 0).leader == (2 if is_moved else 1)
+
+
+@both_rules
+def test_OB_12_an_election_of_all_leaves_it_out(rules: str) -> None:
+    """Brokers are not told of it, and so Kafka does not name it either (KB 11.5)."""
+    cluster = with_a_new_partition(rules)
+    assert elect(cluster, "preferred") == {T0: codes.NONE}
+
+
+@both_rules
+def test_OB_05_a_request_in_zookeeper(rules: str) -> None:
+    cluster = with_a_new_partition(rules)
+    seen = cluster.seen()
+    put_election(cluster, NEW, T0)
+    if rules == "kafka":
+        assert seen.notices() == [("procedure_failed", "ReplicaLeaderElection")]
+        assert is_asked(cluster)
+        assert cluster.leadership("t", 0).leader == 1
+        return
+    assert seen.notices() == [("election_refused", "new-0")]
+    assert not is_asked(cluster)
+    assert cluster.leadership("t", 0).leader == 2
+
+
+@both_rules
+def test_OB_05_a_failover_that_finds_it(rules: str) -> None:
+    """By Kafka's rule one failover after the other fails, until somebody removes the request."""
+    cluster = with_a_new_partition(rules)
+    put_election_quietly(cluster, NEW, T0)
+
+    def remove_after_ten(issued: Issued) -> None:
+        command = issued.command
+        if isinstance(command, ReadStats) and cluster.epoch() == 10 and is_asked(cluster):
+            cluster.remove_quietly(znodes.PREFERRED_ELECTION)
+
+    cluster.before = remove_after_ten
+    cluster.expire()
+    assert cluster.is_active
+    assert cluster.epoch() == (2 if rules == "refold" else 10)
+    assert not is_asked(cluster)
+    assert cluster.leadership("t", 0).leader == (2 if rules == "refold" else 1)
+
+
+# stands-again-when-fenced -------------------------------------------------------------------------
+
+
+EPOCHS = {"raised": b"7", "lowered": b"0", "written again": b"1", "garbage": b"seven"}
+
+
+def damage_epoch(cluster: Cluster, how: str) -> None:
+    """Somebody changes /controller_epoch, and leaves /controller as it is."""
+    if how == "deleted":
+        cluster.remove_quietly(znodes.CONTROLLER_EPOCH)
+    else:
+        cluster.put_quietly(znodes.CONTROLLER_EPOCH, EPOCHS[how])
+
+
+@both_rules
+@pytest.mark.parametrize(
+    ("how", "epoch"), [("raised", 8), ("lowered", 2), ("written again", 2), ("deleted", 2)]
+)
+def test_OB_15_an_epoch_that_is_changed_from_outside(rules: str, how: str, epoch: int) -> None:
+    """Brokers know epoch 1 and would refuse a lower one: the next is above both."""
+    cluster = Cluster(1, 2, rules=rules).start()
+    damage_epoch(cluster, how)
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1, 2]})
+    assert cluster.is_active
+    if rules == "kafka":
+        assert cluster.state("t", 0) is None
+        assert seen.requested() == {}
+        assert cluster.fold.term == 1
+        return
+    assert cluster.state("t", 0) == f"leader 1 e 0 isr [1,2] v 0 ce {epoch}"
+    assert cluster.epoch() == epoch
+    assert ("epoch_changed", znodes.CONTROLLER_EPOCH) in seen.notices()
+    assert owner(cluster) == cluster.session
+
+
+def test_OB_15_an_epoch_that_cannot_be_read_until_it_is_mended() -> None:
+    cluster = Cluster(1, 2).start()
+    damage_epoch(cluster, "garbage")
+    cluster.create_topic("t", {0: [1, 2]})
+    assert not cluster.is_active
+    cluster.fire(BACK_OFF_TIMER)
+    cluster.put(znodes.CONTROLLER_EPOCH, b"0")
+    cluster.fire(BACK_OFF_TIMER)
+    assert (cluster.is_active, cluster.epoch()) == (True, 2)
+    assert cluster.state("t", 0) == "leader 1 e 0 isr [1,2] v 0 ce 2"
+
+
+@both_rules
+def test_OB_15_an_alter_partition_is_answered_and_the_next_one_done(rules: str) -> None:
+    cluster = Cluster(1, 2, rules=rules).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    damage_epoch(cluster, "raised")
+    shrunk = {"isr": (1,)}
+    answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, **shrunk))
+    assert answer == AnswerAlterPartition(answer.request, codes.UNKNOWN_SERVER_ERROR)
+    assert cluster.is_active
+    again = alter_partition(cluster, 1, proposal(cluster, "t", 0, **shrunk))
+    assert again.error == (codes.NONE if rules == "refold" else codes.UNKNOWN_SERVER_ERROR)
+    assert cluster.leadership("t", 0).isr == ((1,) if rules == "refold" else (1, 2))
+
+
+@both_rules
+def test_OB_15_a_controlled_shutdown_is_answered_and_the_next_one_done(rules: str) -> None:
+    cluster = Cluster(1, 2, rules=rules).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    damage_epoch(cluster, "raised")
+    answer = controlled_shutdown(cluster, 1)
+    assert answer == AnswerControlledShutdown(answer.request, codes.STALE_CONTROLLER_EPOCH)
+    again = controlled_shutdown(cluster, 1)
+    expected = codes.NONE if rules == "refold" else codes.STALE_CONTROLLER_EPOCH
+    assert (again.error, again.remaining) == (expected, ())
+    assert cluster.leadership("t", 0).leader == (2 if rules == "refold" else 1)
+
+
+@both_rules
+def test_OB_15_an_epoch_that_is_changed_while_a_failover_is_under_way(rules: str) -> None:
+    """By Kafka's rule the failover ends there: active, and half of it not done."""
+    cluster = Cluster(1, 2, rules=rules)
+    cluster.change_topic_quietly("t", {0: [1, 2]})
+    cluster.once(writes_state("t", 0), lambda: damage_epoch(cluster, "raised"))
+    seen = cluster.seen()
+    cluster.start()
+    assert cluster.is_active
+    assert bool(seen.told("failover_done")) == (rules == "refold")
+    state = "leader 1 e 0 isr [1,2] v 0 ce 8" if rules == "refold" else None
+    assert cluster.state("t", 0) == state
+
+
+@both_rules
+def test_a_controller_that_was_replaced_stands_by(rules: str) -> None:
+    """The epoch has changed because somebody else was elected: there is no taking it back."""
+    cluster = Cluster(1, 2, rules=rules).start()
+    cluster.once(writes_state("t", 0), lambda: cluster.seize_role(2))
+    cluster.create_topic("t", {0: [1, 2]})
+    assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (2, 2, False)
+
+
+# Told to the operator -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("protocol", "is_told"), [("2.6", True), ("2.7", False), ("3.9", False)])
+def test_a_protocol_version_on_the_other_side_of_2_7_is_told_once(
+    protocol: str, is_told: bool
+) -> None:
+    """The simulated brokers register as those of 2.7 and later do."""
+    cluster = Cluster(1, inter_broker_protocol_version=protocol)
+    seen = cluster.seen()
+    cluster.start()
+    cluster.start_broker(2)
+    told = [subject for code, subject in seen.notices() if code == "protocol_mismatch"]
+    assert told == ([znodes.broker_path(1), znodes.broker_path(2)] if is_told else [])

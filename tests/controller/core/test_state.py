@@ -1,0 +1,196 @@
+"""What the controller knows, row by row of KB 17.8 (Kafka's ControllerContextTest)."""
+
+import pytest
+
+from controller.core.state import ControllerContext, sorted_partitions
+from controller.core.values import NO_ASSIGNMENT, Assignment, LeaderAndIsr
+from tests.controller.core.driving import broker
+
+
+@pytest.fixture
+def context() -> ControllerContext:
+    """Brokers 1, 2, 3; A-0 on [1,2,3], A-1 on [2,3,1], B-0 on [3,1,2]."""
+    context = ControllerContext("PLAINTEXT")
+    for id in (1, 2, 3):
+        context.brokers[id] = broker(id)
+    for topic, number, replicas in (("A", 0, (1, 2, 3)), ("A", 1, (2, 3, 1)), ("B", 0, (3, 1, 2))):
+        context.topic(topic).is_known = True
+        context.topic(topic).partition(number).assignment = Assignment(replicas)
+    return context
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [Assignment((4,)), Assignment((3,), (1,), (2,)), Assignment((4, 1, 2), (4,), (2,))],
+)
+def test_CX_01_assignment_is_kept_as_given(
+    context: ControllerContext, assignment: Assignment
+) -> None:
+    partition = context.topic("A").partition(0)
+    partition.assignment = assignment
+    assert context.find("A", 0) is partition
+    found = next(one for one in context.partitions() if one.key == ("A", 0))
+    assert found.replicas == assignment.replicas
+    assert (found.assignment.adding, found.assignment.removing) == (
+        assignment.adding,
+        assignment.removing,
+    )
+
+
+@pytest.mark.parametrize(("topic", "number"), [("unknown", 0), ("A", 100)])
+def test_CX_02_unknown_partition_is_not_found(
+    context: ControllerContext, topic: str, number: int
+) -> None:
+    assert context.find(topic, number) is None
+    assert all(one.key != (topic, number) for one in context.partitions())
+
+
+def test_CX_03_partition_without_an_assignment_has_none_of_the_three(
+    context: ControllerContext,
+) -> None:
+    partition = context.topic("A").partition(100)
+    assert partition.assignment == NO_ASSIGNMENT == Assignment((), (), ())
+    assert partition not in list(context.partitions())
+
+
+def test_CX_04_unknown_topic_has_no_partitions(context: ControllerContext) -> None:
+    assert context.topic("unknown").assigned() == []
+    assert context.known_topics() == ["A", "B"]
+
+
+def test_CX_05_partitions_of_a_topic(context: ControllerContext) -> None:
+    assigned = {one.number: one.replicas for one in context.topic("A").assigned()}
+    assert assigned == {0: (1, 2, 3), 1: (2, 3, 1)}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "is_being_reassigned", "origin", "target"),
+    [
+        (
+            Assignment((1, 2, 3, 4, 5, 6), (2, 3, 4), (1, 5, 6)),
+            True,
+            (1, 5, 6),
+            (2, 3, 4),
+        ),
+        (Assignment((1, 2, 3, 4), (), (1, 4)), True, (1, 2, 3, 4), (2, 3)),
+        (Assignment((1, 2, 3, 4), (4,), (2,)), True, (1, 2, 3), (1, 3, 4)),
+        (Assignment((1, 2, 3, 4)), False, (1, 2, 3, 4), (1, 2, 3, 4)),
+    ],
+)
+def test_CX_06_origin_and_target_of_an_assignment(
+    assignment: Assignment,
+    is_being_reassigned: bool,
+    origin: tuple[int, ...],
+    target: tuple[int, ...],
+) -> None:
+    assert assignment.is_being_reassigned is is_being_reassigned
+    assert (assignment.origin, assignment.target) == (origin, target)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "target", "expected"),
+    [
+        ((1, 2, 3, 4), (4, 2, 5, 3), Assignment((4, 2, 5, 3, 1), (5,), (1,))),
+        ((1, 2, 3), (4, 5, 6), Assignment((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))),
+        ((1, 2, 3), (3, 1, 2), Assignment((3, 1, 2))),
+        ((1, 2), (3, 3, 1), Assignment((3, 1, 2), (3,), (2,))),
+        ((1, 2), (), Assignment((1, 2), (), (1, 2))),
+    ],
+)
+def test_CX_06_what_becomes_of_a_new_target(
+    replicas: tuple[int, ...], target: tuple[int, ...], expected: Assignment
+) -> None:
+    assert Assignment(replicas).reassign_to(target) == expected
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        Assignment((1, 2, 3)),
+        Assignment((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3)),
+        Assignment((4, 2, 5, 3, 1), (5,), (1,)),
+    ],
+)
+def test_CX_07_the_own_target_again_changes_nothing(assignment: Assignment) -> None:
+    assert assignment.reassign_to(assignment.target) == assignment
+
+
+def test_CX_08_a_replaced_target_starts_from_the_origin() -> None:
+    origin = Assignment((1, 2, 3))
+    replaced = origin.reassign_to((4, 5, 6)).reassign_to((7, 8, 9))
+    assert replaced == Assignment((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
+    assert replaced == origin.reassign_to((7, 8, 9))
+    assert replaced.reassign_to((1, 2, 3)) == origin
+
+
+def test_brokers_that_shut_down_are_registered_but_not_live(context: ControllerContext) -> None:
+    partition = context.topic("A").partition(0)
+    context.shutting_down[2] = None
+    assert list(context.live_brokers) == [1, 3]
+    assert not context.is_online(2, partition)
+    assert context.is_online_or_shutting_down(2, partition)
+    assert not context.is_online_or_shutting_down(4, partition)
+
+
+def test_offline_log_directory_makes_only_its_replicas_offline(
+    context: ControllerContext,
+) -> None:
+    first, second = context.topic("A").partition(0), context.topic("A").partition(1)
+    context.offline_dirs[1] = {first: None}
+    assert not context.is_online(1, first)
+    assert not context.is_online_or_shutting_down(1, first)
+    assert context.is_online(1, second)
+
+
+def test_leader_minus_one_is_offline_and_a_queued_topic_does_not_count(
+    context: ControllerContext,
+) -> None:
+    partition = context.topic("A").partition(0)
+    assert not context.has_offline_leader(partition), "no leader was ever chosen"
+    partition.leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
+    assert not context.has_offline_leader(partition)
+    partition.leadership = LeaderAndIsr(-1, 0, (1,), 0, 1)
+    assert context.has_offline_leader(partition)
+    context.queued_for_deletion["A"] = None
+    assert not context.has_offline_leader(partition)
+
+
+def test_stop_replica_epochs(context: ControllerContext) -> None:
+    partition = context.topic("A").partition(0)
+    assert context.stop_replica_epoch(partition) == -1
+    partition.leadership = LeaderAndIsr(1, 7, (1,), 0, 1)
+    assert context.stop_replica_epoch(partition) == 7
+    context.queued_for_deletion["A"] = None
+    assert context.stop_replica_epoch(partition) == -2
+
+
+def test_replicas_on_brokers_are_those_of_the_whole_assignment(context: ControllerContext) -> None:
+    context.topic("A").partition(0).assignment = Assignment((4, 1, 2, 3), (4,), (3,))
+    on = context.replicas_on([4, 3])
+    assert {id: [one.key for one in partitions] for id, partitions in on.items()} == {
+        4: [("A", 0)],
+        3: [("A", 0), ("A", 1), ("B", 0)],
+    }
+
+
+def test_topic_that_is_removed_leaves_its_states(context: ControllerContext) -> None:
+    partition = context.topic("A").partition(0)
+    partition.leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
+    context.reassigning[partition] = None
+    context.queued_for_deletion["A"] = None
+
+    context.remove_topic("A")
+    context.remove_topic("never there")
+
+    assert context.known_topics() == ["B"]
+    assert [one.key for one in context.partitions()] == [("B", 0)]
+    assert partition.leadership is None
+    assert not context.queued_for_deletion
+    assert context.find("A", 0) is partition
+    assert list(context.reassigning) == [partition]
+
+
+def test_partitions_are_sorted_by_topic_and_number(context: ControllerContext) -> None:
+    context.topic("A").partition(10).assignment = Assignment((1,))
+    found = [one.key for one in sorted_partitions(reversed(list(context.partitions())))]
+    assert found == [("A", 0), ("A", 1), ("A", 10), ("B", 0)]

@@ -1,0 +1,41 @@
+"""Golden transcripts: what a controller sees and decides, reviewed like code.
+
+After a change that is meant:
+`pytest tests/controller/core/test_transcripts.py --write-transcripts`.
+"""
+
+from collections.abc import Callable
+from difflib import unified_diff
+
+import msgspec
+import pytest
+
+from replay.world.transcript import transcript
+from tests.controller.core.transcripts import FOLDER, SCENARIOS, History
+
+
+def text_of(name: str, story: str, history: History) -> str:
+    """Events are numbered from 1 on: what went before a story does not change its text."""
+    before = history[0][0].seq - 1
+    renumbered = [
+        (msgspec.structs.replace(recorded, seq=recorded.seq - before), issued)
+        for recorded, issued in history
+    ]
+    title = name.replace("_", " ")
+    return f"{title}: {' '.join(story.split())}\n\n{transcript(renumbered)}"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
+def test_transcript(scenario: Callable[[], History], request: pytest.FixtureRequest) -> None:
+    text = text_of(scenario.__name__, scenario.__doc__ or "", scenario())
+    path = FOLDER / f"{scenario.__name__}.txt"
+    if request.config.getoption("write_transcripts", default=False):
+        path.write_text(text, encoding="utf-8")
+    golden = path.read_text(encoding="utf-8")
+    differs = unified_diff(golden.split("\n"), text.split("\n"), path.name, "now", lineterm="")
+    if found := list(differs):
+        pytest.fail("\n".join(found), pytrace=False)
+
+
+def test_every_transcript_has_its_scenario() -> None:
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {one.__name__ for one in SCENARIOS}

@@ -1,0 +1,210 @@
+"""Several CreateTopics that wait one behind the other."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from controller.core import error_codes as codes
+from controller.core import znodes
+from controller.core.commands import Issued, WriteZnodes
+from controller.core.events import ApiRequest, TimerFired
+from controller.core.operations import Create
+from controller.core.procedures import neighbours
+from controller.core.procedures.topics import creation as topic_creation
+from controller.core.topic_requests import (
+    AnswerCreateTopics,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+    DoomedTopic,
+    NewTopic,
+)
+from tests.controller.core.cluster import Cluster, Seen, reads, writes
+from tests.controller.core.endpoint import answers
+from tests.controller.core.topics.topic_requests import TIMEOUT_MS, create, new_topic
+
+NO_BROKER: dict[int, Sequence[int]] = {0: (9,)}
+OK = [codes.NONE]
+
+# creations-together -------------------------------------------------------------------------------
+
+
+def asked(number: int, *topics: NewTopic, validate_only: bool = False) -> CreateTopicsReceived:
+    """The request of this number."""
+    return CreateTopicsReceived(number, 7, TIMEOUT_MS, validate_only, list(topics))
+
+
+def one(number: int, name: str) -> CreateTopicsReceived:
+    """A request for one topic."""
+    return asked(number, new_topic(name, 1, 1))
+
+
+def at_once(cluster: Cluster, *requests: ApiRequest) -> Seen:
+    """Requests of as many clients; all but the first one wait while that is carried out."""
+    seen = cluster.seen()
+    for number, request in enumerate(requests):
+        cluster.happen_next(request, f"api:{number}")
+    cluster.run()
+    return seen
+
+
+def told(cluster: Cluster) -> dict[int, list[int]]:
+    """The codes of each request's one answer."""
+    given: dict[int, list[int]] = {}
+    for answer in answers(cluster):
+        assert answer.request not in given
+        if isinstance(answer, AnswerCreateTopics):
+            given[answer.request] = [topic.error for topic in answer.topics]
+    return given
+
+
+def messages(cluster: Cluster, request: int) -> list[str | None]:
+    """What the topics of a request were refused for."""
+    [answer] = [each for each in answers(cluster) if each.request == request]
+    assert isinstance(answer, AnswerCreateTopics)
+    return [topic.message for topic in answer.topics]
+
+
+def made(seen: Seen) -> list[list[str]]:
+    """The topics that each write creates."""
+    created = [
+        [each.path for each in command.operations if isinstance(each, Create)]
+        for command in seen.commands
+        if isinstance(command, WriteZnodes)
+    ]
+    below = f"{znodes.TOPICS}/"
+    names = [[path.removeprefix(below) for path in paths] for paths in created]
+    return [each for each in names if each and not any("/" in name for name in each)]
+
+
+@pytest.mark.parametrize(
+    ("rules", "writes"),
+    [("refold", [["a"], ["b", "c", "d"]]), ("kafka", [["a"], ["b"], ["c"], ["d"]])],
+)
+def test_those_that_wait_are_written_together(rules: str, writes: list[list[str]]) -> None:
+    cluster = Cluster(1, 2, rules=rules).start()
+    seen = at_once(cluster, *(one(number, name) for number, name in enumerate("abcd", 1)))
+    assert made(seen) == writes
+    assert told(cluster) == {1: OK, 2: OK, 3: OK, 4: OK}
+
+
+def test_each_has_its_own_answer() -> None:
+    cluster = Cluster(1, 2).start()
+    three = asked(3, new_topic("x", 1, 9), new_topic("c", 2, 2), new_topic("b!", 1, 1))
+    at_once(cluster, one(1, "a"), one(2, "b"), three, asked(4), one(5, "e"))
+    wrong = [codes.INVALID_REPLICATION_FACTOR, codes.NONE, codes.INVALID_TOPIC_EXCEPTION]
+    assert told(cluster) == {1: OK, 2: OK, 3: wrong, 4: [], 5: OK}
+
+
+def test_one_that_waits_for_a_broker_holds_no_other_up() -> None:
+    cluster = Cluster(1, 2).start()
+    dead = asked(2, new_topic("b", given=NO_BROKER))
+    at_once(cluster, one(1, "a"), dead, one(3, "c"))
+    assert told(cluster) == {1: OK, 3: OK}
+    assert cluster.data(znodes.topic_path("b")) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        ("a.b", codes.TOPIC_ALREADY_EXISTS, "Topic 'a.b' already exists."),
+        ("a_b", codes.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topics: a.b"),
+    ],
+)
+def test_names_that_are_alike_are_not_written_together(name: str, error: int, text: str) -> None:
+    """Whether the earlier one comes about is known when the later one is judged."""
+    cluster = Cluster(1, 2).start()
+    requests = [one(1, "a"), one(2, "a.b"), one(3, name), one(4, "d")]
+    seen = at_once(cluster, *requests)
+    assert made(seen) == [["a"], ["a.b"], ["d"]]
+    assert told(cluster) == {1: OK, 2: OK, 3: [error], 4: OK}
+    assert messages(cluster, 3) == [text]
+
+
+def test_the_order_of_what_was_asked_is_kept() -> None:
+    """What came behind another request stays behind it."""
+    cluster = Cluster(1, 2).start()
+    create(cluster, new_topic("d", 1, 1))
+    doomed = DeleteTopicsReceived(4, 6, TIMEOUT_MS, [DoomedTopic("d", None)])
+    seen = at_once(cluster, one(2, "a"), one(3, "b"), doomed, one(5, "c"), one(6, "e"))
+    assert made(seen) == [["a"], ["b"], ["c", "e"]]
+    written = seen.written()
+    paths = [znodes.topic_path("b"), f"{znodes.DELETE_TOPICS}/d", znodes.topic_path("c")]
+    assert sorted(paths, key=written.index) == paths
+
+
+def test_one_that_only_validates_creates_nothing() -> None:
+    cluster = Cluster(1, 2).start()
+    looks = asked(2, new_topic("b", 1, 1), new_topic("x!", 1, 1), validate_only=True)
+    seen = at_once(cluster, one(1, "a"), looks, one(3, "c"))
+    assert told(cluster) == {1: OK, 2: [codes.NONE, codes.INVALID_TOPIC_EXCEPTION], 3: OK}
+    assert made(seen) == [["a"], ["c"]]
+
+
+def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first answers shall not wait for ever more."""
+    monkeypatch.setattr(neighbours, "_TOPICS_MAX", 3)
+    cluster = Cluster(1, 2).start()
+    two = asked(2, new_topic("b", 1, 1), new_topic("c", 1, 1))
+    seen = at_once(cluster, one(1, "a"), two, *(one(3 + place, n) for place, n in enumerate("def")))
+    assert made(seen) == [["a"], ["b", "c", "d"], ["e", "f"]]
+
+
+# What becomes of all of them --------------------------------------------------------------------
+
+
+def test_the_time_of_one_ends_while_they_are_written() -> None:
+    cluster = Cluster(1, 2).start()
+    timer = TimerFired("request:3")
+    cluster.once(
+        writes(znodes.topic_path("b")),
+        lambda: cluster.happen_next(timer, "timer"),
+    )
+    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"), one(4, "d"))
+    assert told(cluster) == {1: OK, 2: OK, 3: [codes.REQUEST_TIMED_OUT], 4: OK}
+    assert cluster.data(znodes.topic_path("c")) is not None
+
+
+def test_another_controller_fences_them_all() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.once(writes(znodes.topic_config_path("b")), lambda: cluster.seize_role(2))
+    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    assert told(cluster)[2] == told(cluster)[3] == [codes.NOT_CONTROLLER]
+    assert cluster.data(znodes.topic_path("c")) is None
+
+
+def _second(which: Callable[[Issued], bool]) -> Callable[[Issued], bool]:
+    found: list[Issued] = []
+
+    def is_it(issued: Issued) -> bool:
+        found.extend([issued] * which(issued))
+        return len(found) > 1
+
+    return is_it
+
+
+def test_the_session_ends_for_them_all() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.once(_second(reads(znodes.DELETE_TOPICS)), cluster.expire)
+    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    assert told(cluster)[2] == told(cluster)[3] == [codes.NOT_CONTROLLER]
+
+
+def test_a_standby_refuses_them_all() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.seize_role(2)
+    cluster.run()
+    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    assert told(cluster) == {number: [codes.NOT_CONTROLLER] for number in (1, 2, 3)}
+
+
+def test_an_error_that_nobody_knows_is_answered_to_them_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(1, 2).start()
+
+    async def fail(*_: object) -> None:
+        raise ValueError("nobody knows")
+
+    monkeypatch.setattr(topic_creation, "_write_topics", fail)
+    at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
+    assert told(cluster) == {number: [codes.UNKNOWN_SERVER_ERROR] for number in (1, 2, 3)}

@@ -1,0 +1,162 @@
+"""DeleteTopics (KB 11.8): KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics."""
+
+import pytest
+
+from controller.core import error_codes as codes
+from controller.core import znodes
+from controller.core.commands import ReadChildren, WriteZnodes
+from controller.core.topic_requests import DeletedTopic, DoomedTopic
+from replay.world.simulation import Fate
+from tests.controller.core.cluster import Cluster, by_rule, writes
+from tests.controller.core.topics.deleting import (
+    cluster_with_topic,
+    left_of,
+    marked,
+    slow_to_delete,
+)
+from tests.controller.core.topics.topic_requests import delete, errors
+
+MARKER = znodes.delete_topic_path("t")
+NOBODYS_ID = bytes(15) + b"n"
+
+
+def id_of(cluster: Cluster, topic: str) -> bytes:
+    topic_id = cluster.topic(topic).topic_id
+    assert isinstance(topic_id, bytes)
+    return topic_id
+
+
+def test_a_topic_is_deleted_by_its_name() -> None:
+    cluster = cluster_with_topic()
+    assert delete(cluster, "t").topics == (DeletedTopic("t", None),)
+    assert left_of(cluster, "t") == []
+
+
+def test_a_topic_is_deleted_by_its_id() -> None:
+    cluster = cluster_with_topic()
+    topic_id = id_of(cluster, "t")
+    assert delete(cluster, topic_id).topics == (DeletedTopic("t", topic_id),)
+    assert left_of(cluster, "t") == []
+
+
+def test_the_answer_does_not_wait_for_replicas() -> None:
+    """Kafka's metadata has no topic any more once brokers are told that it goes."""
+    cluster = cluster_with_topic()
+    slow_to_delete(cluster, 1, 2, 3)
+    assert errors(delete(cluster, "t")) == [codes.NONE]
+    assert cluster.data(znodes.topic_path("t")) is not None
+
+
+def test_each_topic_is_answered_for_itself_in_order() -> None:
+    cluster = cluster_with_topic()
+    cluster.create_topic("u", {0: [1]})
+    cluster.create_topic("led by nobody", {0: [9]})
+    answer = delete(cluster, "nobody", "u", NOBODYS_ID, "t", "led by nobody", id_of(cluster, "u"))
+    unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(one.name, one.error) for one in answer.topics] == [
+        ("nobody", unknown),
+        ("u", codes.NONE),
+        (None, codes.UNKNOWN_TOPIC_ID),
+        ("t", codes.NONE),
+        ("led by nobody", unknown),
+        ("u", codes.NONE),
+    ]
+    assert answer.topics[2].topic_id == NOBODYS_ID
+    assert left_of(cluster, "u") + left_of(cluster, "t") == []
+    assert cluster.data(znodes.topic_path("led by nobody")) is not None
+
+
+def test_many_topics_take_one_write() -> None:
+    cluster = Cluster(1).start()
+    names = [f"t{number}" for number in range(20)]
+    for name in names:
+        cluster.create_topic(name, {0: [1]})
+    seen = cluster.seen()
+    assert errors(delete(cluster, *names)) == [codes.NONE] * 20
+    ours = by_rule(WriteZnodes, "topics deleted by request")
+    assert sum(ours(one) for _, issued in seen.history for one in issued) == 1
+
+
+def test_a_topic_that_is_going_already_is_unknown() -> None:
+    cluster = cluster_with_topic()
+    slow_to_delete(cluster, 1, 2, 3)
+    topic_id = id_of(cluster, "t")
+    delete(cluster, "t")
+    assert errors(delete(cluster, "t", topic_id)) == [codes.UNKNOWN_TOPIC_OR_PARTITION] * 2
+
+
+def test_a_marker_that_stands_is_as_good() -> None:
+    """Of a topic whose deletion waits for a broker."""
+    cluster = cluster_with_topic()
+    cluster.once(writes(MARKER), lambda: cluster.put_quietly(MARKER, b""))
+    seen = cluster.seen()
+    assert errors(delete(cluster, "t")) == [codes.NONE]
+    assert seen.notices() == []
+    assert left_of(cluster, "t") == []
+
+
+def test_a_topic_that_is_gone_from_zookeeper_is_unknown() -> None:
+    cluster = cluster_with_topic()
+    path = znodes.topic_path("t")
+    listing = by_rule(ReadChildren, "topics deleted by request")
+    cluster.once(listing, lambda: cluster.remove_quietly(path))
+    assert errors(delete(cluster, "t")) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
+    assert marked(cluster) == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(2, codes.INVALID_REQUEST), (3, codes.TOPIC_DELETION_DISABLED)]
+)
+def test_with_deletion_disabled_nothing_is_deleted(version: int, error: int) -> None:
+    cluster = cluster_with_topic(delete_topic_enable=False)
+    answer = delete(cluster, "t", "nobody", version=version)
+    assert errors(answer) == [error, error]
+    assert cluster.data(znodes.topic_path("t")) is not None
+
+
+def test_a_topic_that_is_named_both_ways_refuses_all() -> None:
+    cluster = cluster_with_topic()
+    both = DoomedTopic("t", id_of(cluster, "t"))
+    answer = delete(cluster, "t", both)
+    assert (answer.error, errors(answer)) == (codes.INVALID_REQUEST, [codes.INVALID_REQUEST] * 2)
+    assert cluster.data(znodes.topic_path("t")) is not None
+
+
+def test_a_topic_that_is_not_named_at_all_is_unknown() -> None:
+    cluster = cluster_with_topic()
+    answer = delete(cluster, DoomedTopic(None, None))
+    assert errors(answer) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+@pytest.mark.parametrize("fate", [Fate.REQUEST_LOST, Fate.REPLY_LOST])
+def test_a_write_whose_reply_is_lost_counts(fate: Fate) -> None:
+    cluster = cluster_with_topic()
+    cluster.lose(writes(MARKER), fate)
+    assert errors(delete(cluster, "t")) == [codes.NONE]
+    assert left_of(cluster, "t") == []
+
+
+def test_a_write_that_zookeeper_refuses_is_told() -> None:
+    cluster = cluster_with_topic()
+    cluster.once(writes(MARKER), lambda: cluster.remove_quietly(znodes.DELETE_TOPICS))
+    seen = cluster.seen()
+    assert errors(delete(cluster, "t")) == [codes.UNKNOWN_SERVER_ERROR]
+    assert seen.notices() == [("topic_not_marked", MARKER)]
+
+
+def test_another_controller_fences_it() -> None:
+    cluster = cluster_with_topic()
+    cluster.once(writes(MARKER), lambda: cluster.seize_role(2))
+    assert errors(delete(cluster, "t")) == [codes.NOT_CONTROLLER]
+    assert marked(cluster) == ()
+
+
+def test_a_standby_is_no_controller() -> None:
+    cluster = cluster_with_topic()
+    cluster.seize_role(2)
+    cluster.run()
+    answer = delete(cluster, "t", NOBODYS_ID)
+    assert answer.topics == (
+        DeletedTopic("t", None, codes.NOT_CONTROLLER),
+        DeletedTopic(None, NOBODYS_ID, codes.NOT_CONTROLLER),
+    )

@@ -1,0 +1,20 @@
+"""Whatever happens meanwhile: what is marked is deleted in the end, and nothing else is."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.controller.core.eventful import Eventful, Step, steps
+
+
+@settings(max_examples=100)
+@given(protocol=st.sampled_from(("2.5", "3.9")), steps=steps)
+def test_what_is_marked_is_deleted_in_the_end_and_nothing_else(
+    protocol: str, steps: list[Step]
+) -> None:
+    cluster = Eventful(protocol)
+    for step in steps:
+        cluster.step(step)
+        cluster.check_always()
+    cluster.settle()
+    cluster.check_always()
+    cluster.check_settled()

@@ -1,0 +1,146 @@
+"""Deletions below /admin/replica_deletions that a tool asks for, and records that somebody changes
+(`refold reassign --delete-strays`; KB 7.7.1)."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.operations import CreateSequential, Delete
+from controller.core.reassignment_znodes import (
+    DELETION_PREFIX,
+    REPLICA_DELETIONS,
+    ReplicaDeletion,
+    deletion_path,
+    write_deletion,
+)
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.reassignment.dropping import (
+    ask_for_deletion,
+    dead_target,
+    deletions,
+    knows,
+    pending,
+    stopped,
+)
+from tests.controller.core.reassignment.interrupting import (
+    Away,
+    cancel_all,
+    files,
+    half_way,
+    interruptible,
+    remove_cancel,
+)
+from tests.controller.core.reassignment.reassigning import T0, assert_no_failures
+
+
+def with_stray() -> Cluster:
+    """Broker 3 has files of t-0, which is on [1,2], and nothing says so."""
+    cluster = interruptible(3, 1, 2)
+    cluster.broker(3).logs[T0] = cluster.topic("t").topic_id
+    return cluster
+
+
+def test_a_deletion_that_a_tool_asks_for_is_carried_out_and_removed() -> None:
+    cluster = with_stray()
+    seen = cluster.seen()
+    child = ask_for_deletion(cluster, 3, T0)
+    assert child == "requested_0000000000"
+    assert stopped(seen, 3) == [T0]
+    assert files(cluster) == [1, 2]
+    assert pending(cluster) == []
+    assert seen.notices() == []
+
+
+def test_a_deletion_that_a_tool_asks_for_waits_for_a_dead_broker() -> None:
+    cluster = with_stray()
+    cluster.stop_broker(3)
+    child = ask_for_deletion(cluster, 3, T0)
+    assert list(deletions(cluster)) == [child]
+    cluster.expire()
+    assert list(deletions(cluster)) == [child]
+    cluster.start_broker(3)
+    assert files(cluster) == [1, 2]
+    assert pending(cluster) == []
+
+
+def test_a_deletion_that_a_tool_asks_for_with_nobody_in_control_is_carried_out() -> None:
+    cluster = with_stray()
+    with Away(cluster):
+        cluster.ask(CreateSequential(DELETION_PREFIX, write_deletion(ReplicaDeletion(3, (T0,)))))
+    assert files(cluster) == [1, 2]
+    assert pending(cluster) == []
+
+
+def test_a_tool_cannot_have_an_assigned_replica_deleted() -> None:
+    cluster = with_stray()
+    seen = cluster.seen()
+    ask_for_deletion(cluster, 1, T0)
+    assert stopped(seen, 1) == []
+    assert files(cluster) == [1, 2, 3]
+    assert pending(cluster) == []
+
+
+def test_a_tool_may_name_a_topic_that_does_not_exist_any_more() -> None:
+    cluster = interruptible(3, 1, 2)
+    cluster.broker(3).logs["gone", 4] = None
+    seen = cluster.seen()
+    ask_for_deletion(cluster, 3, ("gone", 4))
+    assert stopped(seen, 3) == [("gone", 4)]
+    assert ("gone", 4) not in cluster.broker(3).logs
+    assert pending(cluster) == []
+    assert cluster.fold.controller.context.known_topics() == ["t"]
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize(
+    "content", [b"garbage", b"", b'{"version":1,"broker":"x","partitions":{}}']
+)
+def test_a_deletion_that_cannot_be_read_is_removed_with_a_notice(content: bytes) -> None:
+    cluster = with_stray()
+    seen = cluster.seen()
+    path = cluster.ask(CreateSequential(DELETION_PREFIX, content)).path
+    cluster.run()
+    assert deletions(cluster) == {}
+    assert seen.notices() == [("unreadable_znode", path)]
+    assert f"it is removed, it held {content.decode()!r}" in seen.texts()[0]
+
+
+def test_an_empty_deletion_is_removed() -> None:
+    cluster = with_stray()
+    ask_for_deletion(cluster, 3)
+    assert deletions(cluster) == {}
+
+
+def test_a_record_that_somebody_deletes_is_not_requested_any_more() -> None:
+    cluster = dead_target()
+    for child in deletions(cluster):
+        cluster.ask(Delete(deletion_path(child), -1))
+    cluster.run()
+    assert knows(cluster) == {}
+    seen = cluster.seen()
+    cluster.start_broker(6)
+    assert stopped(seen, 6) == []
+
+
+def test_the_parent_is_created_again_when_somebody_deleted_it() -> None:
+    cluster = half_way(4)
+    cluster.stop_broker(6)
+    cluster.remove_quietly(REPLICA_DELETIONS)
+    cancel_all(cluster)
+    assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
+    cluster.start_broker(6)
+    assert pending(cluster) == []
+    child = ask_for_deletion(cluster, 6, T0)
+    assert child.startswith("requested_")
+    assert deletions(cluster) == {}
+
+
+def test_a_topic_that_is_deleted_takes_its_replicas_with_it() -> None:
+    """A broker that has only a pending deletion of the topic is asked all the same."""
+    cluster = dead_target()
+    remove_cancel(cluster)
+    cluster.put("/admin/delete_topics/t", b"")
+    assert cluster.data(znodes.topic_path("t")) is None
+    assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
+    cluster.start_broker(6)
+    assert files(cluster) == []
+    assert pending(cluster) == []

@@ -1,0 +1,124 @@
+"""What admin tools ask about topics and features, and what they are answered."""
+
+from collections.abc import Sequence
+
+from controller.core.commands import CancelTimer, StartTimer
+from controller.core.events import ApiRequest, TimerFired
+from controller.core.topic_requests import (
+    NOT_GIVEN,
+    AnswerCreatePartitions,
+    AnswerCreateTopics,
+    AnswerDeleteTopics,
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+    DoomedTopic,
+    NewPartitions,
+    NewTopic,
+)
+from tests.controller.core.cluster import Cluster, Seen
+from tests.controller.core.endpoint import answers, call, next_request
+
+TIMEOUT_MS = 30_000
+
+Brokers = Sequence[int]
+
+
+def new_topic(
+    name: str,
+    partitions: int = NOT_GIVEN,
+    replication_factor: int = NOT_GIVEN,
+    given: dict[int, Brokers] | None = None,
+    configs: dict[str, str | None] | None = None,
+) -> NewTopic:
+    """One topic of CreateTopics."""
+    assignments = [(number, tuple(brokers)) for number, brokers in (given or {}).items()]
+    return NewTopic(
+        name, partitions, replication_factor, assignments, list((configs or {}).items())
+    )
+
+
+def create(
+    cluster: Cluster,
+    *topics: NewTopic,
+    timeout_ms: int = TIMEOUT_MS,
+    validate_only: bool = False,
+) -> AnswerCreateTopics:
+    """CreateTopics; its answer."""
+    request = CreateTopicsReceived(
+        next_request(cluster), 7, timeout_ms, validate_only, list(topics)
+    )
+    answer = call(cluster, request)
+    assert isinstance(answer, AnswerCreateTopics)
+    return answer
+
+
+def grow(
+    cluster: Cluster,
+    topic: str,
+    count: int,
+    *given: Brokers,
+    validate_only: bool = False,
+    timeout_ms: int = TIMEOUT_MS,
+) -> AnswerCreatePartitions:
+    """CreatePartitions of one topic; its answer."""
+    asked = NewPartitions(topic, count, [tuple(one) for one in given] or None)
+    request = CreatePartitionsReceived(next_request(cluster), 3, timeout_ms, validate_only, [asked])
+    answer = call(cluster, request)
+    assert isinstance(answer, AnswerCreatePartitions)
+    return answer
+
+
+def delete(
+    cluster: Cluster,
+    *topics: str | bytes | DoomedTopic,
+    version: int = 6,
+    timeout_ms: int = TIMEOUT_MS,
+) -> AnswerDeleteTopics:
+    """DeleteTopics by names and ids; its answer."""
+    request = DeleteTopicsReceived(
+        next_request(cluster), version, timeout_ms, list(map(_doomed, topics))
+    )
+    answer = call(cluster, request)
+    assert isinstance(answer, AnswerDeleteTopics)
+    return answer
+
+
+def _doomed(topic: str | bytes | DoomedTopic) -> DoomedTopic:
+    if isinstance(topic, DoomedTopic):
+        return topic
+    return DoomedTopic(topic, None) if isinstance(topic, str) else DoomedTopic(None, topic)
+
+
+def ask_without_answer(cluster: Cluster, request: ApiRequest) -> None:
+    """Let a request come in that nobody answers for now."""
+    before = len(answers(cluster))
+    cluster.happen(request, "api:1")
+    assert len(answers(cluster)) == before
+
+
+def errors(
+    answer: AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics,
+) -> list[int]:
+    """The error codes of an answer."""
+    return [one.error for one in answer.topics]
+
+
+def refused(answer: AnswerCreateTopics | AnswerCreatePartitions) -> tuple[int, str | None]:
+    """What the one topic of an answer was refused for."""
+    [one] = answer.topics
+    return one.error, one.message
+
+
+def timers(seen: Seen) -> list[str]:
+    """The timers of requests that run now."""
+    running: dict[str, None] = {}
+    for recorded, issued in seen.history:
+        if isinstance(recorded.event, TimerFired):
+            running.pop(recorded.event.timer, None)
+        for command in (one.command for one in issued):
+            if isinstance(command, StartTimer) and command.timer.startswith("request:"):
+                running[command.timer] = None
+            elif isinstance(command, CancelTimer):
+                running.pop(command.timer, None)
+    return list(running)

@@ -1,0 +1,312 @@
+"""What a daemon talks to, in memory: the world's ZooKeeper, channels to brokers, a watched log.
+
+`Trace` notes in one sequence what was stored and what was done, so that a test can compare.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import msgspec
+
+from controller.core.commands import (
+    ApiAnswer,
+    BrokerRequest,
+    CloseChannel,
+    CommandId,
+    OpenChannel,
+    ZooKeeperCommand,
+)
+from controller.core.configuration import Configuration
+from controller.core.events import BrokerAnswered, SessionConnected, SessionExpired
+from controller.core.values import Broker
+from controller.daemon import Daemon, Inbox
+from controller.errors import DaemonError
+from controller.fingerprint import code_version, core_fingerprint
+from controller.housekeeping import Housekeeping, Retention
+from eventstore.records import CommandRecord, EventRecord, Header
+from eventstore.writer import LogWriter
+from replay.world.outcomes import answer
+from replay.world.zookeeper import ZooKeeper
+from tests.controller.core.cluster import DAEMON, Cluster
+from tools.lab.cluster_view import until
+
+WAIT_SECONDS = 10.0
+QUIET_SECONDS = 0.03
+
+
+class NoEndpoint:
+    """The endpoint of a daemon that listens nowhere."""
+
+    def answer(self, answer: ApiAnswer) -> None:
+        """Nobody can have asked."""
+
+    def answer_later(self, request: int) -> None:
+        """Nobody can have asked."""
+
+    def set_brokers(self, brokers: Sequence[Broker]) -> None:
+        """Nothing is passed on."""
+
+    async def run(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nobody waits for an answer."""
+
+
+class Stored(NamedTuple):
+    """Events are in the log, all up to `seq`."""
+
+    seq: int
+    kinds: list[str]
+
+
+class Done(NamedTuple):
+    """A command left the daemon."""
+
+    id: CommandId
+    kind: str
+
+
+class Closed(NamedTuple):
+    """The session or the channels were closed."""
+
+    what: str
+
+
+class Expired(NamedTuple):
+    """The daemon was told that its session is over."""
+
+
+Trace = list[Stored | Done | Closed | Expired]
+
+
+class WatchedLog(LogWriter):
+    """A log that notes what it stored. `before_append` and `before_roll` may raise or wait in the
+    store's place."""
+
+    trace: Trace
+    before_append: Callable[[], object] = staticmethod(lambda: None)
+    before_roll: Callable[[], object] = staticmethod(lambda: None)
+
+    def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()) -> None:
+        """As the log does."""
+        self.before_append()
+        super().append(events, commands)
+        if events:
+            self.trace.append(Stored(events[-1].seq, [one.kind for one in events]))
+
+    def roll_if_due(self) -> Path | None:
+        """As the log does."""
+        self.before_roll()
+        return super().roll_if_due()
+
+
+class WorldConnection:
+    """The daemon's connection to the world's ZooKeeper: answers each command in a later turn.
+
+    `before_answer` is called with each command just before it is carried out.
+    """
+
+    def __init__(self, world: ZooKeeper, inbox: Inbox, trace: Trace) -> None:
+        self.session = 0
+        self.before_answer: Callable[[ZooKeeperCommand], None] = lambda command: None
+        self._world = world
+        self._inbox = inbox
+        self._trace = trace
+        self._closed = anyio.Event()
+        self._fault: Exception | None = None
+
+    async def run(self) -> None:
+        """Begin a session and stay until closed. Raises what `fail` was given."""
+        self._begin()
+        await self._closed.wait()
+        if self._fault is not None:
+            raise self._fault
+
+    def fail(self, fault: Exception) -> None:
+        """Let `run` end with a fault."""
+        self._fault = fault
+        self._closed.set()
+
+    async def close(self) -> None:
+        """End the session."""
+        self._trace.append(Closed("session"))
+        if self._world.is_live(self.session):
+            self._world.end_session(self.session)
+        self._closed.set()
+
+    def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
+        """Carry a command out in a later turn."""
+        self._trace.append(Done(command_id, type(command).__name__))
+        asyncio.get_running_loop().call_soon(self._carry_out, self.session, command_id, command)
+
+    def _carry_out(self, session: int, command_id: CommandId, command: ZooKeeperCommand) -> None:
+        self.before_answer(command)
+        outcomes = answer(self._world, session, command_id, command, _now_ms())
+        self.tell_changes()
+        for one in outcomes:
+            self._inbox.put(one, "zookeeper")
+
+    def tell_changes(self) -> None:
+        """Tell what the watches have seen."""
+        if self._world.is_live(self.session):
+            for fired in self._world.take_events(self.session):
+                self._inbox.put(fired, "watches")
+
+    def expire(self) -> None:
+        """The session ends and another one begins."""
+        self._world.end_session(self.session)
+        self._trace.append(Expired())
+        self._inbox.put(SessionExpired(self.session), "session")
+        self._begin()
+
+    def _begin(self) -> None:
+        self.session = self._world.create_session()
+        self._inbox.put(SessionConnected(self.session, 6000, "world", False), "session")
+
+
+class WillingChannels:
+    """Channels to brokers that answer every request without an error."""
+
+    def __init__(self, inbox: Inbox, trace: Trace) -> None:
+        self.standing: set[int] = set()
+        self._inbox = inbox
+        self._trace = trace
+
+    async def run(self) -> None:
+        """Nothing is to be done."""
+        await anyio.sleep_forever()
+
+    def open(self, command: OpenChannel) -> None:
+        """A channel stands."""
+        self.standing.add(command.broker)
+
+    def close(self, command: CloseChannel) -> None:
+        """A channel is gone."""
+        self.standing.discard(command.broker)
+
+    def close_all(self) -> None:
+        """All channels are gone."""
+        self.standing.clear()
+        self._trace.append(Closed("channels"))
+
+    def send(self, command_id: CommandId, request: BrokerRequest) -> None:
+        """Answer at once."""
+        self._trace.append(Done(command_id, type(request).__name__))
+        answered = BrokerAnswered(command_id, request.broker, request.broker_epoch, 0, [])
+        self._inbox.put(answered, f"broker:{request.broker}")
+
+
+class Stage:
+    """A daemon among these peers. `others` is the rest of the cluster: what it does there comes to
+    the daemon with `tell_changes`."""
+
+    def __init__(
+        self, folder: Path, *brokers: int, session_timeout_ms: int = 6000, **settings: Any
+    ) -> None:
+        settings = {"inter_broker_protocol_version": "2.6", **settings}
+        configuration = Configuration(broker_id=DAEMON, **settings)
+        self.trace: Trace = []
+        self.others = Cluster(*brokers)
+        inbox = Inbox()
+        self.inbox = inbox
+        self.zookeeper = WorldConnection(self.others.zookeeper, inbox, self.trace)
+        self.channels = WillingChannels(inbox, self.trace)
+        self.log = WatchedLog.create(folder, _header(configuration))
+        self.log.trace = self.trace
+        self.daemon = Daemon(
+            configuration,
+            self.log,
+            inbox,
+            self.zookeeper,
+            self.channels,
+            NoEndpoint(),
+            Housekeeping(folder, Retention()),
+            session_timeout_ms,
+        )
+
+    async def run(self) -> str:
+        """Run the daemon with its log to the end; why it gave up. Raises as `daemon_alone`."""
+        with self.log:
+            return await self.daemon_alone()
+
+    async def daemon_alone(self) -> str:
+        """Run the daemon and leave its log open. Raises DaemonError as it does; any other fault
+        in the group in which it comes."""
+        try:
+            return await self.daemon.run()
+        except ExceptionGroup as group:
+            (fault,) = group.exceptions
+            raise fault if isinstance(fault, DaemonError) else group from None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The daemon runs during the block and is shut down at its end."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.run)
+            yield
+            self.daemon.shut_down("the test ends")
+
+    async def until_controller(self) -> None:
+        """Wait until the daemon has the role."""
+        await self.until(lambda: self.others.controller() == DAEMON, "the daemon is controller")
+
+    async def until_led(self, topic: str, number: int, leader: int) -> None:
+        """Wait until a partition has this leader, and all who must know were told."""
+
+        def led() -> bool:
+            with suppress(AssertionError):
+                return bool(self.others.leadership(topic, number).leader == leader)
+            return False
+
+        await self.until(led, f"{topic}-{number} is led by {leader}")
+
+    async def until(self, reached: Callable[[], bool], what: str) -> None:
+        """Wait until it is so."""
+
+        async def ask() -> bool:
+            return reached()
+
+        await until(ask, WAIT_SECONDS, what)
+
+    async def until_quiet(self) -> None:
+        """Wait until the daemon has done something, and then nothing for a while."""
+        while not any(isinstance(one, Done) for one in self.trace):
+            await anyio.sleep(QUIET_SECONDS)
+        seen = 0
+        while len(self.trace) > seen:
+            seen = len(self.trace)
+            await anyio.sleep(QUIET_SECONDS)
+
+    def has_expired(self) -> bool:
+        """Whether a session has ended and the log knows it."""
+        return any(isinstance(one, Stored) and "session_expired" in one.kinds for one in self.trace)
+
+    def closed(self) -> list[Closed]:
+        """What was closed, in order."""
+        return [one for one in self.trace if isinstance(one, Closed)]
+
+    def create_topic(self, topic: str, *replicas: int) -> None:
+        """Somebody makes a topic of one partition."""
+        self.others.create_topic(topic, {0: replicas})
+        self.zookeeper.tell_changes()
+
+
+def _header(configuration: Configuration) -> Header:
+    return Header(
+        kind="recorded",
+        core_fingerprint=core_fingerprint(),
+        code_version=code_version(),
+        configuration=msgspec.to_builtins(configuration),
+        cluster_id="world",
+        created_ns=time.time_ns(),
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

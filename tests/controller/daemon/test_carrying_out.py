@@ -1,0 +1,168 @@
+"""How the daemon carries single commands out, told to it by a fold that follows a script."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import controller.daemon
+from controller.core.commands import (
+    CancelTimer,
+    Command,
+    CommandId,
+    DrawTopicIds,
+    Issued,
+    Notice,
+    Reason,
+    StartTimer,
+    Stop,
+)
+from controller.core.events import Event, Recorded, SessionConnected, TimerFired, TopicIdsDrawn
+from tests.controller.daemon.peers import Stage
+
+Script = list[tuple[type[Event], list[list[Command]]]]
+"""The kinds of event that are answered, each once and in this order, with slices of commands."""
+
+BEGIN = SessionConnected
+
+
+class ScriptedFold:
+    """Gives the commands of the script's next line when its event comes."""
+
+    term = 0
+    is_idle = True
+
+    def __init__(self, script: Script) -> None:
+        self.seen: list[Event] = []
+        self._script = script
+
+    def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
+        """As the real one."""
+        self.seen.append(recorded.event)
+        ordinal = 0
+        if self._script and isinstance(recorded.event, self._script[0][0]):
+            for commands in self._script.pop(0)[1]:
+                issued = []
+                for command in commands:
+                    id = CommandId(recorded.seq, ordinal)
+                    issued.append(Issued(id, 0, command, Reason("script")))
+                    ordinal += 1
+                yield issued
+        yield []
+
+
+async def play(folder: Path, monkeypatch: pytest.MonkeyPatch, script: Script) -> list[Event]:
+    """The events that reached the fold until it said stop."""
+    fold = ScriptedFold(script)
+    monkeypatch.setattr(controller.daemon, "Fold", lambda configuration: fold)
+    stage = Stage(folder / "log")
+    with anyio.fail_after(10):
+        await stage.run()
+    return fold.seen
+
+
+async def test_a_timer_fires_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = await play(
+        tmp_path,
+        monkeypatch,
+        [
+            (BEGIN, [[StartTimer("a", 10), StartTimer("end", 100)]]),
+            (TimerFired, [[]]),
+            (TimerFired, [[Stop("")]]),
+        ],
+    )
+    assert [one for one in seen if isinstance(one, TimerFired)] == [
+        TimerFired("a"),
+        TimerFired("end"),
+    ]
+
+
+async def test_a_timer_begins_anew_or_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[Command] = [
+        StartTimer("anew", 10),
+        StartTimer("anew", 60),
+        StartTimer("forgotten", 10),
+        CancelTimer("forgotten"),
+        CancelTimer("never started"),
+        StartTimer("first", 30),
+    ]
+    seen = await play(
+        tmp_path,
+        monkeypatch,
+        [(BEGIN, [commands]), (TimerFired, [[]]), (TimerFired, [[Stop("")]])],
+    )
+    assert [one for one in seen if isinstance(one, TimerFired)] == [
+        TimerFired("first"),
+        TimerFired("anew"),
+    ]
+
+
+async def test_a_timer_may_be_started_again_when_it_has_fired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again: list[list[Command]] = [[StartTimer("a", 5)]]
+    seen = await play(
+        tmp_path,
+        monkeypatch,
+        [(BEGIN, again), (TimerFired, again), (TimerFired, [[Stop("")]])],
+    )
+    assert seen.count(TimerFired("a")) == 2
+
+
+async def test_drawn_topic_ids_are_none_that_kafka_reserves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = iter([bytes(16), b"\xf8" + bytes(15), bytes(range(16)), bytes(range(1, 17))])
+    monkeypatch.setattr(controller.daemon, "token_bytes", lambda count: next(drawn))
+    script: Script = [(BEGIN, [[DrawTopicIds(2)]]), (TopicIdsDrawn, [[Stop("")]])]
+    seen = await play(tmp_path, monkeypatch, script)
+    (outcome,) = [one for one in seen if isinstance(one, TopicIdsDrawn)]
+    assert outcome.topic_ids == [bytes(range(16)), bytes(range(1, 17))]
+    assert outcome.command == CommandId(1, 0)
+
+
+async def test_the_operator_is_told_with_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    notice = Notice("warning", "some_code", "/some/znode", "100% wrong")
+    with caplog.at_level(logging.INFO):
+        await play(tmp_path, monkeypatch, [(BEGIN, [[notice, Stop("")]])])
+    (told,) = [one for one in caplog.records if one.getMessage() == "100% wrong"]
+    assert told.levelname == "WARNING"
+    fields = {"code": "some_code", "subject": "/some/znode", "event": 1, "term": 0}
+    assert told.fields == fields  # type: ignore[attr-defined]
+
+
+async def test_between_slices_others_have_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection must be able to ping while a long decision is made."""
+    turns = 0
+
+    class Counting(ScriptedFold):
+        def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
+            for commands in super().apply(recorded):
+                seen_at.append(turns)
+                yield commands
+
+    seen_at: list[int] = []
+    fold = Counting([(BEGIN, [[], [], [], [Stop("")]])])
+    monkeypatch.setattr(controller.daemon, "Fold", lambda configuration: fold)
+    stage = Stage(tmp_path / "log")
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        await stage.run()
+        tasks.cancel_scope.cancel()
+    assert seen_at == sorted(set(seen_at))

@@ -1,0 +1,174 @@
+"""A daemon that cannot store what it sees gives the role up at once; and a log that rolls over."""
+
+import json
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controller.daemon.scene import OWN_ID, Scene, timed
+from tools.lab.refold import Refold, run
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+
+LONG_SESSION_MS = 18_000
+GIVE_UP_SECONDS_MAX = 3.0
+TMPFS_BYTES = 2 << 20
+PADDING = " " * 400_000
+LONG = {"zookeeper.session.timeout.ms": LONG_SESSION_MS}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a tmpfs")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_BYTES}", "tmpfs", str(folder)], check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no tmpfs can be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+async def assert_gave_up(scene: Scene, daemon: Refold, *words: str) -> None:
+    """It ended with one clear error, and a stock broker did not wait for its session's end."""
+    seconds = await scene.until_stock_controller()
+    assert seconds < GIVE_UP_SECONDS_MAX
+    assert await daemon.ended() == 1
+    said = daemon.last_words()
+    assert "Traceback" not in said
+    (error,) = [one for one in daemon.messages() if one["message"].startswith("gave up")]
+    assert [word for word in words if word not in error["message"]] == []
+
+
+async def assert_ended_unclosed(scene: Scene) -> None:
+    """Nothing that was stored is lost."""
+    (log,) = scene.logs()
+    status, output = await run("log", "verify", str(log))
+    assert status == 0, output
+    assert "not closed" in output
+
+
+@pytest.mark.ci
+async def test_a_full_disk(scene: Scene, small_disk: Path) -> None:
+    daemon = await scene.controlling(log_dir=small_disk / "logs", settings=LONG)
+    await scene.create_topic("before-the-disk-is-full", {0: [1, 2, 3]})
+    fill(small_disk / "filler")
+    for number in range(20):
+        await scene.view.create_topic(f"disk-full-{number}", {0: [1, 2, 3]})
+    await assert_gave_up(scene, daemon, str(small_disk), "full")
+    (small_disk / "filler").unlink()
+    await assert_ended_unclosed(scene)
+    await scene.check_logs()
+
+
+def fill(file: Path) -> None:
+    """Leave no byte of the file system free."""
+    with file.open("wb", buffering=0) as filler:
+        try:
+            while filler.write(b"\0" * 4096):
+                pass
+        except OSError:
+            pass
+
+
+@pytest.mark.ci
+async def test_a_log_that_another_process_locks(scene: Scene) -> None:
+    """An append that takes longer than a third of the session time-out is given up."""
+    daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": 6000})
+    (log,) = scene.logs()
+    (segment,) = log.glob("*.refold")
+    other = sqlite3.connect(segment, isolation_level=None)
+    try:
+        other.execute("begin immediate")
+        await scene.view.create_topic("while-locked", {0: [1, 2, 3]})
+        await scene.until_stock_controller()
+        assert await daemon.ended() == 1
+    finally:
+        other.close()
+    assert "Traceback" not in daemon.last_words()
+    assert str(log) in daemon.last_words()
+    await assert_ended_unclosed(scene)
+
+
+async def test_a_log_whose_file_is_taken_away(scene: Scene) -> None:
+    daemon = await scene.controlling(settings=LONG)
+    (log,) = scene.logs()
+    (segment,) = log.glob("*.refold")
+    moved = segment.with_suffix(".moved")
+    segment.rename(moved)
+    await scene.view.create_topic("file-taken-away", {0: [1, 2, 3]})
+    await assert_gave_up(scene, daemon, str(segment))
+    moved.rename(segment)
+    await assert_ended_unclosed(scene)
+
+
+HANGS = """
+import threading
+from replay.cli.main import main
+from eventstore.writer import LogWriter
+
+append = LogWriter.append
+
+def hang_later(self, events, commands=()):
+    if any(one.kind == "watch_fired" and b"/brokers/topics" in one.payload for one in events):
+        connection = self._database.conn
+        connection.create_function("hang", 0, lambda: threading.Event().wait())
+        connection.execute("create temp trigger h before insert on events begin select hang(); end")
+    append(self, events, commands)
+
+LogWriter.append = hang_later
+main()
+"""
+"""A daemon whose SQLite stops answering, for ever, when a topic is made."""
+
+
+@pytest.mark.ci
+async def test_a_disk_that_hangs_for_ever(scene: Scene) -> None:
+    daemon = scene.daemon("--take-over", settings=LONG, program=HANGS)
+    await daemon.start()
+    await scene.until_told(daemon, "failover_done")
+    await scene.view.create_topic("while-the-disk-hangs", {0: [1, 2, 3]})
+    seconds = await scene.until_stock_controller()
+    # A third of the session time-out, then it is closed and does not run out.
+    assert seconds < LONG_SESSION_MS / 3000 + GIVE_UP_SECONDS_MAX
+    assert await daemon.ended() == 1
+    said = daemon.last_words()
+    assert "Traceback" not in said
+    assert "for one append: gave the role up" in said
+
+
+@pytest.mark.ci
+async def test_the_log_rolls_over_and_old_segments_go(scene: Scene) -> None:
+    daemon = await scene.controlling(
+        settings={
+            "refold.log.segment.bytes": 1 << 20,
+            "refold.log.retention.bytes": 3 << 20,
+        }
+    )
+    await scene.create_topic("rolled", {0: [1, 2, 3]})
+    await scene.until_in_sync("rolled", 3)
+    (log,) = scene.logs()
+    for number in range(1, 16):
+        # The daemon reads it again each time; blanks mean nothing in it.
+        added = {str(one): [1, 2, 3] for one in range(number + 1)}
+        content = json.dumps({"version": 1, "partitions": added}) + PADDING
+        await scene.view.overwrite("/brokers/topics/rolled", content)
+        await scene.until_led("rolled", dict.fromkeys(range(number + 1), 1))
+
+    async def first_is_gone() -> bool:
+        return not (log / "00000000000000000001.refold").exists()
+
+    await timed(first_is_gone, "retention removed the first segment")
+    assert await scene.view.controller() == OWN_ID
+    assert await daemon.stop() == 0
+    status, output = await run("log", "verify", str(log))
+    assert status == 0, output
+    assert len(list(log.glob("*.refold"))) > 1

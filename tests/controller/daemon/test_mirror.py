@@ -1,0 +1,54 @@
+"""`refold run --mirror`: on the cluster that it controls, which is away for a while."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eventstore.reader import LogReader
+from tests.controller.daemon.scene import Scene
+from tools.lab.refold import run
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+
+TOPIC = "kept-logs"
+
+
+def content(log: Path) -> list[object]:
+    with LogReader(log) as reader:
+        return [reader.header, *reader.records(), reader.closing]
+
+
+async def test_what_was_logged_is_on_the_topic(scene: Scene, tmp_path: Path) -> None:
+    """Killed with its mirror, then ended in order while two of three brokers came back late."""
+    bootstrap = scene.lab.bootstrap
+    settings = {"refold.mirror.topic": TOPIC}
+    logs = tmp_path / "logs"
+    first = await scene.controlling("--mirror", bootstrap, log_dir=logs, settings=settings)
+    await scene.create_topic("before", {0: [1, 2, 3]})
+    first.kill()
+    await first.ended()
+    second = await scene.controlling("--mirror", bootstrap, log_dir=logs, settings=settings)
+    for broker in scene.lab.brokers[1:]:
+        broker.kill()
+    await scene.until_led("before", {0: 1})
+    for broker in scene.lab.brokers[1:]:
+        await broker.start()
+    await scene.until_in_sync("before", 3)
+    assert await second.stop() == 0
+    third = await scene.controlling("--mirror", bootstrap, log_dir=logs, settings=settings)
+    await scene.until_said(third, "a log is mirrored whole", str(scene.logs()[1]))
+    assert await third.stop() == 0
+    where = ("--bootstrap-server", bootstrap, "--topic", TOPIC)
+    status, listed = await run("log", "fetch", *where, "--list", "--json")
+    assert status == 0, listed
+    names = [json.loads(line)["name"] for line in listed.splitlines()]
+    assert names == [log.name for log in scene.logs()]
+    status, told = await run("log", "fetch", *where, "--out", str(tmp_path / "out"))
+    assert status == 0, told
+    for log in scene.logs()[:2]:
+        assert content(tmp_path / "out" / log.name) == content(log)
+    assert await run("log", "mirror", str(logs), *where) == (0, "0 records published\n")
+    # Neither a Kafka client's words at each try, nor the end of a mirror that nobody listens to.
+    said = (tmp_path / "refold.out").read_text().splitlines()
+    assert [line for line in said if "Traceback" in line or "Unable" in line] == []

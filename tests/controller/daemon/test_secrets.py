@@ -1,0 +1,180 @@
+"""Credentials of users reach ZooKeeper; neither the log nor the fold knows them."""
+
+from pathlib import Path
+
+import pytest
+
+from controller.core import user_configs, znodes
+from controller.core.commands import CommandId, ReadZnodes, WriteZnodes
+from controller.core.events import Event, ZnodesRead
+from controller.core.operations import Create, Delete, SetData
+from controller.core.scram_requests import (
+    AlterUserScramCredentialsReceived,
+    AnswerAlterUserScramCredentials,
+    ScramDeletion,
+    ScramUpsertion,
+    UserAnswer,
+)
+from controller.seals import Seals
+from replay.world.requests import GetChildren
+from tests.controller.daemon.peers import Stage
+from tests.controller.daemon.test_daemon import replayed
+
+OLD = "salt=b2xk,stored_key=T0xE,server_key=b2xkZXI=,iterations=4096"
+NEW = "salt=bmV3,stored_key=TkVX,server_key=bmV3ZXI=,iterations=8192"
+OTHER = "salt=bzM=,stored_key=T1RI,server_key=b3RoZXI=,iterations=4096"
+ANN, BOB = map(user_configs.path_of, ("ann", "bob"))
+QUOTA = {"producer_byte_rate": "9000000"}
+
+
+def asked(
+    *given: tuple[str, str], request: int = 1, gone: tuple[str, ...] = ()
+) -> AlterUserScramCredentialsReceived:
+    """Users with their new credentials for SCRAM-SHA-256, and some whose credential goes."""
+    return AlterUserScramCredentialsReceived(
+        request,
+        0,
+        [ScramDeletion(user, 1) for user in gone],
+        [ScramUpsertion(user, 1, 8192, credential) for user, credential in given],
+    )
+
+
+# The whole daemon -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+async def test_the_log_holds_no_credential_and_zookeeper_does(tmp_path: Path, rules: str) -> None:
+    stage = Stage(tmp_path / "log", 1, rules=rules)
+    others = stage.others
+    for path in (user_configs.ROOT, znodes.CONFIG_CHANGES):
+        others.put_quietly(path, b"")
+    others.put_quietly(ANN, znodes.write_config(QUOTA | {"SCRAM-SHA-512": OTHER}))
+    others.put_quietly(BOB, znodes.write_config({"SCRAM-SHA-256": OLD}))
+    async with stage.running():
+        await stage.until_controller()
+        stage.inbox.put(asked(("ann", NEW), ("cat", OTHER), gone=("bob",)), "api:1")
+        await stage.until(lambda: others.data(BOB) is None, "bob has no credential")
+        await stage.until(lambda: len(changes(stage)) == 3, "all are announced")
+        stage.inbox.put(asked(("ann", OLD), request=2), "api:1")
+        await stage.until(lambda: len(changes(stage)) == 4, "it is announced")
+    assert others.data(ANN) == znodes.write_config(
+        QUOTA | {"SCRAM-SHA-512": OTHER, "SCRAM-SHA-256": OLD}
+    )
+    assert others.data(user_configs.path_of("cat")) == znodes.write_config({"SCRAM-SHA-256": OTHER})
+    stored = b"".join(file.read_bytes() for file in (tmp_path / "log").rglob("*") if file.is_file())
+    assert b"9000000" in stored, "what is no secret is there to be seen"
+    for secret in (OLD, NEW, OTHER):
+        for part in secret.split(","):
+            if not part.startswith("iterations"):
+                assert part.partition("=")[2].encode() not in stored
+    replayed(tmp_path / "log")
+
+
+def changes(stage: Stage) -> list[str]:
+    """The notifications of changed configurations."""
+    return list(stage.others.ask(GetChildren(znodes.CONFIG_CHANGES)).children or ())
+
+
+# Seals ------------------------------------------------------------------------------------------
+
+
+def sealed_credentials(event: Event) -> list[str]:
+    assert isinstance(event, AlterUserScramCredentialsReceived)
+    return [one.credential for one in event.upsertions]
+
+
+def read(seals: Seals, data: list[bytes | None], *paths: str) -> list[bytes | None]:
+    """What the fold is told that stands at these paths."""
+    id = CommandId(5, 0)
+    assert seals.open(id, ReadZnodes(paths)) == ReadZnodes(paths)
+    none = [-1] * len(data)
+    outcome = seals.seal(ZnodesRead(id, 0, [0] * len(data), data, none, none, none, none))
+    assert isinstance(outcome, ZnodesRead)
+    return outcome.data
+
+
+def written(seals: Seals, *operations: Create | SetData | Delete) -> list[bytes | None]:
+    """The data as ZooKeeper gets it."""
+    command = seals.open(CommandId(6, 0), WriteZnodes(operations, 3))
+    assert isinstance(command, WriteZnodes)
+    assert command.epoch_version == 3
+    return [getattr(one, "data", None) for one in command.operations]
+
+
+def test_what_is_read_back_is_what_was_written() -> None:
+    """The fold settles a write whose reply was lost by comparing the two."""
+    seals = Seals()
+    [seal] = sealed_credentials(seals.seal(asked(("ann", NEW))))
+    ours = znodes.write_config(QUOTA | {"SCRAM-SHA-256": seal})
+    [theirs] = written(seals, SetData(ANN, ours, -1))
+    assert theirs == znodes.write_config(QUOTA | {"SCRAM-SHA-256": NEW})
+    assert read(seals, [theirs], ANN) == [ours]
+    assert NEW not in seal
+
+
+def test_kafkas_own_spelling_is_read() -> None:
+    seals = Seals()
+    seals.seal(asked())
+    theirs = b'{"config": {"SCRAM-SHA-256": "%s", "consumer_byte_rate": "5"}, "version": 1}'
+    [ours] = read(seals, [theirs % OLD.encode()], ANN)
+    configs = znodes.read_config(ANN, ours)
+    assert configs.keys() == {"SCRAM-SHA-256", "consumer_byte_rate"}
+    assert configs["consumer_byte_rate"] == "5"
+    assert OLD not in configs["SCRAM-SHA-256"]
+    [again] = written(seals, Create(ANN, ours or b""))
+    assert znodes.read_config(ANN, again) == {"SCRAM-SHA-256": OLD, "consumer_byte_rate": "5"}
+
+
+@pytest.mark.parametrize("theirs", [b"{", b"\xff", b'{"config":{"SCRAM-SHA-256":1}}', b'"secret"'])
+def test_of_what_cannot_be_read_nothing_is_told(theirs: bytes) -> None:
+    seals = Seals()
+    seals.seal(asked())
+    assert read(seals, [theirs], ANN) == [b"sealed as a whole"]
+
+
+def test_what_is_not_of_users_is_left_alone() -> None:
+    seals = Seals()
+    seals.seal(asked())
+    path = znodes.topic_config_path("t")
+    data = znodes.write_config({"SCRAM-SHA-256": "a topic's"})
+    assert read(seals, [data, None], path, ANN) == [data, None]
+    assert written(seals, SetData(path, data, 2), Delete(ANN, -1)) == [data, None]
+    deletion = Delete(ANN, -1)
+    assert seals.open(CommandId(1, 0), WriteZnodes((deletion,), 1)) == WriteZnodes((deletion,), 1)
+
+
+def test_pages_of_one_read_are_all_sealed() -> None:
+    seals = Seals()
+    seals.seal(asked())
+    id = CommandId(5, 0)
+    seals.open(id, ReadZnodes((ANN, BOB)))
+    told = b""
+    for place in range(2):
+        data: list[bytes | None] = [znodes.write_config({"SCRAM-SHA-256": OLD})]
+        event = seals.seal(ZnodesRead(id, place, [0], data, [1], [1], [1], [1]))
+        assert isinstance(event, ZnodesRead)
+        told += event.data[0] or b""
+    assert OLD.encode() not in told
+
+
+def test_seals_of_two_runs_have_nothing_in_common() -> None:
+    one, other = (sealed_credentials(Seals().seal(asked(("ann", NEW)))) for _ in range(2))
+    assert one != other
+
+
+def test_with_the_last_answer_all_is_forgotten() -> None:
+    seals = Seals()
+    [seal] = sealed_credentials(seals.seal(asked(("ann", NEW), request=1)))
+    seals.seal(asked(("bob", OLD), request=2))
+    ours = SetData(ANN, znodes.write_config({"SCRAM-SHA-256": seal}), -1)
+    theirs = znodes.write_config({"SCRAM-SHA-256": NEW})
+    seals.forget(AnswerAlterUserScramCredentials(2, (UserAnswer("bob"),)))
+    assert written(seals, ours) == [theirs], "another request may need it"
+    seals.forget(AnswerAlterUserScramCredentials(1, (UserAnswer("ann"),)))
+    seals.seal(asked(request=3))
+    with pytest.raises(KeyError):
+        written(seals, ours)
+
+
+def test_no_credential_has_no_seal() -> None:
+    assert sealed_credentials(Seals().seal(asked(("ann", "")))) == [""]

@@ -1,0 +1,81 @@
+"""What becomes of the daemon when ZooKeeper dies, is held up, or is an old one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.controller.daemon.conftest import staged
+from tests.controller.daemon.scene import BROKER_CONFIG, OWN_ID
+from tools.lab import Lab
+from tools.lab.ports import HOST, free_port
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(150)]
+
+LONG_SESSION_MS = 20_000
+LASTING = BROKER_CONFIG | {"zookeeper.session.timeout.ms": "6000", "min.insync.replicas": "1"}
+
+
+async def test_zookeeper_is_killed_and_comes_back_within_the_session(
+    lab: Lab, tmp_path: Path
+) -> None:
+    server = await lab.start_zookeeper()
+    await lab.start_brokers(2, inter_broker_protocol="2.6", config=LASTING)
+    async with staged(lab, tmp_path) as scene:
+        daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": LONG_SESSION_MS})
+        await scene.create_topic("before", {0: [1, 2]})
+        epoch = await scene.view.controller_epoch()
+        async with scene.not_looking():
+            server.kill()
+            await server.start()
+        await scene.create_topic("after", {0: [2, 1]})
+        assert await scene.view.controller() == OWN_ID
+        assert await scene.view.controller_epoch() == epoch
+        assert await daemon.stop() == 0
+
+
+async def test_zookeeper_is_held_up_for_longer_than_the_session(lab: Lab, tmp_path: Path) -> None:
+    server = await lab.start_zookeeper()
+    await lab.start_brokers(2, inter_broker_protocol="2.6", config=LASTING)
+    async with staged(lab, tmp_path) as scene:
+        daemon = await scene.controlling(settings={"zookeeper.session.timeout.ms": 2000})
+        await scene.create_topic("before", {0: [1, 2]})
+        async with scene.not_looking():
+            server.pause()
+            # Without a word from ZooKeeper the daemon must not think that it has the role.
+            await scene.until_told(daemon, "resigned")
+            server.resume()
+        await scene.until_controller(OWN_ID, daemon)
+        await scene.create_topic("after", {0: [2, 1]})
+        assert await daemon.stop() == 0
+
+
+async def test_a_chroot_and_a_server_that_is_not_there(lab: Lab, tmp_path: Path) -> None:
+    server = await lab.start_zookeeper()
+    await lab.start_brokers(2, chroot="/kafka", inter_broker_protocol="2.6", config=LASTING)
+    async with staged(lab, tmp_path, "/kafka") as scene:
+        connect = f"{HOST}:{free_port()},{server.connect}/kafka"
+        daemon = await scene.controlling(connect=connect)
+        await scene.create_topic("below", {0: [1, 2]})
+        await scene.until_in_sync("below", 2)
+        assert await daemon.stop() == 0
+        await scene.until_stock_controller()
+
+
+async def test_the_oldest_zookeeper_and_brokers(tmp_path: Path) -> None:
+    """ZooKeeper 3.5.9 has neither multiRead nor addWatch."""
+    async with Lab(tmp_path / "lab", kafka="2.8.2") as lab:
+        await lab.start_zookeeper("3.5.9")
+        await lab.start_brokers(2, inter_broker_protocol="2.6", config=LASTING)
+        async with staged(lab, tmp_path) as scene:
+            daemon = await scene.controlling()
+            await scene.create_topic("old", {0: [1, 2], 1: [2, 1]})
+            await scene.until_in_sync("old", 2)
+            lab.brokers[0].kill()
+            await scene.until_led("old", {0: 2, 1: 2})
+            await lab.brokers[0].start()
+            await scene.until_in_sync("old", 2)
+            # A watch fires once here: the second time is the harder one.
+            lab.brokers[1].kill()
+            await scene.until_led("old", {0: 1, 1: 1})
+            await scene.create_topic("old-again", {0: [1]})
+            assert await daemon.stop() == 0

@@ -1,0 +1,142 @@
+"""`refold reassign` on a simulated cluster, with or without a controller that acts on it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controller.core import znodes
+from controller.core.commands import CommandId, ReadZnodes, WriteAtomically, ZooKeeperCommand
+from controller.core.operations import WriteOperation
+from controller.core.reassignment_znodes import (
+    REASSIGNMENTS,
+    Reassignment,
+    reassignment_path,
+    reassignments_path,
+    write_reassignment,
+)
+from controller.operator.reassignment.access import Cluster, KafkaAccess, ZooKeeperAccess
+from controller.operator.reassignment.errors import KafkaUnavailable
+from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, OnDisk
+from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.zookeeper_store import ZooKeeperStore
+from replay.world.outcomes import answer
+from tests.controller.core.cluster import Cluster as ImportedLog
+from tests.controller.core.reassignment.interrupting import interruptible
+from tests.controller.core.reassignment.reassigning import T0, Name, reassign
+
+Targets = dict[Name, tuple[int, ...]]
+
+
+class WorldStore(ZooKeeperStore):
+    """A store on the world's ZooKeeper. `before_write` and `after_write` are called once, before
+    and after the next write, `before_topics` before topics are read; `writes` counts the writes,
+    `written` has the operations of the last."""
+
+    def __init__(self, world: ImportedLog) -> None:
+        self.before_write: Callable[[], object] | None = None
+        self.after_write: Callable[[], object] | None = None
+        self.before_topics: Callable[[], object] | None = None
+        self.writes = 0
+        self.written: tuple[WriteOperation, ...] = ()
+        self._world = world
+        self._session = world.zookeeper.create_session()
+
+    async def _ask(self, command: ZooKeeperCommand, result: Any) -> None:
+        world = self._world
+        if isinstance(command, WriteAtomically):
+            self.writes += 1
+            self.written = command.operations
+            before, self.before_write = self.before_write, None
+            if before is not None:
+                before()
+        if isinstance(command, ReadZnodes) and znodes.topic_path("t") in command.paths:
+            before, self.before_topics = self.before_topics, None
+            if before is not None:
+                before()
+        command_id = CommandId(1, 0)
+        for event in answer(world.zookeeper, self._session, command_id, command, world.now_ms):
+            result.add(event)
+        if isinstance(command, WriteAtomically):
+            world.run()
+            after, self.after_write = self.after_write, None
+            if after is not None:
+                after()
+
+
+LOG_DIR = "/data"
+LOG_BYTES = 1024
+
+
+class WorldDisks(KafkaAdmin):
+    """The disks of the world's brokers. `silent` brokers do not answer, `broken` ones have a
+    directory that cannot be read; `looking` is called once, when the first broker is asked."""
+
+    def __init__(self, world: ImportedLog) -> None:
+        self.silent: set[int] = set()
+        self.broken: set[int] = set()
+        self.looking: Callable[[], object] | None = None
+        self._world = world
+
+    async def log_dirs(self, broker: int) -> LogDirs:
+        looking, self.looking = self.looking, None
+        if looking is not None:
+            looking()
+        if broker in self.silent:
+            raise KafkaUnavailable(f"node {broker} does not answer: timed out")
+        names = self._world.brokers[broker].logs
+        unreadable = {"/broken": "kafka_storage_error (code 56)"} if broker in self.broken else {}
+        return LogDirs(tuple(OnDisk(name, LOG_DIR, LOG_BYTES) for name in names), unreadable)
+
+
+class Stage:
+    """A simulated cluster and an operator beside it; t-0 is on `replicas` of `brokers` brokers.
+    `with_disks` is the same cluster for an operator who can ask brokers for their log directories.
+    """
+
+    def __init__(self, brokers: int = 6, *replicas: int) -> None:
+        self.world = interruptible(brokers, *(replicas or (1, 2, 3)))
+        self.store = WorldStore(self.world)
+        access, options = ZooKeeperAccess(self.store), ("--zookeeper", "zk:2181/a b")
+        self.cluster = Cluster(access, None, options)
+        self.disks = WorldDisks(self.world)
+        self.with_disks = Cluster(access, KafkaAccess(self.disks), options)
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+
+    def report(self) -> Report:
+        """For the next command; what the last one said is forgotten."""
+        self.lines.clear()
+        self.warnings.clear()
+        return Report("test", self.lines.append, self.warnings.append)
+
+    @property
+    def said(self) -> str:
+        """What the last command said."""
+        return "\n".join(self.lines)
+
+    def by_api(self, *replicas: int) -> None:
+        """Kafka's API begins a move of t-0, which has a record that says so."""
+        origin = self.world.topic("t").assignments[0].replicas
+        assert reassign(self.world, *replicas) == 0
+        for path in (REASSIGNMENTS, reassignments_path("t")):
+            if self.world.data(path) is None:
+                self.world.put_quietly(path, b"")
+        record = Reassignment(replicas, len(origin), False, origin, True)
+        self.world.put_quietly(reassignment_path(*T0), write_reassignment(record))
+
+    def leave_on_disk(self, broker: int, *names: Name) -> None:
+        """Replicas that are on the disk of a broker, whatever is assigned."""
+        self.world.brokers[broker].logs.update(dict.fromkeys(names))
+
+    def hand_over(self, broker: int) -> None:
+        """A stock broker takes the role; refold does nothing any more."""
+        self.world.seize_role(broker)
+        self.world.run()
+
+    def leave_alone(self) -> None:
+        """Nobody is controller."""
+        self.world.shut_down()
+
+
+def targets(**moves: Sequence[int]) -> Targets:
+    """`t0=(4, 5)`: the replicas of t-0."""
+    return {(name[:-1], int(name[-1])): tuple(one) for name, one in moves.items()}

@@ -1,0 +1,257 @@
+"""--execute, --cancel with a file, --list and --verify over Kafka's APIs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pytest
+
+from controller.core.values import Assignment, Broker
+from controller.operator.reassignment.access import Cluster, KafkaAccess
+from controller.operator.reassignment.cancelling import cancel_listed
+from controller.operator.reassignment.documents import Partition
+from controller.operator.reassignment.errors import KafkaUnavailable, Refused
+from controller.operator.reassignment.executing import execute
+from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata, PartitionFacts
+from controller.operator.reassignment.listing import list_reassignments
+from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.verifying import verify
+from controller.operator.reassignment.view import Role
+from tests.controller.operator.reassignment.stage import Targets, targets
+
+DAEMON = 1000
+
+
+class ScriptedAdmin(KafkaAdmin):
+    """Brokers 1 to 4 and a refold; `moving` is what they say is being reassigned, `refusals` what
+    they refuse; `silent` brokers do not answer. `asked` has what they were asked to change."""
+
+    def __init__(self) -> None:
+        self.partitions = {("t", 0): PartitionFacts((1, 2, 3), (1, 2, 3), 1)}
+        self.moving: dict[Partition, Assignment] = {}
+        self.refusals: dict[Partition, str] = {}
+        self.silent: set[int] = set()
+        self.controller = DAEMON
+        self.asked: list[tuple[str, object]] = []
+
+    async def metadata(self, topics: Iterable[str]) -> Metadata:
+        nodes = {one: Broker(one, -1, ()) for one in (1, 2, 3, 4, DAEMON)}
+        wanted = set(topics)
+        found = {name: one for name, one in self.partitions.items() if name[0] in wanted}
+        return Metadata(nodes, self.controller, found)
+
+    async def reassignments(self) -> dict[Partition, Assignment]:
+        return self.moving
+
+    async def alter(
+        self, targets: Mapping[Partition, tuple[int, ...] | None]
+    ) -> dict[Partition, str]:
+        self.asked.append(("alter", targets))
+        return self.refusals
+
+    async def configure_topics(
+        self, given: Mapping[str, Mapping[str, str]], removed: Sequence[str] = ()
+    ) -> None:
+        self.asked.append((f"topics {','.join(given)}", removed))
+
+    async def configure_broker(
+        self, broker: int, given: Mapping[str, str], removed: Sequence[str] = ()
+    ) -> None:
+        if broker in self.silent:
+            raise KafkaUnavailable(f"node {broker} does not answer")
+        self.asked.append((f"broker {broker}", removed))
+
+    async def log_sizes(self, broker: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        if broker in self.silent:
+            raise KafkaUnavailable(f"node {broker} does not answer")
+        return {one: 1000 * broker for one in partitions} if broker != 4 else {}
+
+    async def is_refold(self, node: int) -> bool:
+        return node == DAEMON
+
+
+class Told(Report):
+    """What a command said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+        super().__init__("test", self.lines.append, self.warnings.append)
+
+
+@pytest.fixture
+def admin() -> ScriptedAdmin:
+    return ScriptedAdmin()
+
+
+def cluster(admin: KafkaAdmin) -> Cluster:
+    return Cluster(None, KafkaAccess(admin))
+
+
+async def run_execute(
+    admin: ScriptedAdmin,
+    wanted: Targets,
+    throttle: int | None = None,
+    *,
+    additional: bool = False,
+    dry_run: bool = False,
+) -> Told:
+    told = Told()
+    await execute(cluster(admin), told, wanted, throttle, additional=additional, dry_run=dry_run)
+    return told
+
+
+async def run_cancel(admin: ScriptedAdmin, *, dry_run: bool = False, keep: bool = False) -> Told:
+    told = Told()
+    given = targets(t0=(4, 2, 3))
+    await cancel_listed(cluster(admin), told, given, preserve_throttles=keep, dry_run=dry_run)
+    return told
+
+
+async def test_execute_prints_what_goes_back_and_asks(admin: ScriptedAdmin) -> None:
+    told = await run_execute(admin, targets(t0=(4, 2, 3)))
+    assert '"replicas":[1,2,3]' in told.lines[0]
+    assert told.lines[-1] == "Successfully started partition reassignment for t-0"
+    assert admin.asked == [("alter", {("t", 0): (4, 2, 3)})]
+    assert told.data["route"] == "the AlterPartitionReassignments API"
+
+
+async def test_a_throttle_goes_before(admin: ScriptedAdmin) -> None:
+    admin.silent.add(3)
+    told = await run_execute(admin, targets(t0=(4, 2, 3)), 1000)
+    assert [what for what, _ in admin.asked] == [
+        "topics t",
+        "broker 1",
+        "broker 2",
+        "broker 4",
+        "alter",
+    ]
+    assert "no throttle for brokers/3: node 3 does not answer" in told.warnings[0]
+
+
+async def test_a_dry_run_asks_for_nothing(admin: ScriptedAdmin) -> None:
+    told = await run_execute(admin, targets(t0=(4, 2, 3)), 1000, dry_run=True)
+    assert told.lines[-1].endswith("AlterPartitionReassignments of t-0: 4,2,3")
+    assert admin.asked == []
+
+
+async def test_more_needs_additional(admin: ScriptedAdmin) -> None:
+    admin.partitions["u", 0] = PartitionFacts((1, 4), (1,), 1)
+    admin.moving["u", 0] = Assignment((4, 1), (4,), (1,))
+    with pytest.raises(Refused, match="Use --additional to override this"):
+        await run_execute(admin, targets(t0=(4, 2, 3)))
+    assert admin.asked == []
+    await run_execute(admin, targets(t0=(4, 2, 3)), additional=True)
+    assert admin.asked == [("alter", {("t", 0): (4, 2, 3)})]
+
+
+async def test_what_moves_may_get_another_target(admin: ScriptedAdmin) -> None:
+    admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
+    told = await run_execute(admin, targets(t0=(4, 1)), additional=True)
+    assert '"replicas":[2,3,1]' in told.lines[0]
+    assert admin.asked == [("alter", {("t", 0): (4, 1)})]
+
+
+async def test_what_the_controller_refuses_is_told(admin: ScriptedAdmin) -> None:
+    admin.refusals["t", 0] = "/admin/reassign_cancel stands"
+    with pytest.raises(Refused) as fault:
+        await run_execute(admin, targets(t0=(4, 2, 3)))
+    assert str(fault.value).splitlines() == [
+        "Error reassigning partition(s):",
+        "t-0: /admin/reassign_cancel stands",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "why"),
+    [((9,), "non-existent brokerIDs: 9"), ((DAEMON,), f"Broker {DAEMON} is the controller")],
+)
+async def test_brokers_that_cannot_have_it(
+    admin: ScriptedAdmin, replicas: tuple[int, ...], why: str
+) -> None:
+    with pytest.raises(Refused, match=why):
+        await run_execute(admin, targets(t0=replicas))
+
+
+async def test_cancel_ends_what_is_active_and_clears_throttles(admin: ScriptedAdmin) -> None:
+    admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
+    told = await run_cancel(admin)
+    assert told.lines[0] == "Successfully cancelled partition reassignment for: t-0"
+    assert admin.asked[0] == ("alter", {("t", 0): None})
+    assert [what for what, _ in admin.asked[1:]] == [
+        *("broker 1", "broker 2", "broker 3", "broker 4"),
+        "topics t",
+    ]
+
+
+async def test_cancel_with_nothing_active(admin: ScriptedAdmin) -> None:
+    told = await run_cancel(admin, keep=True)
+    assert told.lines == ["None of the specified partition reassignments are active."]
+    assert admin.asked == []
+
+
+async def test_cancel_tells_what_is_refused(admin: ScriptedAdmin) -> None:
+    admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
+    admin.refusals["t", 0] = "no"
+    with pytest.raises(Refused, match=r"Error cancelling partition reassignment for:\nt-0: no"):
+        await run_cancel(admin)
+
+
+async def test_cancel_dry(admin: ScriptedAdmin) -> None:
+    admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
+    told = await run_cancel(admin, dry_run=True)
+    assert told.lines[1] == "1. AlterPartitionReassignments of t-0: cancel"
+    assert len(told.lines) == 1 + 1 + 4 + 1
+    assert admin.asked == []
+
+
+async def test_the_list_counts_bytes_and_does_not_guess_the_route(admin: ScriptedAdmin) -> None:
+    admin.partitions["t", 0] = PartitionFacts((4, 2, 3, 1), (1, 2, 3), 2)
+    admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
+    told = Told()
+    await list_reassignments(cluster(admin), told)
+    assert told.lines == [
+        "Current partition reassignments:",
+        "t-0: replicas: 4,2,3,1. adding: 4. removing: 1.",
+        "  t-0: 2 of 3 replicas caught up, waits for 4, 2.0 KiB left (a route that --zookeeper "
+        "shows)",
+    ]
+    admin.silent.add(4)
+    told = Told()
+    await list_reassignments(cluster(admin), told)
+    assert "left" not in told.lines[-1]
+
+
+async def test_verify_in_progress_leaves_throttles(admin: ScriptedAdmin) -> None:
+    admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
+    told = Told()
+    wanted = targets(t0=(4, 2, 3))
+    await verify(cluster(admin), told, wanted, wait=False, preserve_throttles=False, dry_run=False)
+    assert told.status == NOT_DONE_YET
+    assert admin.asked == []
+
+
+@pytest.mark.parametrize(("in_any_order", "status"), [(True, DONE), (False, OTHERWISE)])
+async def test_originals_of_a_cancellation_may_come_back_in_another_order(
+    admin: ScriptedAdmin, in_any_order: bool, status: int
+) -> None:
+    told = Told()
+    await verify(
+        cluster(admin),
+        told,
+        targets(t0=(3, 2, 1)),
+        wait=True,
+        preserve_throttles=True,
+        dry_run=False,
+        in_any_order=in_any_order,
+    )
+    assert told.status == status
+
+
+@pytest.mark.parametrize(
+    ("controller", "role"), [(DAEMON, Role.REFOLD), (2, Role.STOCK), (-1, Role.NOBODY)]
+)
+async def test_who_is_controller(admin: ScriptedAdmin, controller: int, role: Role) -> None:
+    admin.controller = controller
+    view = await KafkaAccess(admin).look(["t"])
+    assert view.controller.role is role
+    assert (DAEMON in view.brokers) is (role is not Role.REFOLD)

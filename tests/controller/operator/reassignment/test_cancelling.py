@@ -1,0 +1,354 @@
+"""--cancel and --remove-cancel on a simulated cluster."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.operations import Delete, SetData
+from controller.core.reassignment_znodes import (
+    CANCEL_CONTENT,
+    FORCED_CANCEL_CONTENT,
+    REASSIGN_CANCEL,
+    REASSIGNMENT_REQUESTS,
+    Entry,
+)
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import REASSIGN_PARTITIONS
+from controller.operator.reassignment.cancelling import cancel_all as cancel
+from controller.operator.reassignment.cancelling import remove_cancel
+from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.listing import list_reassignments
+from controller.operator.reassignment.statuses import NOT_DONE_YET
+from tests.controller.core.reassignment.interrupting import (
+    cancel_all,
+    entries,
+    request,
+    request_quietly,
+    submit,
+    submit_extra,
+)
+from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.operator.reassignment.stage import Stage
+
+
+async def run_cancel(
+    stage: Stage, *, force: bool = False, dry_run: bool = False
+) -> dict[str, object]:
+    report = stage.report()
+    await cancel(stage.cluster, report, force=force, dry_run=dry_run)
+    return report.data
+
+
+async def run_remove(stage: Stage, *, dry_run: bool = False) -> None:
+    await remove_cancel(stage.cluster, stage.report(), dry_run=dry_run)
+
+
+async def test_it_prints_and_does_what_kip_236_shows() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    catch_up(stage.world, 4)
+    data = await run_cancel(stage)
+    assert stage.lines == [
+        "Rolling back the current pending reassignments Map(t-0 -> Map(replicas -> "
+        "Buffer(4, 5, 6), original_replicas -> Buffer(1, 2, 3)))",
+        "Successfully submitted cancellation of reassignments.",
+    ]
+    assert data["rolled_back"] == [
+        {"topic": "t", "partition": 0, "replicas": [4, 5, 6], "original_replicas": [1, 2, 3]}
+    ]
+    assert "no reassignment starts until then" in stage.warnings[-1]
+    assert stage.world.data(REASSIGN_CANCEL) == CANCEL_CONTENT
+    assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+    assert entries(stage.world) is None
+    await run_remove(stage)
+    assert stage.lines == ["Successfully remove the znode /admin/reassign_cancel."]
+    assert stage.world.data(REASSIGN_CANCEL) is None
+
+
+async def test_originals_that_nobody_wrote_are_shown_all_the_same() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    submit(stage.world, {T0: (4, 5, 6)})
+    await run_cancel(stage)
+    assert "original_replicas -> Buffer(1, 2, 3)" in stage.lines[0]
+    assert "nobody has the controller's role" in stage.warnings[0]
+
+
+async def test_nothing_pending_creates_nothing() -> None:
+    stage = Stage()
+    await run_cancel(stage)
+    assert stage.lines == ["There are no pending reassignments in /admin/reassign_partitions."]
+    assert stage.world.data(REASSIGN_CANCEL) is None
+    assert stage.store.writes == 0
+
+
+async def test_what_other_routes_have_is_named() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    request_quietly(stage.world, {T0: (4,)})
+    await run_cancel(stage)
+    assert stage.warnings == ["Warning: by other routes, which --cancel does not end: t-0"]
+
+
+async def test_what_other_routes_have_goes_no_further_and_that_is_told() -> None:
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    submit(stage.world, {T0: (4, 5, 6)})
+    request(stage.world, {("u", 0): (3, 4)})
+    await run_cancel(stage)
+    assert stage.warnings[-1] == ("Warning: by other routes, which go no further until then: u-0")
+    catch_up(stage.world, 3, 4, name=("u", 0))
+    await list_reassignments(stage.cluster, stage.report())
+    assert "  u-0: 2 of 2 replicas caught up (/admin/reassignments)" in stage.lines
+    assert stage.warnings[-1].endswith("what is not cancelled does not end")
+    await run_remove(stage)
+    assert stage.world.topic("u").assignments[0].replicas == (3, 4)
+
+
+async def test_a_dry_run_only_tells() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    await run_cancel(stage, dry_run=True)
+    assert stage.lines[-1] == '1. create /admin/reassign_cancel: {"version":1}'
+    assert entries(stage.world) == {T0: Entry((4, 5, 6), (1, 2, 3))}
+    assert stage.store.writes == 0
+
+
+async def test_what_was_submitted_since_is_not_cancelled_by_what_stands() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 5, 6)})
+    report = stage.report()
+    await cancel(stage.cluster, report, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert not stage.lines
+    assert "/admin/reassign_cancel stands already. t-0: not rolled back yet" in stage.warnings[0]
+    await run_remove(stage)
+    await run_cancel(stage)
+    assert stage.lines[-1] == "Successfully submitted cancellation of reassignments."
+    assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+
+
+async def test_somebody_else_cancels_at_the_same_time() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.store.before_write = lambda: cancel_all(stage.world)
+    report = stage.report()
+    await cancel(stage.cluster, report, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert "Successfully" not in stage.said
+
+
+async def test_what_a_stock_controller_took_from_the_znode_is_cancelled_too() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.world.remove_quietly(REASSIGN_PARTITIONS)
+    await run_cancel(stage)
+    assert (
+        "t-0 -> Map(replicas -> Buffer(4, 5, 6), original_replicas -> Buffer(1, 2, 3))"
+        in (stage.lines[0])
+    )
+    assert stage.world.topic("t").assignments[0].replicas == (1, 2, 3)
+
+
+async def test_what_is_cancelled_goes_to_its_originals() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.leave_alone()
+    cancel_all(stage.world)
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines[-1] == (
+        "  t-0: 3 of 3 replicas caught up (/admin/reassign_partitions, cancelled)"
+    )
+
+
+async def test_rollback_that_only_an_unclean_leader_could_end_says_so() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    catch_up(stage.world, 4)
+    for broker in (1, 2, 3):
+        stage.world.unregister(broker)
+    stage.world.run()
+    cancel_all(stage.world)
+    stage.world.run()
+    await list_reassignments(stage.cluster, stage.report())
+    [line] = [one for one in stage.lines if one.startswith("  t-0:")]
+    assert line.endswith(
+        "; the rollback waits until 1 of them is alive and in sync"
+        " (/admin/reassign_partitions, cancelled)"
+    )
+
+
+async def test_what_waits_for_the_removal_is_not_cancelled() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 5, 6)})
+    await list_reassignments(stage.cluster, stage.report())
+    assert stage.lines[-1] == (
+        "  t-0: 0 of 3 replicas caught up, waits for 4,5,6 (/admin/reassign_partitions)"
+    )
+
+
+async def test_a_refold_that_leaves_kip_236_alone_would_not_act_on_it() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
+    with pytest.raises(Refused, match=r"a refold controller, .* kip-236\.enable=false"):
+        await run_cancel(stage)
+    assert stage.store.writes == 0
+
+
+async def test_a_stock_controller_would_not_act_on_it() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.hand_over(2)
+    with pytest.raises(Refused, match=r"broker 2, a stock controller, .* /admin/reassign_cancel"):
+        await run_cancel(stage)
+    assert stage.store.writes == 0
+
+
+async def test_removing_what_is_not_there() -> None:
+    stage = Stage()
+    await run_remove(stage)
+    assert stage.lines == ["There is no znode /admin/reassign_cancel."]
+    assert stage.store.writes == 0
+
+
+async def test_removing_it_before_all_is_rolled_back_says_what_goes_on() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    submit(stage.world, {T0: (4, 5, 6)})
+    await run_cancel(stage)
+    await run_remove(stage, dry_run=True)
+    assert "not rolled back yet, or submitted meanwhile: t-0" in stage.warnings[0]
+    assert stage.lines[-1] == "1. delete /admin/reassign_cancel"
+    assert stage.world.data(REASSIGN_CANCEL) is not None
+    await run_remove(stage)
+    assert stage.world.data(REASSIGN_CANCEL) is None
+
+
+async def test_extra_ones_that_wait_start_when_it_is_removed() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    await run_cancel(stage)
+    submit_extra(stage.world, {T0: (5, 6)})
+    assert entries(stage.world) is None
+    await run_remove(stage)
+    assert entries(stage.world) == {T0: Entry((5, 6), (1, 2, 3))}
+
+
+# --force ----------------------------------------------------------------------------------------
+
+
+def waiting_for_originals() -> Stage:
+    """t-0 is on its way to 4,5,6 and only its original 1 is in sync, where two must be. Nobody is
+    controller, so that nothing goes on."""
+    stage = Stage()
+    stage.world.put(
+        znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
+    )
+    submit(stage.world, {T0: (4, 5, 6)})
+    stage.leave_alone()
+    stage.world.set_isr("t", 0, (1, 4))
+    return stage
+
+
+async def test_force_creates_the_znode_and_names_the_partitions_at_risk() -> None:
+    stage = waiting_for_originals()
+    await run_cancel(stage, force=True)
+    assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
+    assert stage.warnings[0].startswith(
+        "Warning: --force: replicas outside of the originals leave the ISR although fewer than "
+        "min(min.insync.replicas, number of originals) originals are in sync."
+    )
+    assert "producers with acks=all are refused" in stage.warnings[0]
+    assert stage.warnings[1] == (
+        "Warning: t-0: originals in sync: 1, of 1,2,3; 2 are needed without --force"
+    )
+
+
+async def test_force_with_enough_originals_in_sync_names_no_partition() -> None:
+    stage = waiting_for_originals()
+    stage.world.set_isr("t", 0, (1, 2, 4))
+    await run_cancel(stage, force=True)
+    assert not any("originals in sync: " in one for one in stage.warnings)
+
+
+async def test_force_makes_a_plain_cancellation_that_stands_a_forced_one() -> None:
+    stage = waiting_for_originals()
+    cancel_all(stage.world)
+    report = stage.report()
+    await cancel(stage.cluster, report, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert (
+        "t-0: the rollback waits until enough originals are in sync; --cancel --force does"
+        in (stage.warnings[1])
+    )
+    data = await run_cancel(stage, force=True)
+    assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
+    assert stage.lines[-1] == "Successfully submitted cancellation of reassignments."
+    assert data["rolled_back"] == [
+        {"topic": "t", "partition": 0, "replicas": [4, 5, 6], "original_replicas": [1, 2, 3]}
+    ]
+
+
+async def test_the_list_says_how_many_originals_a_rollback_waits_for() -> None:
+    stage = waiting_for_originals()
+    cancel_all(stage.world)
+    await list_reassignments(stage.cluster, stage.report())
+    assert "; the rollback waits until 2 of them are alive and in sync (" in stage.said
+    await run_cancel(stage, force=True)
+    await list_reassignments(stage.cluster, stage.report())
+    assert "the rollback waits" not in stage.said
+
+
+async def test_a_dry_run_of_force_over_a_plain_cancellation_shows_the_version() -> None:
+    stage = waiting_for_originals()
+    cancel_all(stage.world)
+    await run_cancel(stage, force=True, dry_run=True)
+    assert stage.lines[-1] == (
+        '1. set /admin/reassign_cancel, if its version is 0: {"version":1,"force":true}'
+    )
+    assert stage.world.data(REASSIGN_CANCEL) == CANCEL_CONTENT
+
+
+async def test_force_looks_again_when_the_znode_was_changed_meanwhile() -> None:
+    stage = waiting_for_originals()
+    stage.store.before_write = lambda: cancel_all(stage.world)
+    await run_cancel(stage, force=True)
+    assert stage.world.data(REASSIGN_CANCEL) == FORCED_CANCEL_CONTENT
+    assert isinstance(stage.store.written[0], SetData)
+
+
+async def test_force_twice_says_that_it_stands() -> None:
+    stage = waiting_for_originals()
+    await run_cancel(stage, force=True)
+    writes = stage.store.writes
+    report = stage.report()
+    await cancel(stage.cluster, report, force=True, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert "stands already" in stage.warnings[0]
+    assert "--force does not wait" not in "".join(stage.warnings)
+    assert stage.store.writes == writes
+
+
+async def test_force_cancels_nothing_that_was_submitted_since() -> None:
+    stage = waiting_for_originals()
+    stage.world.change_topic_quietly("u", {0: (1, 2)})
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 5, 6), ("u", 0): (3, 4)})
+    report = stage.report()
+    await cancel(stage.cluster, report, force=True, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert [one["topic"] for one in report.data["rolled_back"]] == ["t"]
+    assert stage.warnings[-1].startswith("Warning: u-0: submitted since, and not cancelled; ")
+
+
+async def test_force_for_what_was_only_submitted_since_changes_nothing() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 5, 6)})
+    report = stage.report()
+    await cancel(stage.cluster, report, force=True, dry_run=False)
+    assert report.status == NOT_DONE_YET
+    assert stage.world.data(REASSIGN_CANCEL) == CANCEL_CONTENT

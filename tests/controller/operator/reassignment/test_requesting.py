@@ -1,0 +1,198 @@
+"""--request and --verify --id on a simulated cluster."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.operations import Delete
+from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, write_request
+from controller.core.values import ANY_VERSION
+from controller.operator.reassignment import requesting
+from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.requesting import request, split
+from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.verifying import verify_ids
+from tests.controller.core.reassignment.interrupting import (
+    cancel_all,
+    identity,
+    record,
+    requests,
+    submit,
+)
+from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.operator.reassignment.stage import Stage, Targets, targets
+
+
+async def run_request(
+    stage: Stage,
+    wanted: Targets,
+    *,
+    dry_run: bool = False,
+    timeout_ms: int = 0,
+    throttle: int | None = None,
+) -> tuple[int, dict[str, object]]:
+    report = stage.report()
+    await request(stage.cluster, report, wanted, throttle, timeout_ms=timeout_ms, dry_run=dry_run)
+    return report.status, report.data
+
+
+async def verified(stage: Stage, *czxids: int) -> int:
+    report = stage.report()
+    await verify_ids(stage.cluster, report, czxids)
+    return report.status
+
+
+async def test_it_tells_the_identity_and_the_way_back() -> None:
+    stage = Stage()
+    status, data = await run_request(stage, targets(t0=(4, 5, 6)))
+    czxid, _ = identity(stage.world)
+    assert status == DONE
+    assert '"replicas":[1,2,3]' in stage.lines[0]
+    assert "another --request, which goes back" in stage.lines[0]
+    assert f"t-0: started, /admin/reassignments/t/0 has czxid {czxid:#x}" in stage.lines
+    assert data["requested"] == [
+        {"topic": "t", "partition": 0, "outcome": "started", "czxid": f"{czxid:#x}"}
+    ]
+    assert requests(stage.world) == []
+
+
+async def test_ongoing_changed_done() -> None:
+    stage = Stage()
+    await run_request(stage, targets(t0=(4, 5, 6)))
+    czxid, _ = identity(stage.world)
+    assert await verified(stage, czxid) == NOT_DONE_YET
+    assert stage.lines[0] == f"Reassignment {czxid:#x} of t-0 is ongoing, to 4,5,6."
+    assert "t-0: 0 of 3 replicas caught up, waits for 4,5,6" in stage.lines[1]
+    await run_request(stage, targets(t0=(2, 3, 4)))
+    assert f"t-0: changed, /admin/reassignments/t/0 has czxid {czxid:#x}" in stage.lines
+    assert await verified(stage, czxid) == OTHERWISE
+    assert stage.lines[0] == f"Reassignment {czxid:#x} of t-0 is changed, to 2,3,4."
+    catch_up(stage.world, 4)
+    assert await verified(stage, czxid) == DONE
+    assert stage.lines == [f"Reassignment {czxid:#x} is done."]
+    assert stage.world.topic("t").assignments[0].replicas == (2, 3, 4)
+
+
+async def test_what_is_changed_counts_before_what_goes_on() -> None:
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    await run_request(stage, targets(t0=(4, 5, 6), u0=(3, 4)))
+    await run_request(stage, targets(t0=(4, 5)))
+    ids = identity(stage.world)[0], identity(stage.world, ("u", 0))[0]
+    assert await verified(stage, *ids) == OTHERWISE
+    assert await verified(stage, ids[1]) == NOT_DONE_YET
+
+
+async def test_what_is_done_at_once() -> None:
+    stage = Stage()
+    status, _ = await run_request(stage, targets(t0=(3, 2)))
+    assert status == DONE
+    assert "t-0: done already" in stage.lines
+
+
+async def test_the_first_request_of_a_cluster_makes_the_parent() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    stage.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
+    status, _ = await run_request(stage, targets(t0=(4,)))
+    assert status == NOT_DONE_YET
+    assert "t-0: the controller has not taken it up yet, the request stands" in stage.lines
+    assert "nobody has the controller's role" in stage.warnings[0]
+    assert len(requests(stage.world)) == 1
+
+
+async def test_it_waits_until_the_controller_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    stage.hand_over(2)
+    stage.world.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
+    looks = 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            stage.world.run()
+
+    monkeypatch.setattr(requesting.anyio, "sleep", sleep)
+    status, _ = await run_request(stage, targets(t0=(4, 5, 6)), timeout_ms=60_000)
+    assert status == DONE
+    assert record(stage.world) is not None
+
+
+async def test_what_the_controller_ignores_is_told() -> None:
+    stage = Stage()
+    stage.leave_alone()
+
+    def take_away() -> None:
+        for one in requests(stage.world):
+            stage.world.ask(Delete(f"{REASSIGNMENT_REQUESTS}/{one}", ANY_VERSION))
+
+    stage.store.after_write = take_away
+    status, _ = await run_request(stage, targets(t0=(4,)))
+    assert status == OTHERWISE
+    assert stage.warnings[-1] == (
+        "Warning: t-0: the controller has not started it; its log says why, or somebody removed "
+        "the request"
+    )
+
+
+async def test_routes_and_cancellation_stand_against_it() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    with pytest.raises(Refused, match="being reassigned already, by /admin/reassign_partitions"):
+        await run_request(stage, targets(t0=(4,)))
+    cancel_all(stage.world)
+    with pytest.raises(Refused, match="/admin/reassign_cancel stands"):
+        await run_request(stage, targets(t0=(4,)))
+    stage.hand_over(2)
+    with pytest.raises(Refused, match="broker 2, a stock controller"):
+        await run_request(stage, targets(t0=(4,)))
+    assert stage.store.writes == 0
+
+
+async def test_a_target_is_changed_whatever_the_minimum_is_now() -> None:
+    stage = Stage(6, 1)
+    await run_request(stage, targets(t0=(4, 5)))
+    stage.world.put(
+        znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
+    )
+    status, _ = await run_request(stage, targets(t0=(5, 6)))
+    assert status == DONE
+    assert stage.lines[-1].startswith("t-0: changed")
+
+
+async def test_large_requests_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = {("t", number): (1, 2, 3) for number in range(100)}
+    parts = split(wanted, 200)
+    assert all(len(write_request(one)) <= 200 for one in parts)
+    merged = {name: one for part in parts for name, one in part.items()}
+    assert merged == wanted
+    assert sum(map(len, parts)) == 100
+    assert split(wanted, 1_000_000) == [wanted]
+    stage = Stage()
+    stage.world.create_topic("u", {0: (1, 2)})
+    monkeypatch.setattr(requesting, "DATA_BYTES_MAX", 60)
+    await run_request(stage, targets(t0=(4, 5, 6), u0=(3, 4)))
+    assert "Submitted the request in 2 parts." in stage.lines
+    assert record(stage.world) is not None
+    assert record(stage.world, ("u", 0)) is not None
+
+
+async def test_a_dry_run() -> None:
+    stage = Stage()
+    _, data = await run_request(stage, targets(t0=(4, 5, 6)), dry_run=True, throttle=10)
+    steps = data["steps"]
+    assert isinstance(steps, list)
+    assert steps[-1] == (
+        "create /admin/reassignment_requests/request_NNNNNNNNNN: "
+        '{"version":1,"assignments":{"t":{"0":[4,5,6]}}}'
+    )
+    assert len(steps) == 1 + 6 + 1
+    assert stage.store.writes == 0
+
+
+async def test_fewer_replicas_than_min_insync_replicas_are_refused() -> None:
+    stage = Stage(6, 1)
+    config = b'{"version":1,"config":{"min.insync.replicas":"2"}}'
+    stage.world.put(znodes.topic_config_path("t"), config)
+    with pytest.raises(Refused, match="lower that first, or use --execute"):
+        await run_request(stage, targets(t0=(4, 5)))

@@ -1,0 +1,468 @@
+"""--list-strays and --delete-strays on a simulated cluster."""
+
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controller.core import znodes
+from controller.core.operations import Create, CreateSequential, Delete
+from controller.core.reassignment_znodes import (
+    REPLICA_DELETIONS,
+    ReplicaDeletion,
+    deletion_path,
+    read_deletion,
+    write_deletion,
+)
+from controller.core.values import ANY_VERSION
+from controller.operator.reassignment import stray_deleting
+from controller.operator.reassignment.access import Cluster, KafkaAccess
+from controller.operator.reassignment.documents import Partition
+from controller.operator.reassignment.errors import KafkaUnavailable, Refused
+from controller.operator.reassignment.kafka_admin import (
+    KafkaAdmin,
+    LogDirs,
+    Metadata,
+    OnDisk,
+)
+from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.statuses import DONE, NOT_DONE_YET, OTHERWISE
+from controller.operator.reassignment.stray_deleting import delete_strays
+from controller.operator.reassignment.stray_listing import list_strays
+from controller.operator.reassignment.strays import Stray, split
+from replay.world.requests import GetChildren
+from tests.controller.core.reassignment.interrupting import submit
+from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.operator.reassignment.stage import LOG_BYTES, Stage
+from tests.controller.operator.reassignment.test_by_api import ScriptedAdmin, Told
+
+GONE = ("gone", 3)
+
+
+def with_strays() -> Stage:
+    """Broker 5 has t-0, which is on 1,2,3, and a partition of a topic that does not exist. Nobody
+    is controller, so that what is asked for stays."""
+    stage = Stage()
+    stage.leave_alone()
+    stage.leave_on_disk(5, T0, GONE)
+    return stage
+
+
+def add_deletion(stage: Stage, child: str, broker: int, *names: Partition) -> str:
+    """The controller waits for a broker."""
+    if stage.world.data(REPLICA_DELETIONS) is None:
+        stage.world.put_quietly(REPLICA_DELETIONS, b"")
+    content = write_deletion(ReplicaDeletion(broker, names))
+    stage.world.put_quietly(deletion_path(child), content)
+    return deletion_path(child)
+
+
+def deletions(stage: Stage) -> list[ReplicaDeletion]:
+    """What the controller is asked to delete."""
+    return [read_deletion(path, stage.world.data(path)) for path in paths(stage)]
+
+
+def paths(stage: Stage) -> list[str]:
+    """The znodes of these deletions."""
+    found = stage.world.ask(GetChildren(REPLICA_DELETIONS)).children or ()
+    return [deletion_path(one) for one in sorted(found)]
+
+
+async def run_list(stage: Stage) -> Report:
+    report = stage.report()
+    await list_strays(stage.with_disks, report)
+    return report
+
+
+async def run_delete(stage: Stage, *, timeout_ms: int = 0, dry_run: bool = False) -> Report:
+    report = stage.report()
+    await delete_strays(stage.with_disks, report, timeout_ms=timeout_ms, dry_run=dry_run)
+    return report
+
+
+# --list-strays ----------------------------------------------------------------------------------
+
+
+async def test_a_cluster_without_strays() -> None:
+    stage = Stage()
+    report = await run_list(stage)
+    assert report.status == DONE
+    assert stage.lines == ["No stray replicas found."]
+    assert not stage.warnings
+    assert report.data["strays"] == []
+
+
+async def test_replicas_that_no_assignment_names_are_listed() -> None:
+    stage = with_strays()
+    report = await run_list(stage)
+    assert report.status == OTHERWISE
+    assert stage.lines == [
+        "2 stray replicas, which no assignment names:",
+        "  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist",
+        "  t-0 on broker 5: 1.0 KiB in /data; assigned to 1,2,3",
+        "--delete-strays deletes those that no pending deletion covers",
+    ]
+    assert report.data["strays"][1] == Stray("t", 0, 5, "/data", LOG_BYTES, (1, 2, 3))
+    assert stage.store.writes == 0
+
+
+async def test_replicas_of_a_partition_that_moves_are_no_strays() -> None:
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5)})
+    stage.leave_on_disk(6, T0)
+    assert (await run_list(stage)).status == DONE
+
+
+async def test_replicas_of_a_topic_that_is_being_deleted_are_no_strays() -> None:
+    stage = with_strays()
+    stage.world.put_quietly(znodes.delete_topic_path("gone"), b"")
+    await run_list(stage)
+    assert stage.lines[0] == "1 stray replica, which no assignment names:"
+    assert "gone" not in stage.said
+
+
+async def test_replicas_of_a_topic_that_nobody_can_read_are_no_strays_and_it_is_named() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    stage.world.put_quietly(znodes.topic_path("t"), b"garbage")
+    report = await run_list(stage)
+    assert stage.lines == ["No stray replicas found."]
+    assert "/brokers/topics/t cannot be read" in stage.warnings[0]
+    assert report.status == NOT_DONE_YET
+
+
+async def test_the_log_of_kraft_is_no_stray() -> None:
+    stage = Stage()
+    stage.leave_on_disk(5, ("__cluster_metadata", 0))
+    assert (await run_list(stage)).status == DONE
+
+
+async def test_a_move_that_starts_while_the_disks_are_looked_at_leaves_no_strays() -> None:
+    stage = Stage()
+    stage.disks.looking = lambda: submit(stage.world, {T0: (4, 5, 6)})
+    assert (await run_list(stage)).status == DONE
+
+
+async def test_a_move_that_ends_while_the_disks_are_looked_at_leaves_no_strays() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    stage.leave_on_disk(4, T0)
+    stage.disks.looking = lambda: stage.world.change_topic_quietly("t", {0: (4,)})
+    assert (await run_list(stage)).status == DONE
+
+
+async def test_a_stray_that_a_pending_deletion_covers_names_it() -> None:
+    stage = with_strays()
+    path = add_deletion(stage, "7_1", 5, T0, GONE)
+    report = await run_list(stage)
+    assert report.status == NOT_DONE_YET
+    assert stage.lines[1:] == [
+        "  gone-3 on broker 5: 1.0 KiB in /data; the partition does not exist; "
+        f"{path} is pending: the controller deletes it",
+        f"  t-0 on broker 5: 1.0 KiB in /data; assigned to 1,2,3; {path} is pending: the "
+        "controller deletes it",
+    ]
+    assert report.data["strays"][0].deletion == path
+
+
+async def test_a_pending_deletion_for_another_broker_covers_nothing() -> None:
+    stage = with_strays()
+    add_deletion(stage, "7_1", 4, T0, GONE)
+    assert (await run_list(stage)).status == OTHERWISE
+
+
+async def test_pending_deletions_for_a_broker_that_is_not_registered_are_listed() -> None:
+    stage = Stage()
+    stage.world.unregister(6)
+    stage.leave_alone()
+    path = add_deletion(stage, "7_1", 6, T0)
+    report = await run_list(stage)
+    assert report.status == NOT_DONE_YET
+    assert stage.lines[-1] == (
+        f"Pending deletion of t-0 ({path}): broker 6 is not registered; the controller deletes the "
+        "replicas when it registers."
+    )
+    assert report.data["pending_deletions"] == [
+        {"znode": path, "broker": 6, "registered": False, "partitions": (T0,)}
+    ]
+
+
+async def test_a_deletion_that_nobody_can_read_is_named() -> None:
+    stage = with_strays()
+    path = add_deletion(stage, "7_1", 5, T0)
+    stage.world.put_quietly(path, b"garbage")
+    assert (await run_list(stage)).status == OTHERWISE
+    assert f"{path} cannot be read as a replica deletion" in stage.warnings[0]
+
+
+async def test_a_broker_that_does_not_answer_is_named_and_the_list_is_not_complete() -> None:
+    stage = Stage()
+    stage.disks.silent.add(2)
+    report = await run_list(stage)
+    assert report.status == NOT_DONE_YET
+    assert stage.warnings == [
+        "Warning: broker 2 could not be asked for its replicas: node 2 does not answer: timed out"
+    ]
+    assert report.data["brokers_not_asked"] == [2]
+
+
+async def test_a_broker_with_replicas_that_is_not_registered_is_named() -> None:
+    stage = Stage()
+    stage.world.unregister(3)
+    stage.world.run()
+    report = await run_list(stage)
+    assert report.status == NOT_DONE_YET
+    assert stage.warnings == [
+        "Warning: brokers 3 are not registered: what is on their disks is unknown"
+    ]
+
+
+async def test_a_log_directory_that_is_offline_is_named() -> None:
+    stage = Stage()
+    stage.disks.broken.add(2)
+    report = await run_list(stage)
+    assert report.status == NOT_DONE_YET
+    assert stage.warnings == [
+        "Warning: /broken of broker 2 cannot be read: kafka_storage_error (code 56)"
+    ]
+
+
+class ScriptedDisks(ScriptedAdmin):
+    """Brokers that are asked without ZooKeeper: t-0 is on 1,2,3, broker 4 has more."""
+
+    async def metadata(self, topics: Iterable[str] | None) -> Metadata:
+        return await super().metadata({"t"} if topics is None else topics)
+
+    async def log_dirs(self, broker: int) -> LogDirs:
+        on_disk = (T0, GONE) if broker == 4 else (T0,)
+        return LogDirs(tuple(OnDisk(one, "/data", 7) for one in on_disk))
+
+
+async def test_brokers_alone_tell_what_is_stray_except_what_only_zookeeper_knows() -> None:
+    told = Told()
+    await list_strays(Cluster(None, KafkaAccess(ScriptedDisks())), told)
+    assert told.lines[1:3] == [
+        "  gone-3 on broker 4: 7 B in /data; the partition does not exist",
+        "  t-0 on broker 4: 7 B in /data; assigned to 1,2,3",
+    ]
+    assert "without --zookeeper topics that are being deleted" in told.warnings[0]
+
+
+class ScriptedClient:
+    """Answers one DescribeLogDirs."""
+
+    def __init__(self, *results: Any) -> None:
+        self.results = results
+        self.asked: list[Any] = []
+
+    async def ask(self, node: int, asked: Any, request: Any) -> Any:
+        self.asked.append(request)
+        return SimpleNamespace(results=self.results)
+
+
+def log_dir(path: str, *partitions: tuple[int, bool]) -> Any:
+    """A directory of an answer with partitions of t; True: a future replica."""
+    schema = __import__("kio.schema.describe_log_dirs.v1.response", fromlist=["response"])
+    return schema.DescribeLogDirsResult(
+        error_code=schema.ErrorCode.none,
+        log_dir=path,
+        topics=(
+            schema.DescribeLogDirsTopic(
+                name="t",
+                partitions=tuple(
+                    schema.DescribeLogDirsPartition(
+                        partition_index=number,
+                        partition_size=10,
+                        offset_lag=0,
+                        is_future_key=is_future,
+                    )
+                    for number, is_future in partitions
+                ),
+            ),
+        ),
+    )
+
+
+async def test_future_replicas_are_left_out() -> None:
+    client = ScriptedClient(log_dir("/a", (0, False)), log_dir("/b", (0, True), (1, False)))
+    found = await KafkaAdmin(client).log_dirs(1)  # type: ignore[arg-type]
+    assert found == LogDirs((OnDisk(T0, "/a", 10), OnDisk(("t", 1), "/b", 10)))
+    assert client.asked[0].topics is None
+
+
+async def test_a_broker_that_names_no_directory_lacks_a_permission() -> None:
+    with pytest.raises(KafkaUnavailable, match="DescribeLogDirs needs DESCRIBE on the cluster"):
+        await KafkaAdmin(ScriptedClient()).log_dirs(1)  # type: ignore[arg-type]
+
+
+# --delete-strays --------------------------------------------------------------------------------
+
+
+def controller_at_work(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, *, deletes: bool = True
+) -> None:
+    """Whenever the command waits, the controller carries out the deletions, or drops them."""
+
+    async def sleep(seconds: float) -> None:
+        for path, one in zip(paths(stage), deletions(stage), strict=True):
+            for name in one.partitions if deletes else ():
+                stage.world.brokers[one.broker].logs.pop(name, None)
+            stage.world.ask(Delete(path, ANY_VERSION))
+
+    monkeypatch.setattr(stray_deleting.anyio, "sleep", sleep)
+
+
+async def test_delete_asks_for_one_deletion_a_broker_and_says_what_was_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = with_strays()
+    stage.leave_on_disk(4, GONE)
+    controller_at_work(stage, monkeypatch)
+    asked: list[ReplicaDeletion] = []
+    stage.store.after_write = lambda: asked.extend(deletions(stage))
+    report = await run_delete(stage, timeout_ms=60_000)
+    assert stage.lines[-3:] == [
+        "Asked the controller to delete from broker 4: gone-3",
+        "Asked the controller to delete from broker 5: gone-3,t-0",
+        "Deleted 3 replicas, 3.0 KiB.",
+    ]
+    assert report.status == DONE
+    assert report.data["deleted"] == [
+        {"topic": "gone", "partition": 3, "broker": 4},
+        {"topic": "gone", "partition": 3, "broker": 5},
+        {"topic": "t", "partition": 0, "broker": 5},
+    ]
+    assert (await run_list(stage)).status == DONE
+
+
+async def test_delete_writes_children_that_the_controller_reads() -> None:
+    stage = with_strays()
+    await run_delete(stage)
+    assert deletions(stage) == [ReplicaDeletion(5, (GONE, T0))]
+    [path] = paths(stage)
+    assert path.startswith("/admin/replica_deletions/requested_")
+
+
+async def test_delete_says_what_no_broker_has_confirmed_in_time() -> None:
+    stage = with_strays()
+    report = await run_delete(stage)
+    [path] = paths(stage)
+    assert report.status == NOT_DONE_YET
+    assert stage.warnings[-1] == (
+        f"Warning: broker 5 has not confirmed yet: gone-3,t-0; {path} stays, and the controller "
+        "deletes them when the broker answers"
+    )
+    assert any("nobody has the controller's role" in one for one in stage.warnings)
+    assert report.data["left"] == [{"znode": path, "broker": 5, "partitions": (GONE, T0)}]
+
+
+async def test_delete_says_what_the_controller_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = with_strays()
+    controller_at_work(stage, monkeypatch, deletes=False)
+    report = await run_delete(stage, timeout_ms=60_000)
+    assert report.status == OTHERWISE
+    assert "Deleted" not in stage.said
+    assert "t-0 on broker 5" in stage.warnings[-1]
+    assert "the controller's log says why" in stage.warnings[-1]
+
+
+async def test_delete_asks_for_nothing_that_is_pending_already() -> None:
+    stage = with_strays()
+    add_deletion(stage, "7_1", 5, T0)
+    await run_delete(stage)
+    assert deletions(stage) == [ReplicaDeletion(5, (T0,)), ReplicaDeletion(5, (GONE,))]
+
+
+async def test_delete_without_strays_writes_nothing() -> None:
+    stage = Stage()
+    report = await run_delete(stage)
+    assert report.status == DONE
+    assert stage.lines == ["No stray replicas found."]
+    assert stage.store.writes == 0
+
+
+async def test_a_dry_run_of_delete_prints_the_steps() -> None:
+    stage = with_strays()
+    await run_delete(stage, dry_run=True)
+    assert stage.store.writes == 0
+    assert stage.lines[-2:] == [
+        "1. check that the version of /brokers/topics/t is 1",
+        "2. create /admin/replica_deletions/requested_NNNNNNNNNN: "
+        '{"version":1,"broker":5,"partitions":{"gone":[3],"t":[0]}}',
+    ]
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        lambda stage: stage.world.change_topic_quietly("t", {0: (1, 2, 5)}),
+        lambda stage: stage.world.change_topic_quietly(
+            "t", {0: (6, 1, 2, 3)}, adding_replicas={"0": [6]}
+        ),
+        lambda stage: (
+            stage.world.put_quietly(znodes.delete_topic_path("t"), b"")
+            or stage.world.change_topic_quietly("t", {0: (1, 2, 3)})
+        ),
+    ],
+    ids=["assigned", "moving", "deleted"],
+)
+async def test_delete_never_names_a_replica_that_is_accounted_for_meanwhile(
+    assign: Callable[[Stage], object],
+) -> None:
+    stage = with_strays()
+    stage.world.ask(Create(REPLICA_DELETIONS))
+    stage.store.before_write = lambda: assign(stage)
+    await run_delete(stage)
+    assert deletions(stage) == [ReplicaDeletion(5, (GONE,))]
+    assert "Asked the controller to delete from broker 5: gone-3" in stage.lines
+
+
+async def test_delete_asks_for_nothing_when_all_is_accounted_for_meanwhile() -> None:
+    stage = Stage()
+    stage.leave_alone()
+    stage.leave_on_disk(5, T0)
+    stage.world.ask(Create(REPLICA_DELETIONS))
+    stage.store.before_write = lambda: stage.world.change_topic_quietly("t", {0: (5,)})
+    report = await run_delete(stage)
+    assert report.status == DONE
+    assert deletions(stage) == []
+
+
+async def test_delete_is_refused_under_a_stock_controller() -> None:
+    stage = with_strays()
+    stage.hand_over(2)
+    with pytest.raises(Refused) as fault:
+        await run_delete(stage)
+    assert str(fault.value) == (
+        "broker 2, a stock controller, has the role: it does not know /admin/replica_deletions. "
+        "Let refold take the role"
+    )
+    assert stage.store.writes == 0
+
+
+async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [Stray("gone", number, 5, "/data", 1, None) for number in range(100)]
+    parts = split(many, 300)
+    assert [one for part in parts for one in part] == many
+    assert all(
+        len(write_deletion(ReplicaDeletion(5, tuple(one.name for one in part)))) <= 300
+        for part in parts
+    )
+    stage = with_strays()
+    monkeypatch.setattr(stray_deleting, "DATA_BYTES_MAX", 60)
+    await run_delete(stage)
+    assert deletions(stage) == [ReplicaDeletion(5, (GONE,)), ReplicaDeletion(5, (T0,))]
+    assert isinstance(stage.store.written[-1], CreateSequential)
+
+
+async def test_replicas_that_a_completed_move_left_on_disk_are_listed() -> None:
+    """What remains when a broker was dead while the controller deleted its replicas."""
+    stage = Stage()
+    submit(stage.world, {T0: (4, 5, 6)})
+    catch_up(stage.world, 4, 5, 6)
+    stage.leave_alone()
+    stage.leave_on_disk(3, T0)
+    report = await run_list(stage)
+    assert "  t-0 on broker 3: 1.0 KiB in /data; assigned to 4,5,6" in stage.lines
+    assert report.status == OTHERWISE

@@ -1,0 +1,78 @@
+import socket
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from controller.core.values import Endpoint
+from controller.operator.probes import (
+    probe_brokers,
+    probe_disk,
+    probe_listeners,
+    probe_servers,
+)
+from controller.zookeeper.servers import Server
+from tests.controller.operator.settings import settings
+from tests.scripted_broker import ScriptedBroker, with_settings
+
+
+@pytest.mark.parametrize("below", ["", "logs", "logs/of/mine"])
+def test_a_log_directory_that_is_there_or_can_be_made(tmp_path: Path, below: str) -> None:
+    disk = probe_disk(tmp_path / below)
+    assert disk.fault == ""
+    assert disk.free_bytes > 0
+    assert disk.sync_ms > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("below", ["", "logs"])
+def test_a_log_directory_that_is_a_file(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert probe_disk(file / below).fault == f"{file} is not a folder"
+
+
+def test_a_log_directory_that_is_a_link_to_nothing(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "absent")
+    assert probe_disk(link).fault == f"{link} is not a folder"
+
+
+async def test_a_server_whose_name_cannot_be() -> None:
+    (found,) = await probe_servers([Server("zk ☃", 2181)])
+    assert "not allowed" in found.fault
+
+
+@pytest.mark.parametrize("offered", [(0, 2), (1, 4)], ids=["Kafka 2.4", "Kafka 3.9"])
+async def test_a_broker_tells_its_policies(offered: tuple[int, int]) -> None:
+    policies = {"create.topic.policy.class.name": "a.B", "alter.config.policy.class.name": "c.D"}
+    broker = ScriptedBroker(with_settings(policies | {"broker.rack": "r"}))
+    broker.offered[32] = offered
+    async with broker.listening():
+        [found] = await probe_brokers(settings(), [broker.registered(7)])
+    assert (found.broker, found.fault, found.policies_fault) == (7, "", "")
+    assert found.policies == policies
+    assert len(found.versions) == 3
+
+
+async def test_a_broker_without_policies() -> None:
+    broker = ScriptedBroker(with_settings({}))
+    async with broker.listening():
+        [found] = await probe_brokers(settings(), [broker.registered()])
+    assert (found.policies, found.policies_fault) == ({}, "")
+
+
+async def test_a_broker_that_does_not_tell_its_policies() -> None:
+    broker = ScriptedBroker(with_settings({}, ErrorCode.cluster_authorization_failed))
+    async with broker.listening():
+        [found] = await probe_brokers(settings(), [broker.registered()])
+    assert found.fault == ""
+    assert "not authorized (code 31)" in found.policies_fault
+
+
+@pytest.mark.parametrize("listener", ["SSL", "PLAINTEXT"])
+def test_an_address_that_cannot_be_listened_on(listener: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = Endpoint(listener, listener, "127.0.0.1", taken.getsockname()[1])
+        assert "cannot listen on" in probe_listeners([endpoint])
+    assert bool(probe_listeners([endpoint])) is (listener == "SSL")

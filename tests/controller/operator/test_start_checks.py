@@ -1,0 +1,100 @@
+import pytest
+
+from controller.operator.facts import ClusterFacts, ControllerFacts, ZooKeeperFacts
+from controller.operator.start_checks import check_start, may_be_last_run
+from tests.controller.operator.settings import settings
+
+
+def facts(
+    *,
+    chroot_exists: bool = True,
+    is_kafka: bool = True,
+    cluster_id: str | None = "c1",
+    registered: tuple[int, ...] = (),
+    controller: ControllerFacts | None = None,
+    migrating: str = "",
+    registration_versions: dict[int, int] | None = None,
+) -> ZooKeeperFacts:
+    return ZooKeeperFacts(
+        cluster=ClusterFacts(
+            chroot_exists=chroot_exists,
+            is_kafka=is_kafka,
+            cluster_id=cluster_id,
+            registered=registered,
+            controller=controller,
+            migrating=migrating,
+            registration_versions=registration_versions or {},
+        )
+    )
+
+
+def errors(found: ZooKeeperFacts) -> list[str]:
+    return [one.line for one in check_start(settings(), found) if one.level == "error"]
+
+
+def test_nothing_stands_in_the_way() -> None:
+    assert errors(facts()) == []
+    assert errors(facts(registered=(1,), controller=ControllerFacts(broker_id=1))) == []
+    # Content that cannot be read is no controller, as in Kafka; its session may be replaced.
+    assert errors(facts(controller=ControllerFacts(broker_id=None))) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (ZooKeeperFacts(fault="refused"), "no ZooKeeper: refused"),
+        (facts(chroot_exists=False), "/kafka does not exist"),
+        (facts(is_kafka=False), "no readable /brokers/ids"),
+        (facts(cluster_id=None), "no readable /cluster/id"),
+        (facts(registered=(1000,)), "registered in /brokers/ids/1000"),
+        (facts(controller=ControllerFacts(broker_id=1000)), "another daemon holds /controller"),
+        (
+            facts(controller=ControllerFacts(broker_id=1, is_ephemeral=False)),
+            "/controller is persistent",
+        ),
+        (
+            facts(controller=ControllerFacts(broker_id=1, kraft_epoch=5, is_ephemeral=False)),
+            "kraftControllerEpoch 5",
+        ),
+        (facts(migrating="KRaft controller 3000 migrates"), "KRaft controller 3000 migrates"),
+    ],
+)
+def test_what_refuses_a_start(found: ZooKeeperFacts, told: str) -> None:
+    (error,) = errors(found)
+    assert told in error
+
+
+def test_the_last_runs_session_is_waited_for_and_nothing_else() -> None:
+    own, other = ControllerFacts(broker_id=1000), ControllerFacts(broker_id=1)
+    assert may_be_last_run(settings(), facts(controller=own))
+    assert not may_be_last_run(settings(), facts(controller=other))
+    assert not may_be_last_run(settings(), facts(controller=own, registered=(1000,)))
+    assert not may_be_last_run(settings(), ZooKeeperFacts(fault="refused"))
+
+
+@pytest.mark.parametrize(
+    ("version", "registered", "level", "told"),
+    [
+        ("3.9", {1: 4, 2: 4}, "error", "version below 2.7: 1, 2; the daemon has 3.9-IV0"),
+        ("2.7-IV0", {1: 4}, "error", "version below 2.7: 1; the daemon has 2.7-IV0"),
+        ("2.6", {1: 5, 2: 6}, "error", "version 2.7 or later: 1, 2; the daemon has 2.6-IV0"),
+        ("3.9", {1: 5, 2: 4}, "warning", "version below 2.7: 2; the daemon has 3.9-IV0"),
+        ("2.6", {1: 5, 2: 4}, "warning", "version 2.7 or later: 1; the daemon has 2.6-IV0"),
+        ("2.7-IV0", {1: 5, 2: 5}, "ok", "no registration contradicts 2.7-IV0"),
+        ("2.6", {1: 4, 2: 2}, "ok", "no registration contradicts 2.6-IV0"),
+    ],
+    ids=["all old", "old", "all new", "one old", "one new", "new", "fits old"],
+)
+def test_a_protocol_version_that_registrations_contradict(
+    version: str, registered: dict[int, int], level: str, told: str
+) -> None:
+    given = settings({"inter.broker.protocol.version": version})
+    found = check_start(given, facts(registration_versions=registered))
+    (protocol,) = [one for one in found if one.check == "protocol"]
+    assert protocol.level == level
+    assert told in protocol.text
+    assert protocol.advice
+
+
+def test_without_brokers_nothing_is_said_of_their_protocol_version() -> None:
+    assert "protocol" not in [one.check for one in check_start(settings(), facts())]

@@ -1,0 +1,76 @@
+"""A session that a test drives by hand: the test is the server, the network and the clock."""
+
+from controller.core.commands import CommandId, ZooKeeperCommand
+from controller.core.events import Event
+from controller.zookeeper.session import Phase, Session, SessionSettings, Told
+from controller.zookeeper.wire import UNIMPLEMENTED
+from tests.controller.zookeeper import peer
+from tests.controller.zookeeper.peer import Greeting, Sent
+
+TIMEOUT_MS = 6000
+SESSION = 0xABC
+
+
+class Driven:
+    """Wraps a session; every call fetches what it wants sent and told."""
+
+    def __init__(self, **settings: object) -> None:
+        self.now_ms = 1_000_000
+        base = {"timeout_ms": TIMEOUT_MS, "connect_timeout_ms": 2000}
+        self.session = Session(SessionSettings(**{**base, **settings}))  # type: ignore[arg-type]
+        self.told: list[Told] = []
+        self._commands = 0
+
+    def connect(self, server: str = "zk1:2181") -> Greeting:
+        """Make a connection; the greeting that is sent."""
+        self.session.connected(server, self.now_ms)
+        return peer.greeting(self.session.output(self.now_ms))
+
+    def ready(
+        self, server: str = "zk1:2181", *, session: int = SESSION, bulk: bool = True, zxid: int = 1
+    ) -> list[Sent]:
+        """Connect, shake hands and answer the question about bulk; what is sent then."""
+        self.connect(server)
+        sent = self.receive(peer.handshake(session, TIMEOUT_MS))
+        if bulk:
+            (probe,) = sent
+            assert probe.opcode == peer.MULTI_READ
+            return self.receive(peer.reply(probe.xid, zxid=zxid))
+        if [one.opcode for one in sent] == [peer.MULTI_READ]:
+            self.receive(peer.reply(sent[0].xid, error=UNIMPLEMENTED))
+            assert self.session.phase is Phase.DISCONNECTED
+            return self.ready(server, session=session, bulk=False)
+        return sent
+
+    def receive(self, data: bytes) -> list[Sent]:
+        """Bytes from the server; the requests that follow from them."""
+        self.session.received(data, self.now_ms)
+        return self._sent()
+
+    def submit(self, *commands: ZooKeeperCommand) -> list[Sent]:
+        """Commands from the core, numbered from 1 on; the requests that follow from them."""
+        for command in commands:
+            self._commands += 1
+            self.session.submit(CommandId(1, self._commands), command)
+        return self._sent()
+
+    def wait(self, milliseconds: int) -> list[Sent]:
+        """Time passes; the requests that follow from it."""
+        self.now_ms += milliseconds
+        self.session.tick(self.now_ms)
+        return self._sent()
+
+    def lose(self) -> None:
+        """The connection breaks."""
+        self.session.disconnected("broken")
+        self._sent()
+
+    def events(self) -> list[Event]:
+        """What was told since the last call."""
+        told, self.told = self.told, []
+        return [one.event for one in told]
+
+    def _sent(self) -> list[Sent]:
+        sent = peer.requests(self.session.output(self.now_ms))
+        self.told += self.session.told()
+        return sent

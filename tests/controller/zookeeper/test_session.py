@@ -1,0 +1,406 @@
+"""The life of a session, by bytes and ticks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.commands import (
+    CommandId,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+    SyncZnodes,
+    WriteAtomically,
+    WriteZnodes,
+)
+from controller.core.events import (
+    ChildrenRead,
+    SessionConnected,
+    SessionDisconnected,
+    SessionExpired,
+    WatchFired,
+    ZnodesRead,
+    ZnodesWritten,
+)
+from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED, Create
+from controller.zookeeper.session import Phase
+from tests.controller.zookeeper import peer
+from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, Driven
+
+WRITE = WriteAtomically((Create("/a"),))
+XIDS = st.sampled_from([-8, -2, -1, 2, 3, 4, 5, 6, 7])
+
+
+def test_a_first_connection_asks_for_a_new_session() -> None:
+    driven = Driven()
+    greeting = driven.connect()
+    assert (greeting.session_id, greeting.password, greeting.last_zxid) == (0, bytes(16), 0)
+    driven = Driven()
+    driven.ready()
+    assert driven.told[0].channel == "zookeeper:abc"
+    assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk1:2181", False)]
+
+
+def test_a_second_connection_asks_for_the_same_session() -> None:
+    driven = Driven()
+    driven.ready()
+    (sent,) = driven.submit(WRITE)
+    driven.receive(peer.reply(sent.xid, peer.multi_body([Create("/a")], [0], [0]), zxid=77))
+    driven.lose()
+    greeting = driven.connect("zk2:2181")
+    assert (greeting.session_id, greeting.password) == (SESSION, b"p" * 16)
+    assert greeting.last_zxid == 77
+    driven.lose()
+    driven.events()
+    driven.ready("zk2:2181")
+    assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk2:2181", True)]
+
+
+def test_replies_in_pieces_are_put_together() -> None:
+    driven = Driven()
+    driven.ready()
+    first, second = driven.submit(ReadChildren("/a"), ReadChildren("/b"))
+    data = peer.reply(first.xid, peer.children_body(["y", "x"]))
+    data += peer.reply(second.xid, peer.children_body([]))
+    driven.events()
+    for at in range(len(data)):
+        driven.receive(data[at : at + 1])
+    assert driven.events() == [
+        ChildrenRead(CommandId(1, 1), OK, ["x", "y"]),
+        ChildrenRead(CommandId(1, 2), OK, []),
+    ]
+
+
+def test_an_idle_session_pings_at_a_third_and_hangs_up_at_two_thirds() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.events()
+    assert driven.wait(TIMEOUT_MS // 3 - 1) == []
+    (ping,) = driven.wait(1)
+    assert (ping.xid, ping.opcode) == (-2, peer.PING)
+    assert driven.wait(100) == [], "one ping at a time"
+    assert driven.session.phase is Phase.READY
+    driven.wait(TIMEOUT_MS // 3 - 100)
+    assert driven.session.phase is Phase.DISCONNECTED
+    (event,) = driven.events()
+    assert isinstance(event, SessionDisconnected)
+    assert "zk1:2181" in event.cause
+
+
+def test_answered_pings_keep_the_connection() -> None:
+    driven = Driven()
+    driven.ready()
+    for _ in range(10):
+        (ping,) = driven.wait(TIMEOUT_MS // 3)
+        driven.receive(peer.reply(ping.xid))
+    assert driven.session.phase is Phase.READY
+
+
+def test_a_server_that_does_not_greet_is_left_after_the_connect_timeout() -> None:
+    driven = Driven()
+    driven.connect()
+    driven.wait(1999)
+    assert driven.session.phase is Phase.HANDSHAKE
+    driven.wait(1)
+    assert driven.session.phase is Phase.DISCONNECTED
+    assert "zk1:2181 did not answer" in driven.session.fault
+    assert driven.events() == []
+
+
+def test_SU_39_a_lost_connection_ends_everything_and_sends_nothing_again() -> None:
+    driven = Driven(flight_requests_max=1)
+    driven.ready()
+    driven.events()
+    in_flight = driven.submit(WRITE, SyncZnodes("/"), ReadZnodes(("/x", "/y")), ReadChildren("/"))
+    assert len(in_flight) == 1
+    driven.lose()
+    write, sync, read, children, lost = driven.events()
+    assert write == ZnodesWritten(CommandId(1, 1), 0, [CONNECTION_LOSS], [-1])
+    assert sync == ZnodesWritten(CommandId(1, 2), 0, [CONNECTION_LOSS], [-1])
+    assert isinstance(read, ZnodesRead)
+    assert read.errors == [CONNECTION_LOSS] * 2
+    assert children == ChildrenRead(CommandId(1, 4), CONNECTION_LOSS, [])
+    assert lost == SessionDisconnected(SESSION, "broken")
+    assert driven.ready() == []
+
+
+def test_commands_without_a_connection_end_at_once() -> None:
+    driven = Driven()
+    driven.submit(WRITE)
+    driven.ready()
+    driven.lose()
+    driven.submit(WRITE)
+    lost = [one for one in driven.events() if isinstance(one, ZnodesWritten)]
+    assert [one.errors for one in lost] == [[CONNECTION_LOSS]] * 2
+
+
+def test_commands_for_nothing_need_no_server() -> None:
+    driven = Driven()
+    driven.submit(ReadZnodes(()), WriteZnodes((), 0), WriteAtomically(()))
+    assert driven.events() == [
+        ZnodesRead(CommandId(1, 1), 0, [], [], [], [], [], []),
+        ZnodesWritten(CommandId(1, 2), 0, [], []),
+        ZnodesWritten(CommandId(1, 3), 0, [], []),
+    ]
+
+
+def test_an_old_server_is_asked_once_and_nobody_notices() -> None:
+    driven = Driven()
+    driven.ready(bulk=False)
+    assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk1:2181", False)]
+    driven.lose()
+    driven.connect()
+    assert driven.receive(peer.handshake(SESSION, TIMEOUT_MS)) == []
+    assert driven.session.phase is Phase.READY
+
+
+def test_the_servers_word_ends_the_session_and_a_new_one_follows() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.lose()
+    driven.events()
+    driven.connect()
+    driven.receive(peer.handshake(0, 0))
+    assert driven.session.phase is Phase.DISCONNECTED
+    assert driven.events() == [SessionExpired(SESSION)]
+    assert driven.connect().session_id == 0
+    driven.lose()
+    driven.ready(session=0xDEF)
+    assert driven.events() == [SessionConnected(0xDEF, TIMEOUT_MS, "zk1:2181", False)]
+
+
+def test_SU_40_its_end_answers_what_is_in_flight_and_later_requests_work() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.submit(SyncZnodes("/"), ReadChildren("/a"), WRITE)
+    driven.events()
+    driven.wait(TIMEOUT_MS)
+    assert driven.events() == [
+        ZnodesWritten(CommandId(1, 1), 0, [SESSION_EXPIRED], [-1]),
+        ChildrenRead(CommandId(1, 2), SESSION_EXPIRED, []),
+        ZnodesWritten(CommandId(1, 3), 0, [SESSION_EXPIRED], [-1]),
+        SessionExpired(SESSION),
+    ]
+    driven.connect()
+    driven.receive(peer.handshake(0, 0))
+    driven.ready(session=0xDEF)
+    (again,) = driven.submit(WRITE)
+    driven.receive(peer.reply(again.xid, peer.multi_body([Create("/a")], [OK], [0])))
+    assert driven.events() == [
+        SessionConnected(0xDEF, TIMEOUT_MS, "zk1:2181", False),
+        ZnodesWritten(CommandId(1, 4), 0, [OK], [0]),
+    ]
+
+
+def test_without_any_server_the_session_ends_after_its_timeout() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.lose()
+    driven.events()
+    driven.wait(TIMEOUT_MS - 1)
+    assert driven.events() == []
+    driven.wait(1)
+    assert driven.told[0].channel == "zookeeper:abc"
+    assert driven.events() == [SessionExpired(SESSION)]
+    driven.wait(TIMEOUT_MS)
+    assert driven.events() == []
+
+
+def test_a_session_assumed_over_is_closed_before_a_new_one_begins() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.lose()
+    driven.wait(TIMEOUT_MS)
+    driven.events()
+    assert driven.connect().session_id == SESSION
+    (close,) = driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
+    assert close.opcode == peer.CLOSE
+    driven.receive(peer.reply(close.xid))
+    assert driven.session.phase is Phase.DISCONNECTED
+    assert driven.connect().session_id == 0
+    assert driven.events() == []
+
+
+def test_a_session_assumed_over_may_really_be_over() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.lose()
+    driven.wait(TIMEOUT_MS)
+    driven.connect()
+    driven.receive(peer.handshake(0, 0))
+    assert driven.connect().session_id == 0
+    assert [one for one in driven.events() if isinstance(one, SessionExpired)] == [
+        SessionExpired(SESSION)
+    ]
+
+
+def test_a_held_up_event_loop_reads_before_it_judges() -> None:
+    driven = Driven()
+    driven.ready()
+    (sent,) = driven.submit(SyncZnodes("/"))
+    driven.events()
+    driven.now_ms += TIMEOUT_MS * 2
+    driven.receive(peer.reply(sent.xid))
+    driven.wait(0)
+    assert driven.events() == [ZnodesWritten(CommandId(1, 1), 0, [OK], [-1])]
+    assert driven.session.phase is Phase.READY
+
+
+def test_a_held_up_event_loop_that_finds_nothing_ends_the_session() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.submit(SyncZnodes("/"))
+    driven.events()
+    driven.wait(TIMEOUT_MS)
+    assert driven.events() == [
+        ZnodesWritten(CommandId(1, 1), 0, [SESSION_EXPIRED], [-1]),
+        SessionExpired(SESSION),
+    ]
+    assert driven.session.phase is Phase.DISCONNECTED
+
+
+def test_close_answers_what_is_in_flight_and_ends_the_rest() -> None:
+    driven = Driven(flight_requests_max=1)
+    driven.ready()
+    (sync,) = driven.submit(SyncZnodes("/"), WRITE)
+    driven.events()
+    driven.session.close()
+    (close,) = driven.wait(0)
+    assert close.opcode == peer.CLOSE
+    assert driven.events() == [ZnodesWritten(CommandId(1, 2), 0, [SESSION_EXPIRED], [-1])]
+    driven.receive(peer.reply(sync.xid) + peer.reply(close.xid))
+    assert driven.events() == [ZnodesWritten(CommandId(1, 1), 0, [OK], [-1])]
+    assert driven.session.phase is Phase.CLOSED
+    driven.submit(WRITE)
+    assert driven.events() == [ZnodesWritten(CommandId(1, 3), 0, [SESSION_EXPIRED], [-1])]
+
+
+def test_close_ends_the_rest_of_a_command_that_was_sent_in_part() -> None:
+    driven = Driven(flight_requests_max=1)
+    driven.ready()
+    operations = tuple(Create(f"/{n}") for n in range(1500))
+    (first,) = driven.submit(WriteZnodes(operations, None))
+    driven.session.close()
+    (close,) = driven.wait(0)
+    body = peer.multi_body(operations[:1000], [OK] * 1000, [0] * 1000)
+    driven.events()
+    driven.receive(peer.reply(first.xid, body) + peer.reply(close.xid))
+    assert driven.events() == [
+        ZnodesWritten(CommandId(1, 1), 0, [OK] * 1000, [0] * 1000),
+        ZnodesWritten(CommandId(1, 1), 1000, [SESSION_EXPIRED] * 500, [-1] * 500),
+    ]
+
+
+def test_close_while_the_server_is_asked_for_its_version_waits_for_the_close() -> None:
+    driven = Driven()
+    driven.connect()
+    (probe,) = driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
+    driven.session.close()
+    (close,) = driven.receive(peer.reply(probe.xid))
+    assert driven.session.phase is Phase.CLOSING
+    driven.receive(peer.reply(close.xid))
+    assert driven.session.phase is Phase.CLOSED
+
+
+@pytest.mark.parametrize("phase", ["none", "handshake"])
+def test_close_without_a_session(phase: str) -> None:
+    driven = Driven()
+    if phase == "handshake":
+        driven.connect()
+    driven.session.close()
+    assert driven.session.phase is Phase.CLOSED
+
+
+def test_a_server_that_goes_while_the_session_closes_is_the_end() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.session.close()
+    driven.lose()
+    assert driven.session.phase is Phase.CLOSED
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        peer.reply(99),
+        b"\0\0\0\3abc",
+        peer.reply(-1, b"\0"),
+    ],
+)
+def test_a_peer_that_does_not_speak_zookeeper_is_named_and_left(data: bytes) -> None:
+    driven = Driven()
+    driven.ready()
+    driven.submit(SyncZnodes("/"))
+    driven.events()
+    driven.receive(data)
+    outcome, lost = driven.events()
+    assert outcome == ZnodesWritten(CommandId(1, 1), 0, [CONNECTION_LOSS], [-1])
+    assert isinstance(lost, SessionDisconnected)
+    assert "zk1:2181 does not answer as ZooKeeper does" in lost.cause
+
+
+@given(
+    opening=st.booleans(),
+    frames=st.lists(
+        st.one_of(
+            st.binary(max_size=80),
+            st.builds(lambda xid, body: peer.reply(xid, body)[4:], XIDS, st.binary(max_size=80)),
+        ),
+        max_size=6,
+    ),
+)
+def test_no_bytes_whatever_make_more_than_a_lost_connection(
+    opening: bool, frames: list[bytes]
+) -> None:
+    driven = Driven()
+    if opening:
+        driven.connect()
+    else:
+        driven.ready()
+        commands = [ReadZnodes(("/a", "/b")), ReadChildren("/"), ReadStats(("/a",)), WRITE]
+        driven.submit(*commands, WriteZnodes((Create("/a"), Create("/b")), 0))
+    for frame in frames:
+        driven.receive(len(frame).to_bytes(4) + frame)
+    driven.wait(TIMEOUT_MS * 2)
+    outcomes = [one for one in driven.events() if isinstance(one, ZnodesWritten)]
+    if not opening:
+        assert sum(len(one.errors) for one in outcomes) == 3
+
+
+def test_a_reply_cut_short_is_a_lost_connection() -> None:
+    driven = Driven()
+    driven.ready()
+    (read,) = driven.submit(ReadZnodes(("/a", "/b")))
+    driven.events()
+    driven.receive(peer.reply(read.xid, peer.multi_read_body([peer.Znode(b"x")])))
+    outcome, lost = driven.events()
+    assert isinstance(outcome, ZnodesRead)
+    assert outcome.errors == [CONNECTION_LOSS] * 2
+    assert isinstance(lost, SessionDisconnected)
+
+
+def test_a_chroot_goes_before_every_path_and_off_every_event() -> None:
+    driven = Driven(chroot="/kafka")
+    driven.ready()
+    _, children = driven.submit(ReadChildren("/", watch=True))
+    assert peer.path_of(children.body) == "/kafka"
+    driven.receive(peer.reply(children.xid - 1) + peer.reply(children.xid, peer.children_body([])))
+    (write,) = driven.submit(WriteAtomically((Create("/a"),)))
+    assert peer.multi_operations(write.body) == [Create("/kafka/a")]
+    driven.events()
+    driven.receive(peer.watch_event("/kafka", "children", 9))
+    assert driven.events() == [WatchFired("/", "children", 9)]
+
+
+def test_requests_and_bytes_in_flight_are_bounded() -> None:
+    driven = Driven(flight_requests_max=10)
+    driven.ready()
+    sent = driven.submit(*[SyncZnodes("/")] * 25)
+    assert len(sent) == 10
+    sent = driven.receive(b"".join(peer.reply(one.xid) for one in sent[:4]))
+    assert len(sent) == 4
+    driven = Driven(flight_bytes_max=1000)
+    driven.ready()
+    large = WriteAtomically((Create("/a", bytes(600)),))
+    assert len(driven.submit(large, large, large)) == 2

@@ -1,0 +1,131 @@
+"""Watches: told once asked for, and set again after a reconnect."""
+
+import pytest
+
+from controller.core.commands import ReadChildren, ReadStats, ReadZnodes
+from controller.core.events import WatchFired
+from controller.core.operations import NO_NODE
+from tests.controller.zookeeper import peer
+from tests.controller.zookeeper.driven import SESSION, Driven
+from tests.controller.zookeeper.peer import SET_WATCHES, SET_WATCHES_2, Znode
+
+
+def fired(session: Driven) -> list[WatchFired]:
+    """The watch events told since the last look."""
+    return [one for one in session.events() if isinstance(one, WatchFired)]
+
+
+def watching(*, bulk: bool = True) -> Driven:
+    """Watches /data (there), /gone (missing) and the children of /parent; at zxid 50."""
+    session = Driven()
+    session.ready(bulk=bulk)
+    reads = ReadZnodes(("/data",), watch=True), ReadStats(("/gone",), watch=True)
+    bodies = {4: peer.znode_body(Znode(b"x")), 8: peer.children_body([])}
+    bodies[22] = peer.multi_read_body([Znode(b"x")])
+    for one in session.submit(*reads, ReadChildren("/parent", watch=True)):
+        error = NO_NODE if one.opcode == 3 else 0
+        session.receive(peer.reply(one.xid, bodies.get(one.opcode, b""), error=error, zxid=50))
+    session.events()
+    return session
+
+
+def test_what_was_asked_for_is_told() -> None:
+    session = watching()
+    for path, change in [("/data", "data"), ("/gone", "created"), ("/parent", "children")]:
+        session.receive(peer.watch_event(path, change, 60))
+        assert fired(session) == [WatchFired(path, change, 60)]
+
+
+def test_what_nobody_asked_for_is_not_told() -> None:
+    session = watching()
+    session.receive(peer.watch_event("/data", "children"))
+    session.receive(peer.watch_event("/parent", "data"))
+    session.receive(peer.watch_event("/other", "data"))
+    assert fired(session) == []
+
+
+@pytest.mark.parametrize("bulk", [True, False], ids=["persistent", "one-shot"])
+def test_SU_42_children_read_without_the_watch_flag_are_not_watched(bulk: bool) -> None:
+    session = Driven()
+    session.ready(bulk=bulk)
+    session.events()
+    (sent,) = session.submit(ReadChildren("/parent", watch=False))
+    assert sent.body.endswith(b"\0"), "the flag that asks for a one-shot watch"
+    session.receive(peer.reply(sent.xid, peer.children_body([])))
+    session.receive(peer.watch_event("/parent", "children"))
+    assert fired(session) == []
+    session.lose()
+    assert session.ready(bulk=bulk) == []
+
+
+def test_a_persistent_watch_stays_after_it_has_fired() -> None:
+    session = watching()
+    for change in ("data", "data", "deleted", "created", "data"):
+        session.receive(peer.watch_event("/data", change))
+    assert [one.change for one in fired(session)] == ["data", "data", "deleted", "created", "data"]
+
+
+def test_a_reconnect_sets_the_watches_again_from_what_was_seen_last() -> None:
+    session = watching()
+    session.receive(peer.watch_event("/gone", "created"))
+    session.lose()
+    (sent,) = session.ready(zxid=90)
+    assert sent.opcode == SET_WATCHES_2
+    zxid, (data, exist, child, persistent, recursive) = peer.watch_lists(sent.body)
+    assert zxid == 50, "changes up to the new connection's first reply are still to be told"
+    assert (data, exist, child) == (["/data", "/gone"], [], ["/parent"])
+    assert (persistent, recursive) == (["/data", "/gone", "/parent"], [])
+
+
+def test_a_missing_znode_is_watched_again_for_its_creation() -> None:
+    session = watching()
+    session.lose()
+    (sent,) = session.ready()
+    _, (data, exist, child, _, _) = peer.watch_lists(sent.body)
+    assert (data, exist, child) == (["/data"], ["/gone"], ["/parent"])
+
+
+def test_on_an_old_server_watches_go_with_their_event() -> None:
+    session = watching(bulk=False)
+    session.receive(peer.watch_event("/data", "data"))
+    assert len(fired(session)) == 1
+    session.lose()
+    (sent,) = session.ready(bulk=False)
+    assert sent.opcode == SET_WATCHES
+    assert peer.watch_lists(sent.body) == (50, [[], ["/gone"], ["/parent"]])
+
+
+def test_persistent_watches_go_on_as_one_shot_ones_on_an_old_server() -> None:
+    session = watching()
+    session.lose()
+    (sent,) = session.ready(bulk=False)
+    assert peer.watch_lists(sent.body) == (50, [["/data"], ["/gone"], ["/parent"]])
+    session.receive(peer.watch_event("/data", "data"))
+    again = session.submit(ReadZnodes(("/data",), watch=True))
+    assert again[0].body.endswith(b"\1")
+
+
+def test_many_watches_are_set_again_in_portions() -> None:
+    session = Driven()
+    session.ready()
+    paths = tuple(f"/{'x' * 100}{n}" for n in range(5000))
+    sent = session.submit(ReadZnodes(paths, watch=True))
+    while sent:
+        is_page = sent[0].opcode == peer.MULTI_READ
+        count = len(peer.multi_read_paths(sent[0].body)) if is_page else 0
+        body = peer.multi_read_body([Znode(b"")] * count) if is_page else b""
+        sent = sent[1:] + session.receive(peer.reply(sent[0].xid, body))
+    session.lose()
+    portions = session.ready()
+    assert len(portions) > 1
+    assert max(len(one.body) for one in portions) < 2**19
+    again = [path for one in portions for path in peer.watch_lists(one.body)[1][3]]
+    assert tuple(again) == paths
+
+
+def test_a_new_session_has_no_watches() -> None:
+    session = watching()
+    session.lose()
+    session.connect()
+    session.receive(peer.handshake(0, 0))
+    assert session.ready(session=SESSION + 1) == []

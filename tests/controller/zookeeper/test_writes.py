@@ -1,0 +1,191 @@
+"""Batched writes: one multi where all is well, apart where something fails, never out of order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.commands import CommandId, WriteAtomically, WriteZnodes
+from controller.core.events import Event, ZnodesWritten
+from controller.core.operations import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    FENCED,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    Check,
+    Create,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.zookeeper import writes
+from tests.controller.zookeeper import peer
+from tests.controller.zookeeper.driven import Driven
+from tests.controller.zookeeper.peer import Sent
+from tests.controller.zookeeper.tree import Tree
+
+EPOCH = "/controller_epoch"
+
+
+class Server:
+    """Executes the multis of a driven session on a tree, one at a time."""
+
+    def __init__(self, versions: dict[str, int], **settings: object) -> None:
+        self.tree = Tree(versions)
+        self.driven = Driven(**settings)
+        self.driven.ready()
+        self.driven.events()
+        self.multis: list[list[WriteOperation]] = []
+
+    def carry_out(self, command: WriteZnodes | WriteAtomically) -> list[Event]:
+        """Send a command and answer until nothing more is sent; its outcome events."""
+        waiting = self.driven.submit(command)
+        while waiting:
+            waiting += self.driven.receive(self._answer(waiting.pop(0)))
+        return self.driven.events()
+
+    def _answer(self, sent: Sent) -> bytes:
+        assert sent.opcode == peer.MULTI
+        operations = peer.multi_operations(sent.body)
+        self.multis.append(operations)
+        return peer.reply(sent.xid, peer.multi_body(operations, *self.tree.multi(operations)))
+
+
+def results(events: list[Event]) -> tuple[list[int], list[int]]:
+    """All errors and versions; the events must follow on each other."""
+    errors: list[int] = []
+    versions: list[int] = []
+    for event in events:
+        assert isinstance(event, ZnodesWritten)
+        assert event.offset == len(errors)
+        errors += event.errors
+        versions += event.versions
+    return errors, versions
+
+
+def test_writes_that_all_succeed_are_one_multi_with_one_check() -> None:
+    server = Server({EPOCH: 4, "/a": 7, "/b": 0})
+    command = WriteZnodes((SetData("/a", b"x", 7), Create("/c"), Delete("/b", 0)), 4)
+    events = server.carry_out(command)
+    assert server.multis == [[Check(EPOCH, 4), *command.operations]]
+    assert events == [ZnodesWritten(CommandId(1, 1), 0, [OK, OK, OK], [8, 0, -1])]
+
+
+def test_writes_without_an_epoch_have_no_check() -> None:
+    server = Server({"/a": 0})
+    server.carry_out(WriteZnodes((SetData("/a", b"x", -1),), None))
+    assert server.multis == [[SetData("/a", b"x", -1)]]
+
+
+def test_one_that_fails_keeps_its_error_and_the_others_are_done() -> None:
+    server = Server({EPOCH: 4, "/a": 7, "/b": 2, "/c": 0})
+    command = WriteZnodes(tuple(SetData(path, b"x", 0) for path in ("/c", "/b", "/a", "/d")), 4)
+    assert results(server.carry_out(command)) == (
+        [OK, BAD_VERSION, BAD_VERSION, NO_NODE],
+        [1, -1, -1, -1],
+    )
+
+
+def test_a_moved_epoch_fences_everything_with_one_request() -> None:
+    server = Server({EPOCH: 5} | {f"/{n}": 0 for n in range(5000)}, flight_requests_max=1)
+    command = WriteZnodes(tuple(SetData(f"/{n}", b"x", 0) for n in range(5000)), 4)
+    assert results(server.carry_out(command))[0] == [FENCED] * 5000
+    assert len(server.multis) == 1
+
+
+def test_a_missing_epoch_fences_too() -> None:
+    server = Server({"/a": 0})
+    assert results(server.carry_out(WriteZnodes((SetData("/a", b"", 0),), 4)))[0] == [FENCED]
+
+
+def test_a_child_is_created_after_its_parent_turns_out_to_be_there() -> None:
+    server = Server({EPOCH: 0, "/t": 3})
+    command = WriteZnodes((Create("/t"), Create("/t/0"), Create("/t/0/state", b"s")), 0)
+    assert results(server.carry_out(command)) == ([NODE_EXISTS, OK, OK], [-1, 0, 0])
+
+
+def test_a_multi_waits_for_one_in_flight_that_it_depends_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writes, "MULTI_ITEMS_MAX", 2)
+    server = Server({"/x": 5})
+    command = WriteZnodes(
+        (SetData("/x", b"", 0), Create("/t"), Create("/t/0"), Create("/u"), Create("/u/0")), None
+    )
+    assert results(server.carry_out(command))[0] == [BAD_VERSION, OK, OK, OK, OK]
+
+
+def test_large_writes_are_cut_below_the_servers_limit() -> None:
+    server = Server({f"/{n}": 0 for n in range(40)})
+    data = bytes(100_000)
+    command = WriteZnodes(tuple(SetData(f"/{n}", data, 0) for n in range(40)), None)
+    assert results(server.carry_out(command))[0] == [OK] * 40
+    assert max(sum(len(one.path) + 100_032 for one in multi) for multi in server.multis) < 2**20
+
+
+def test_many_failures_cost_few_requests() -> None:
+    server = Server({f"/{n}": 1 if n % 100 == 7 else 0 for n in range(10_000)})
+    command = WriteZnodes(tuple(SetData(f"/{n}", b"x", 0) for n in range(10_000)), None)
+    errors, _ = results(server.carry_out(command))
+    assert errors.count(BAD_VERSION) == 100
+    assert len(server.multis) < 500
+
+
+def test_a_lost_connection_keeps_what_was_answered() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.events()
+    operations = tuple(Create(f"/{n}") for n in range(2500))
+    first, _, _ = driven.submit(WriteZnodes(operations, None))
+    driven.receive(
+        peer.reply(first.xid, peer.multi_body(operations[:1000], [0] * 1000, [0] * 1000))
+    )
+    driven.lose()
+    errors, versions = results(driven.events()[:-1])
+    assert errors == [OK] * 1000 + [CONNECTION_LOSS] * 1500
+    assert versions == [0] * 1000 + [-1] * 1500
+
+
+def test_a_failed_atomic_write_tells_which_operation_it_was() -> None:
+    server = Server({"/a": 1})
+    command = WriteAtomically((Create("/b"), SetData("/a", b"", 0), Create("/c")))
+    assert server.carry_out(command) == [
+        ZnodesWritten(
+            CommandId(1, 1),
+            0,
+            [RUNTIME_INCONSISTENCY, BAD_VERSION, RUNTIME_INCONSISTENCY],
+            [-1, -1, -1],
+        )
+    ]
+    assert server.tree.versions.keys() == {"", "/a"}
+
+
+PATHS = st.sampled_from(["/a", "/b", "/a/a", "/a/b", "/b/a", "/a/a/a", "/c"])
+VERSIONS = st.sampled_from([-1, 0, 1, 2])
+OPERATIONS = st.one_of(
+    st.builds(Create, PATHS, st.just(b"x")),
+    st.builds(SetData, PATHS, st.just(b"x"), VERSIONS),
+    st.builds(Delete, PATHS, VERSIONS),
+    st.builds(Check, PATHS, VERSIONS),
+)
+
+
+@given(
+    operations=st.lists(OPERATIONS, min_size=1, max_size=30),
+    existing=st.dictionaries(st.sampled_from(["/a", "/b"]), st.integers(0, 2)),
+    multi_items=st.integers(1, 8),
+    in_flight=st.integers(1, 5),
+)
+def test_batched_writes_end_as_if_each_went_alone(
+    operations: list[WriteOperation], existing: dict[str, int], multi_items: int, in_flight: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writes, "MULTI_ITEMS_MAX", multi_items)
+        server = Server(existing, flight_requests_max=in_flight)
+        told = results(server.carry_out(WriteZnodes(tuple(operations), None)))
+    alone = Tree(existing)
+    expected = [alone.one(operation) for operation in operations]
+    assert told == ([error for error, _ in expected], [version for _, version in expected])
+    assert server.tree.versions == alone.versions

@@ -1,0 +1,338 @@
+"""The same requests to a stock controller and to refold, in equal clusters, and what they answer.
+
+    python -m tests.lab.default_clusters.comparison
+
+writes the table of answers into docs/endpoint.md.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from struct import pack, unpack_from
+from typing import Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from controller.core.commands import WriteZnodes
+from controller.core.deviations import ISR_BY_LEADER
+from controller.core.operations import OK
+from controller.wire.client_requests import RequestHead, decode_response, read_head
+from tests.controller.api.client import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    API_VERSIONS,
+    CONTROLLED_SHUTDOWN,
+    Client,
+    allocate_producer_ids,
+)
+from tests.lab.default_clusters.cluster import DefaultScene
+from tests.lab.default_clusters.crafted_frames import FRAME_CASES
+from tests.lab.default_clusters.crafted_requests import (
+    ALTER_CASES,
+    ALTER_PARTITION_VERSIONS,
+    LAST_SHUTDOWN_CASES,
+    PRODUCER_ID_CASES,
+    REFUSED_SHUTDOWN_CASES,
+    SHUTDOWN_CASES,
+    SHUTTING_DOWN_CASE,
+    STOCK,
+    STUBS,
+    AlterCase,
+    EpochCase,
+    alter_partition,
+    controlled_shutdown,
+    population,
+)
+from tools.bench.stub_brokers import StubBrokers
+from tools.bench.zookeeper_reads import client_of
+from tools.lab import Lab
+
+PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
+BEGIN = "<!-- The table is written by python -m tests.lab.default_clusters.comparison -->\n"
+END = "<!-- end of the table -->\n"
+_BY_ANY_RULES = {
+    ("AlterPartition", "an unknown topic without partitions"): "its event holds partitions only"
+}
+_BY_OWN_RULES = {
+    ("AlterPartition", case): ISR_BY_LEADER.name
+    for case in (
+        "a member that does not live",
+        "a live member that is no replica",
+        "an ISR without the leader",
+        "an empty ISR",
+        "a member twice",
+        "sent by a follower",
+        "sent by a broker without a replica",
+    )
+} | {
+    ("ControlledShutdown", case.what): "of what earlier rows have changed"
+    for case in LAST_SHUTDOWN_CASES
+}
+EXPLAINED: Mapping[str, Mapping[tuple[str, str], str]] = {
+    "kafka": _BY_ANY_RULES,
+    "refold": {**_BY_ANY_RULES, **_BY_OWN_RULES},
+}
+"""Why an answer differs on purpose, by refold.rules, and then by request and case."""
+
+CLOSED = "the connection is closed"
+CLOSED_SECONDS_MAX = 10.0
+
+Answers = dict["Asked", Any]
+
+
+class Asked(NamedTuple):
+    """A request of a case, as the table names it."""
+
+    request: str
+    case: str
+    version: int
+
+
+class Difference(NamedTuple):
+    """A request that the two answer differently."""
+
+    asked: Asked
+    stock: Any
+    refold: Any
+
+
+async def answers_of_stock(folder: Path) -> Answers:
+    """What a stock controller answers."""
+    async with _cluster(folder) as (lab, epochs):
+        return await _ask_everything(lab.brokers[0].port, epochs)
+
+
+async def answers_of_refold(folder: Path, rules: str) -> Answers:
+    """What refold answers; its log must agree in a replay."""
+    async with _cluster(folder) as (lab, epochs):
+        async with DefaultScene(lab, folder) as scene:
+            daemon = await scene.controlling(settings={"refold.rules": rules})
+            answers = await _ask_everything(int(scene.own_address.partition(":")[2]), epochs)
+            assert daemon.running, daemon.last_words()
+        await scene.check_logs()
+        return answers
+
+
+def differences(stock: Answers, refold: Answers) -> list[Difference]:
+    """Every request that is answered differently, explained or not."""
+    assert stock.keys() == refold.keys()
+    return [
+        Difference(asked, stock[asked], refold[asked])
+        for asked in stock
+        if stock[asked] != refold[asked]
+    ]
+
+
+def unexplained(stock: Answers, refold: Answers, rules: str) -> list[Difference]:
+    """Those that should not be."""
+    explained = EXPLAINED[rules]
+    return [
+        one
+        for one in differences(stock, refold)
+        if (one.asked.request, one.asked.case) not in explained
+    ]
+
+
+@asynccontextmanager
+async def _cluster(folder: Path) -> AsyncIterator[tuple[Lab, dict[int, int]]]:
+    """One broker that may be controller, three stubs, and the population; with each broker's
+    epoch."""
+    async with Lab(folder / "lab") as lab:
+        zookeeper = await lab.start_zookeeper()
+        async with client_of(zookeeper.connect) as client:
+            operations = tuple(population())
+            errors = await client.call(WriteZnodes(operations, None), len(operations))
+            assert set(errors) == {OK}
+            stubs = await StubBrokers.start(zookeeper.connect, folder / "stub-brokers.log")
+            try:
+                for stub in STUBS:
+                    await stubs.register(stub)
+                await lab.start_brokers(1, inter_broker_protocol="3.9")
+                async with DefaultScene(lab, folder) as scene:
+                    await scene.until_stock_controller()
+                    ids = (STOCK, *STUBS)
+                    epochs = {one: await scene.view.broker_epoch(one) for one in ids}
+                yield lab, epochs
+            finally:
+                await stubs.close()
+
+
+async def _ask_everything(port: int, epochs: Mapping[int, int]) -> Answers:
+    answers: Answers = {}
+    async with Client(port) as client:
+        await _until_loaded(client, epochs)
+        # They change nothing, and want all leaders as they were.
+        of_frames = {
+            Asked(case.request, case.what, case.version): await _sent(port, case.frame(epochs))
+            for case in FRAME_CASES
+        }
+        for case in ALTER_CASES:
+            await _alter(client, case, epochs, answers)
+        await _allocate(client, epochs, answers)
+        for one in (*REFUSED_SHUTDOWN_CASES, *SHUTDOWN_CASES):
+            await _shut_down(client, one, epochs, answers)
+        await _alter(client, SHUTTING_DOWN_CASE, epochs, answers)
+        for one in LAST_SHUTDOWN_CASES:
+            await _shut_down(client, one, epochs, answers)
+    return answers | of_frames
+
+
+async def _until_loaded(client: Client, epochs: Mapping[int, int]) -> None:
+    """Wait until the controller has done its failover: it answers with a partition's state."""
+    present = next(case for case in ALTER_CASES if case.what == "the present state")
+    async with asyncio.timeout(20):
+        while True:
+            answer = await client.ask(ALTER_PARTITION, 3, alter_partition(present, 3, epochs))
+            if answer.topics:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def _sent(port: int, frame: bytes) -> Any:
+    """What comes of these bytes on a connection of their own."""
+    async with Client(port) as client, asyncio.timeout(CLOSED_SECONDS_MAX):
+        client.writer.write(frame)
+        try:
+            answer = await client.receive()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return CLOSED
+    head = read_head(frame[4:])
+    if head.api_key == API_VERSIONS:
+        return _error_of_api_versions(answer)
+    return plain(decode_response(head, answer))
+
+
+def _error_of_api_versions(answer: bytes) -> Any:
+    """All of an answer with an error; of another one that it is one, for what is offered differs.
+
+    The header and the error have the same form in every version.
+    """
+    (error,) = unpack_from(">h", answer, 4)
+    name = ErrorCode(error).name
+    return {"error_code": name, "answer": answer.hex()} if error else {"error_code": name}
+
+
+async def _alter(
+    client: Client, case: AlterCase, epochs: Mapping[int, int], answers: Answers
+) -> None:
+    for version in ALTER_PARTITION_VERSIONS[case.first_version :]:
+        request = alter_partition(case, version, epochs)
+        for _ in range(case.times - 1):
+            await client.ask(ALTER_PARTITION, version, request)
+        answer = await client.ask(ALTER_PARTITION, version, request)
+        answers[Asked("AlterPartition", case.what, version)] = plain(answer)
+
+
+async def _allocate(client: Client, epochs: Mapping[int, int], answers: Answers) -> None:
+    for case in PRODUCER_ID_CASES:
+        request = allocate_producer_ids(case.broker, case.epoch(epochs.get(case.broker, 1)))
+        answer = await client.ask(ALLOCATE_PRODUCER_IDS, 0, request)
+        answers[Asked("AllocateProducerIds", case.what, 0)] = plain(answer)
+
+
+async def _shut_down(
+    client: Client, case: EpochCase, epochs: Mapping[int, int], answers: Answers
+) -> None:
+    if case.version:
+        request = controlled_shutdown(case, epochs)
+        head = client.send(CONTROLLED_SHUTDOWN, case.version, request)
+    else:
+        # The one request whose header has no client id.
+        head = RequestHead(CONTROLLED_SHUTDOWN, 0, 1)
+        client.writer.write(pack(">ihhii", 12, *head, case.broker))
+    answer = await client.answer_to(head)
+    answers[Asked("ControlledShutdown", case.what, case.version)] = plain(answer)
+
+
+def plain(value: Any) -> Any:
+    """An answer as dicts and tuples, what Kafka gives in no order in one of ours."""
+    if is_dataclass(value):
+        named = [one.name for one in fields(value) if not one.name.startswith("__")]
+        return {name: plain(getattr(value, name)) for name in named}
+    if isinstance(value, tuple):
+        found = tuple(map(plain, value))
+        is_ordered = not found or not isinstance(found[0], dict)
+        return found if is_ordered else tuple(sorted(found, key=repr))
+    if isinstance(value, Enum):
+        return value.name
+    return value
+
+
+def table(stock: Answers, refold: Answers) -> str:
+    """The answers as a Markdown table, versions that are answered alike in one row."""
+    explained = EXPLAINED["refold"]
+    rows: dict[tuple[str, str, str], list[int]] = {}
+    for asked, answer in refold.items():
+        text = brief(answer)
+        if answer != stock[asked]:
+            why = explained[asked.request, asked.case]
+            text = f"{text}. Kafka: {brief(stock[asked])} ({why})"
+        rows.setdefault((asked.request, asked.case, text), []).append(asked.version)
+    lines = ["| request | case | versions | answer |", "|---|---|---|---|"]
+    for (request, case, text), versions in rows.items():
+        spelt = ", ".join(map(str, versions))
+        lines.append(f"| {request} | {case} | {spelt} | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def brief(answer: Any) -> str:
+    """One answer in a few words."""
+    if answer == CLOSED:
+        return CLOSED
+    if answer["error_code"] != "none":
+        return f"{answer['error_code'].upper()} for all of it"
+    if "producer_id_start" in answer:
+        return f"{answer['producer_id_len']} ids from {answer['producer_id_start']}"
+    if "remaining_partitions" in answer:
+        return f"{len(answer['remaining_partitions'])} partitions remain"
+    if "topics" not in answer:
+        return "answered"
+    states = [one for topic in answer["topics"] for one in topic["partitions"]]
+    if answer["topics"] and not states:
+        return "the topic, without partitions"
+    return "; ".join(map(_brief_state, states)) or "nothing"
+
+
+def _brief_state(one: Mapping[str, Any]) -> str:
+    if one["error_code"] != "none":
+        return str(one["error_code"]).upper()
+    recovering = ", recovering" if one.get("leader_recovery_state") else ""
+    return (
+        f"leader {one['leader_id']}, ISR {list(one['isr'])}, "
+        f"epochs {one['leader_epoch']} and {one['partition_epoch']}{recovering}"
+    )
+
+
+def with_table(page: str, text: str) -> str:
+    """The page with that table in the place of its own."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def report(found: Iterable[Difference]) -> str:
+    """The differences, one a paragraph."""
+    return "\n\n".join(f"{one.asked}\nstock:  {one.stock}\nrefold: {one.refold}" for one in found)
+
+
+async def _write_page() -> str:
+    """Write the page; gives what it does not explain."""
+    with tempfile.TemporaryDirectory() as name:
+        stock_folder, refold_folder = Path(name) / "stock", Path(name) / "refold"
+        for one in (stock_folder, refold_folder):
+            one.mkdir()
+        stock = await answers_of_stock(stock_folder)
+        refold = await answers_of_refold(refold_folder, "refold")
+    found = unexplained(stock, refold, "refold")
+    if not found:
+        PAGE.write_text(with_table(PAGE.read_text(), table(stock, refold)))
+    return report(found)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_write_page()) or None)

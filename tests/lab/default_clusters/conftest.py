@@ -1,0 +1,56 @@
+"""Clusters at default settings; every log that their daemons leave must agree in a replay."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.lab.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL, DefaultScene
+from tools.lab import Lab
+from tools.lab.lab import LATEST_KAFKA
+from tools.lab.shared import shared_cluster
+
+
+@asynccontextmanager
+async def staged(
+    lab: Lab, folder: Path, *, protocol: str = LATEST_PROTOCOL, chroot: str = ""
+) -> AsyncIterator[DefaultScene]:
+    """A scene in a running cluster; at its end the daemons' logs are checked."""
+    async with DefaultScene(lab, folder, protocol=protocol, chroot=chroot) as scene:
+        await scene.until_stock_controller()
+        yield scene
+    await scene.check_logs()
+
+
+@pytest.fixture(scope="module")
+def versions(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Kafka's version and the protocol version; a module may have others by parametrizing."""
+    chosen: tuple[str, str] = getattr(request, "param", (LATEST_KAFKA, LATEST_PROTOCOL))
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def shared_lab(
+    tmp_path_factory: pytest.TempPathFactory, versions: tuple[str, str]
+) -> Iterator[Lab]:
+    """ZooKeeper and three stock brokers of these versions."""
+    kafka, protocol = versions
+    folder = tmp_path_factory.mktemp("cluster")
+    options = {"inter_broker_protocol": protocol, "config": BROKER_CONFIG}
+    with shared_cluster(folder, 3, kafka=kafka, **options) as lab:
+        yield lab
+
+
+@pytest.fixture
+async def scene(
+    shared_lab: Lab, versions: tuple[str, str], tmp_path: Path
+) -> AsyncIterator[DefaultScene]:
+    """The shared cluster with all its brokers up; topics of earlier tests may be there."""
+    for broker in shared_lab.brokers:
+        if broker.state == "paused":
+            broker.resume()
+        if not broker.running:
+            await broker.start()
+    async with staged(shared_lab, tmp_path, protocol=versions[1]) as made:
+        yield made

@@ -1,0 +1,258 @@
+"""Requests to a controller, good ones and bad ones, and the cluster that they are made for.
+
+Brokers 11, 12 and 13 are stubs that only stand in ZooKeeper: nobody else changes anything.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from controller.core import znodes
+from controller.core.operations import Create, SetData, WriteOperation
+from controller.core.values import ANY_VERSION, Assignment, LeaderAndIsr
+from controller.core.znodes import TopicContent
+from tests.controller.api.client import ALTER_PARTITION, CONTROLLED_SHUTDOWN, request_schema
+
+STUBS = (11, 12, 13)
+STOCK = 1
+NOBODY = 99
+LEADER, FOLLOWER, OUT_OF_SYNC = STUBS
+
+LEADER_EPOCH = 5
+PARTITION_EPOCH = 2
+ISR = (LEADER, FOLLOWER)
+RECOVERING = 1
+ALTER_PARTITION_VERSIONS = (0, 1, 2, 3)
+FIRST_BY_TOPIC_ID = 2
+FIRST_WITH_RECOVERY_STATE = 1
+FIRST_WITH_ISR_EPOCHS = 3
+
+
+@dataclass(frozen=True)
+class State:
+    """What a leader asks for one partition; by default its present state."""
+
+    isr: tuple[int, ...] = ISR
+    leader_epoch: int = LEADER_EPOCH
+    partition_epoch: int = PARTITION_EPOCH
+    recovery: int = 0
+    is_known: bool = True
+    """False: a partition that the topic does not have."""
+
+
+@dataclass(frozen=True)
+class AlterCase:
+    """An AlterPartition; each of its states is for a partition that no other case touches."""
+
+    what: str
+    states: tuple[State, ...] = (State(),)
+    sender: int = LEADER
+    epoch: Callable[[int], int] = lambda registered: registered
+    topic_is_known: bool = True
+    recovering: bool = False
+    """The partition stands as led by one replica that is recovering."""
+    first_version: int = 0
+    times: int = 1
+    """Sent so often; the last answer counts."""
+    one_partition: bool = False
+    """All states are for the same partition."""
+
+
+def _one(**fields: Any) -> tuple[State, ...]:
+    return (State(**fields),)
+
+
+_SHRINK = (LEADER,)
+_GROW = (*ISR, OUT_OF_SYNC)
+_WITH_RECOVERY = FIRST_WITH_RECOVERY_STATE
+
+ALTER_CASES = (
+    AlterCase("the ISR grows", _one(isr=_GROW)),
+    AlterCase("the ISR shrinks", _one(isr=_SHRINK)),
+    AlterCase("the same change again", _one(isr=_SHRINK), times=2),
+    AlterCase("the present state"),
+    AlterCase("the present state, older partition epoch", _one(partition_epoch=1)),
+    AlterCase("the ISR in another order", _one(isr=(FOLLOWER, LEADER))),
+    AlterCase("an older partition epoch", _one(isr=_SHRINK, partition_epoch=1)),
+    AlterCase("partition epoch -1", _one(isr=_SHRINK, partition_epoch=-1)),
+    AlterCase("a newer partition epoch", _one(isr=_SHRINK, partition_epoch=3)),
+    AlterCase("an older leader epoch", _one(isr=_SHRINK, leader_epoch=4)),
+    AlterCase("a newer leader epoch", _one(isr=_SHRINK, leader_epoch=6)),
+    AlterCase(
+        "an older leader epoch, a newer partition epoch",
+        _one(isr=_SHRINK, leader_epoch=4, partition_epoch=3),
+    ),
+    AlterCase("a member that does not live", _one(isr=(*ISR, NOBODY))),
+    AlterCase("a live member that is no replica", _one(isr=(*ISR, STOCK))),
+    AlterCase("an ISR without the leader", _one(isr=(FOLLOWER,))),
+    AlterCase("an empty ISR", _one(isr=())),
+    AlterCase("a member twice", _one(isr=(*ISR, FOLLOWER))),
+    AlterCase("sent by a follower", sender=FOLLOWER),
+    AlterCase("sent by a broker without a replica", _one(isr=_SHRINK), sender=STOCK),
+    AlterCase("an unknown topic", topic_is_known=False),
+    AlterCase("an unknown partition", _one(is_known=False)),
+    AlterCase("a lower broker epoch", epoch=lambda registered: registered - 1),
+    AlterCase("a higher broker epoch", epoch=lambda registered: registered + 1),
+    AlterCase("broker epoch -1", epoch=lambda registered: -1),
+    AlterCase("an unknown broker", sender=NOBODY),
+    AlterCase("no partition at all", ()),
+    AlterCase("one good and two bad", (State(_GROW), State(leader_epoch=4), State(is_known=False))),
+    AlterCase(
+        "one partition twice", (State(_SHRINK), State((*ISR, OUT_OF_SYNC))), one_partition=True
+    ),
+    AlterCase(
+        "one partition of an unknown topic twice",
+        (State(), State()),
+        topic_is_known=False,
+        one_partition=True,
+    ),
+    AlterCase("recovering with two members", _one(recovery=1), first_version=_WITH_RECOVERY),
+    AlterCase(
+        "a recovered leader recovers again",
+        _one(isr=_SHRINK, recovery=1),
+        first_version=_WITH_RECOVERY,
+    ),
+    AlterCase("an unknown recovery state", _one(recovery=7), first_version=_WITH_RECOVERY),
+    AlterCase(
+        "still recovering",
+        _one(isr=_SHRINK, recovery=1),
+        recovering=True,
+        first_version=_WITH_RECOVERY,
+    ),
+    AlterCase("recovered", _one(isr=_SHRINK), recovering=True),
+    AlterCase("recovered, and the ISR grows", _one(), recovering=True),
+    AlterCase(
+        "recovering, and the ISR grows",
+        _one(recovery=1),
+        recovering=True,
+        first_version=_WITH_RECOVERY,
+    ),
+)
+SHUTTING_DOWN_CASE = AlterCase("a member that is shutting down", _one(isr=_GROW))
+"""To be sent when OUT_OF_SYNC has asked for its controlled shutdown."""
+
+ALL_CASES = (*ALTER_CASES, SHUTTING_DOWN_CASE)
+
+
+def topic_of(version: int) -> str:
+    """Each version has a topic of its own, so that every case begins from the same state."""
+    return f"version-{version}"
+
+
+def topic_id_of(version: int) -> UUID:
+    return UUID(int=0x1000_0000_0000 + version)
+
+
+def partitions_of(case: AlterCase) -> tuple[int, ...]:
+    """The partitions of a case: as many as no case has states."""
+    first = 4 * ALL_CASES.index(case)
+    return tuple(
+        (first + (0 if case.one_partition else place)) if state.is_known else 9000 + first
+        for place, state in enumerate(case.states)
+    )
+
+
+def population() -> Iterator[WriteOperation]:
+    """What stands in ZooKeeper before the brokers start, the parents first."""
+    yield from map(Create, ("/brokers", znodes.BROKER_IDS, znodes.TOPICS))
+    recovering = {number for case in ALL_CASES if case.recovering for number in partitions_of(case)}
+    numbers = sorted(number for case in ALL_CASES for number in partitions_of(case))
+    known = [number for number in dict.fromkeys(numbers) if number < 9000]
+    for version in ALTER_PARTITION_VERSIONS:
+        topic = topic_of(version)
+        assignments = {number: Assignment(STUBS) for number in known}
+        content = TopicContent(assignments, topic_id_of(version).bytes)
+        yield Create(znodes.topic_path(topic), znodes.write_topic(content))
+        yield Create(znodes.partitions_path(topic))
+        for number in known:
+            state = LeaderAndIsr(LEADER, LEADER_EPOCH, ISR, 0, 0)
+            if number in recovering:
+                state = LeaderAndIsr(LEADER, LEADER_EPOCH, (LEADER,), 0, 0, RECOVERING)
+            path, data = znodes.state_path(topic, number), znodes.write_state(state)
+            yield Create(znodes.partition_path(topic, number))
+            yield Create(path, data)
+            # Each write makes the partition epoch one higher.
+            yield from (SetData(path, data, ANY_VERSION) for _ in range(PARTITION_EPOCH))
+
+
+def alter_partition(case: AlterCase, version: int, epochs: Mapping[int, int]) -> Any:
+    """The request of a case; `epochs` has each broker's registered epoch."""
+    schema = request_schema(ALTER_PARTITION, version)
+    states = tuple(
+        _partition_data(schema, version, number, state)
+        for number, state in zip(partitions_of(case), case.states, strict=True)
+    )
+    named: dict[str, Any] = {"topic_name": topic_of(version) if case.topic_is_known else "nowhere"}
+    if version >= FIRST_BY_TOPIC_ID:
+        named = {"topic_id": topic_id_of(version if case.topic_is_known else 77)}
+    topics = (schema.TopicData(partitions=states, **named),) if states else ()
+    return schema.AlterPartitionRequest(
+        broker_id=case.sender,
+        broker_epoch=case.epoch(epochs.get(case.sender, 1)),
+        topics=topics,
+    )
+
+
+def _partition_data(schema: Any, version: int, number: int, state: State) -> Any:
+    fields: dict[str, Any] = {"new_isr": state.isr}
+    if version >= FIRST_WITH_ISR_EPOCHS:
+        members = (schema.BrokerState(broker_id=one, broker_epoch=-1) for one in state.isr)
+        fields = {"new_isr_with_epochs": tuple(members)}
+    if version >= FIRST_WITH_RECOVERY_STATE:
+        fields["leader_recovery_state"] = state.recovery
+    return schema.PartitionData(
+        partition_index=number,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        **fields,
+    )
+
+
+@dataclass(frozen=True)
+class EpochCase:
+    """A request that carries a broker and its epoch only."""
+
+    what: str
+    broker: int
+    epoch: Callable[[int], int] = lambda registered: registered
+    version: int = 0
+
+
+PRODUCER_ID_CASES = (
+    EpochCase("the first block", LEADER),
+    EpochCase("the next block", FOLLOWER),
+    EpochCase("a lower broker epoch", LEADER, lambda registered: registered - 1),
+    EpochCase("a higher broker epoch", LEADER, lambda registered: registered + 1),
+    EpochCase("broker epoch -1", LEADER, lambda registered: -1),
+    EpochCase("an unknown broker", NOBODY),
+)
+
+_REFUSED_SHUTDOWNS = (
+    EpochCase("a lower broker epoch", LEADER, lambda registered: registered - 1),
+    EpochCase("an unknown broker", NOBODY),
+    EpochCase("an unknown broker, epoch -1", NOBODY, lambda registered: -1),
+)
+REFUSED_SHUTDOWN_CASES = tuple(
+    replace(case, version=version) for case in _REFUSED_SHUTDOWNS for version in (2, 3)
+) + tuple(EpochCase("an unknown broker", NOBODY, version=version) for version in (0, 1))
+
+SHUTDOWN_CASES = (
+    *(EpochCase("leads nothing", OUT_OF_SYNC, version=version) for version in range(4)),
+    EpochCase("leads nothing, a higher broker epoch", OUT_OF_SYNC, lambda one: one + 1, version=3),
+    EpochCase("leads nothing, epoch -1", OUT_OF_SYNC, lambda one: -1, version=3),
+)
+LAST_SHUTDOWN_CASES = (
+    EpochCase("leads what another can take over, and what none can", LEADER, version=3),
+    EpochCase("the same again", LEADER, version=3),
+    EpochCase("the last one that is in sync", FOLLOWER, version=3),
+)
+
+
+def controlled_shutdown(case: EpochCase, epochs: Mapping[int, int]) -> Any:
+    """The request of a case."""
+    schema = request_schema(CONTROLLED_SHUTDOWN, case.version)
+    known = schema.ControlledShutdownRequest.__dataclass_fields__
+    fields = {"broker_epoch": case.epoch(epochs.get(case.broker, 1))}
+    with_epoch = fields if "broker_epoch" in known else {}
+    return schema.ControlledShutdownRequest(broker_id=case.broker, **with_epoch)

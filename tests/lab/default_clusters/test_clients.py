@@ -1,0 +1,112 @@
+"""Clients that know nothing but the daemon's own address."""
+
+import re
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+
+from tests.controller.daemon.scene import OWN_ID
+from tests.lab.default_clusters.cluster import DefaultScene, tool
+from tools.lab.refold import Refold
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
+
+TOPIC = "of-clients"
+RECORDS = [b"one", b"two", b"three"]
+
+
+@pytest.fixture
+async def daemon(scene: DefaultScene) -> Refold:
+    """In control, and known to the brokers."""
+    daemon = await scene.controlling()
+    if not await scene.replicas_of(TOPIC):
+        await scene.create_topic(TOPIC, {0: [1, 2, 3], 1: [2, 3, 1]})
+    await scene.until_in_sync(TOPIC, 3)
+    return daemon
+
+
+@pytest.mark.ci
+async def test_a_python_client(scene: DefaultScene, daemon: Refold) -> None:
+    async with AIOKafkaProducer(
+        bootstrap_servers=scene.own_address, acks="all", enable_idempotence=True
+    ) as producer:
+        for one in RECORDS:
+            await producer.send_and_wait(TOPIC, one)
+    consumer = AIOKafkaConsumer(
+        TOPIC,
+        bootstrap_servers=scene.own_address,
+        group_id="readers",
+        auto_offset_reset="earliest",
+    )
+    async with consumer:
+        read = [(await consumer.getone()).value for _ in RECORDS]
+        await consumer.commit()
+    assert sorted(read) == sorted(RECORDS)
+    admin = AIOKafkaAdminClient(bootstrap_servers=scene.own_address)
+    await admin.start()
+    try:
+        cluster = await admin.describe_cluster()
+        assert {one["node_id"] for one in cluster["brokers"]} == {1, 2, 3, OWN_ID}
+        assert cluster["controller_id"] == OWN_ID
+        assert TOPIC in await admin.list_topics()
+        assert ("readers", "consumer") in await admin.list_consumer_groups()
+        offsets = await admin.list_consumer_group_offsets("readers")
+        assert sum(one.offset for one in offsets.values()) == len(RECORDS)
+    finally:
+        await admin.close()
+    assert await daemon.stop() == 0
+
+
+async def test_kafkas_own_tools(scene: DefaultScene, daemon: Refold) -> None:
+    address = ("--bootstrap-server", scene.own_address)
+    written = "".join(f"line {number}\n" for number in range(5))
+    await tool(
+        scene.lab,
+        "kafka.tools.ConsoleProducer",
+        *(*address, "--topic", "of-tools"),
+        given=written,
+    )
+    read = await tool(
+        scene.lab,
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *(*address, "--topic", "of-tools", "--from-beginning", "--max-messages", "5"),
+    )
+    assert sorted(read.splitlines()) == written.splitlines()
+    topics = "org.apache.kafka.tools.TopicCommand"
+    listed = await tool(scene.lab, topics, *address, "--list")
+    assert {TOPIC, "of-tools"} <= set(listed.split())
+    described = await tool(scene.lab, topics, *address, "--describe", "--topic", TOPIC)
+    assert "PartitionCount: 2" in described
+    assert re.findall(r"Leader: (\d)", described) == ["1", "2"]
+    assert await daemon.stop() == 0
+
+
+async def test_its_settings_as_a_broker_tells_them(scene: DefaultScene, daemon: Refold) -> None:
+    asked = ("--bootstrap-server", scene.own_address, "--describe", "--entity-type", "brokers")
+    named = (*asked, "--entity-name", str(OWN_ID))
+    told = await tool(scene.lab, "kafka.admin.ConfigCommand", *named, "--all")
+    synonym = f"synonyms={{STATIC_BROKER_CONFIG:broker.id={OWN_ID}}}"
+    assert f"broker.id={OWN_ID} sensitive=false {synonym}" in told
+    assert "delete.topic.enable=true" in told
+    assert "broker.rack=null" in told
+    # None of them is dynamic, which is all that is shown without --all.
+    assert "=" not in await tool(scene.lab, "kafka.admin.ConfigCommand", *named)
+    assert await daemon.stop() == 0
+
+
+async def test_a_standby_in_the_bootstrap_list_sends_clients_on(scene: DefaultScene) -> None:
+    """It knows no broker to pass anything on to before its first take-over. An answer without the
+    APIs that a client needs would end it there."""
+    standby = scene.daemon()
+    await standby.start()
+    await scene.until_told(standby, "standing_by")
+    addresses = [scene.own_address, scene.lab.brokers[0].connect]
+    topics = "org.apache.kafka.tools.TopicCommand"
+    asked = ("--bootstrap-server", ",".join(addresses), "--list")
+    for _ in range(3):  # Which address comes first is a draw.
+        await tool(scene.lab, topics, *asked)
+        async with AIOKafkaProducer(bootstrap_servers=addresses) as producer:
+            await producer.send_and_wait("of-a-standby", b"one")
+    assert not [one for one in standby.messages() if one["level"] != "info"]
+    assert await standby.stop() == 0

@@ -1,0 +1,84 @@
+"""The role goes to a stock broker and back while leaders ask for another ISR."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.controller.daemon.scene import timed
+from tests.lab.default_clusters.cluster import DefaultScene, until_more
+from tools.lab import KafkaBroker
+from tools.lab.refold import Refold
+from tools.lab.traffic import Traffic
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
+
+TOPIC = "followed"
+ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
+FOUND_SECONDS_MAX = 2.0
+"""For brokers to find the new controller and to be answered by it."""
+
+LAG_SECONDS_MAX = 3.0
+"""replica.lag.time.max.ms, and half of it again: when a leader looks."""
+
+SESSION_MS = 2000
+
+
+async def test_brokers_find_each_new_controller(scene: DefaultScene) -> None:
+    """A follower is held up while the role changes, so that it cannot get it and its leaders have
+    something to ask."""
+    follower = scene.asked_by_none()
+    daemon = await take_role(scene)
+    await scene.create_topic(TOPIC, ASSIGNMENT)
+    await scene.until_in_sync(TOPIC, 3)
+    async with Traffic(scene.lab.bootstrap, TOPIC) as traffic:
+        async with held_up(scene, follower):
+            await until_shrunk(scene, follower)
+        async with held_up(scene, follower):
+            daemon.kill()
+            await daemon.ended()
+            await scene.until_stock_controller()
+            seconds = await until_shrunk(scene, follower)
+        assert seconds < FOUND_SECONDS_MAX + LAG_SECONDS_MAX - SESSION_MS / 1000
+        await until_more(traffic)
+        async with held_up(scene, follower):
+            again = await take_role(scene)
+            seconds = await until_shrunk(scene, follower)
+        assert seconds < FOUND_SECONDS_MAX + LAG_SECONDS_MAX
+        assert await scene.events("alter_partition_received"), "refold was asked"
+        await until_more(traffic)
+        async with held_up(scene, follower):
+            assert await again.stop() == 0
+            await scene.until_stock_controller()
+            seconds = await until_shrunk(scene, follower)
+        assert seconds < FOUND_SECONDS_MAX + LAG_SECONDS_MAX
+        await until_more(traffic)
+        assert await traffic.finish() == set()
+
+
+async def take_role(scene: DefaultScene) -> Refold:
+    return await scene.controlling(settings={"zookeeper.session.timeout.ms": SESSION_MS})
+
+
+@asynccontextmanager
+async def held_up(scene: DefaultScene, broker: KafkaBroker) -> AsyncIterator[None]:
+    """The broker does nothing during the block, which must be shorter than its session; then it
+    comes back into every ISR."""
+    broker.pause()
+    try:
+        yield
+    finally:
+        broker.resume()
+    await scene.until_in_sync(TOPIC, 3)
+
+
+async def until_shrunk(scene: DefaultScene, follower: KafkaBroker) -> float:
+    """Wait until it is in no ISR but of what it leads itself; the seconds that it took."""
+
+    async def is_alone() -> bool:
+        states = (await scene.view.states(TOPIC)).values()
+        # A leader that was held up may take followers out of its own ISR when it goes on.
+        others = [one for one in states if one["leader"] != follower.broker_id]
+        return bool(others) and all(follower.broker_id not in one["isr"] for one in others)
+
+    return await timed(is_alone, f"{follower.name} is in no ISR of another leader")

@@ -1,0 +1,69 @@
+"""A log of refold in Kafka's words, beside what a stock controller wrote of the same incident."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.default_clusters.cluster import DefaultScene
+from tests.replay.kafka_text.rendering import parsed, row_of
+from tools.lab.refold import run
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
+
+FILES = ("controller.log", "state-change.log")
+TOLD = (
+    "New topics:",
+    "New partition creation callback",
+    "Shutting down broker",
+    "Newly added brokers:",
+    "Broker failure callback",
+    "Removed ",
+    "New broker startup callback",
+    "Updated broker epochs cache:",
+)
+"""What the incident is about. Other lines come when a leader or the time wants them."""
+
+
+async def incident(scene: DefaultScene, topic: str, spared: int) -> None:
+    """A topic is made, a broker stops in order and is back; not the one that is `spared`."""
+    await scene.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    await scene.until_in_sync(topic, 3)
+    broker = next(one for one in scene.lab.brokers if one.broker_id != spared)
+    await scene.stop_in_order(broker)
+    await broker.start()
+    await scene.until_in_sync(topic, 3)
+
+
+def written_by_controller(folder: Path) -> list[str]:
+    """What a stock broker wrote as controller, at INFO and above; each file in its order."""
+    lines = [
+        line
+        for name in FILES
+        for line in (folder / name).read_text(encoding="utf-8").splitlines()
+        if line.startswith("[2") and line.split("] ")[1].startswith(("INFO", "WARN", "ERROR"))
+    ]
+    return [one for one in lines if "[Broker id=" not in one and "fails to send request" not in one]
+
+
+def rows(lines: list[str]) -> list[str]:
+    """The rows of the page that lines of the incident are listed in; each must be listed."""
+    listed = [(line, row_of(parsed(line)).text) for line in lines if line.startswith("[2")]
+    return [row for line, row in listed if any(f"] {one}" in line for one in TOLD)]
+
+
+async def test_the_same_incident_reads_alike(scene: DefaultScene) -> None:
+    stock = await scene.view.controller()
+    assert stock is not None
+    [controller] = [one for one in scene.lab.brokers if one.broker_id == stock]
+    before = len(rows(written_by_controller(controller.folder)))
+    await incident(scene, "under-kafka", stock)
+    by_kafka = rows(written_by_controller(controller.folder))[before:]
+
+    daemon = await scene.controlling()
+    await scene.until_told(daemon, "failover_done")
+    await incident(scene, "under-refold", stock)
+    assert await daemon.stop() == 0
+    status, output = await run("log", "show", str(scene.logs()[-1]), "--format", "kafka")
+    assert status == 0, output
+    by_refold = rows(output.splitlines())
+    assert by_refold[-len(by_kafka) :] == by_kafka

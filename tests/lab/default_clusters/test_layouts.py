@@ -1,0 +1,101 @@
+"""A cluster below a chroot, with a listener for its clients, and with racks."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+
+from tests.controller.daemon.scene import OWN_ID
+from tests.lab.default_clusters.cluster import BROKER_CONFIG, SHUTDOWN_SECONDS_MAX, DefaultScene
+from tests.lab.default_clusters.conftest import staged
+from tools.lab import Lab
+from tools.lab.ports import HOST
+from tools.lab.refold import Refold
+from tools.lab.shared import shared_cluster
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
+
+CHROOT = "/kafka/one"
+RACKS = ("a", "b", "c")
+BROKERS, CLIENTS = "BROKERS", "CLIENTS"
+SETTINGS = {
+    "listener.security.protocol.map": f"{BROKERS}:PLAINTEXT,{CLIENTS}:PLAINTEXT",
+    "inter.broker.listener.name": BROKERS,
+    "broker.rack": RACKS[0],
+}
+
+
+@pytest.fixture(scope="module")
+def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Three brokers, each in a rack of its own, that talk to each other on the first listener."""
+    with shared_cluster(
+        tmp_path_factory.mktemp("cluster"),
+        3,
+        chroot=CHROOT,
+        listeners=(BROKERS, CLIENTS),
+        racks=RACKS,
+        config=BROKER_CONFIG,
+    ) as lab:
+        yield lab
+
+
+@pytest.fixture
+async def scene(laid_out: Lab, tmp_path: Path) -> AsyncIterator[DefaultScene]:
+    async with staged(laid_out, tmp_path, chroot=CHROOT) as made:
+        yield made
+
+
+@pytest.fixture
+async def daemon(scene: DefaultScene) -> Refold:
+    """In control, and known to the brokers."""
+    daemon = await scene.controlling(settings=SETTINGS)
+    await scene.create_topic(f"before-{scene.own_address.rpartition(':')[2]}", {0: [1, 2, 3]})
+    return daemon
+
+
+async def test_clients_reach_it_on_their_listener(scene: DefaultScene, daemon: Refold) -> None:
+    bootstrap = f"{HOST}:{scene.listeners[CLIENTS]}"
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True) as producer:
+        await producer.send_and_wait("of-a-client", b"a record")
+    consumer = AIOKafkaConsumer(
+        "of-a-client", bootstrap_servers=bootstrap, auto_offset_reset="earliest"
+    )
+    async with consumer:
+        assert (await consumer.getone()).value == b"a record"
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    cluster = await admin.describe_cluster()
+    await admin.close()
+    ports = {broker.broker_id: broker.listeners[CLIENTS] for broker in scene.lab.brokers}
+    assert {one["node_id"]: one["port"] for one in cluster["brokers"]} == {
+        **ports,
+        OWN_ID: scene.listeners[CLIENTS],
+    }
+    assert cluster["controller_id"] == OWN_ID
+    assert await daemon.stop() == 0
+
+
+async def test_a_broker_stops_in_order(scene: DefaultScene, daemon: Refold) -> None:
+    """It asks on the listener of the brokers, below the chroot."""
+    await scene.create_topic("led", {0: [1, 2, 3], 1: [2, 3, 1]})
+    await scene.until_in_sync("led", 3)
+    first = scene.lab.brokers[0]
+    assert await scene.stop_in_order(first) < SHUTDOWN_SECONDS_MAX
+    assert [one["leader"] for one in (await scene.view.states("led")).values()] == [2, 2]
+    await first.start()
+    await scene.until_in_sync("led", 3)
+    assert await daemon.stop() == 0
+
+
+async def test_topics_are_made_over_racks(scene: DefaultScene, daemon: Refold) -> None:
+    """Were the daemon without a rack, brokers with racks would make no topic for a client."""
+    topics = [f"racked-{number}" for number in range(10)]
+    async with AIOKafkaProducer(bootstrap_servers=f"{HOST}:{scene.listeners[CLIENTS]}") as producer:
+        for topic in topics:
+            await producer.send_and_wait(topic, b"first")
+    for topic in topics:
+        await scene.until_in_sync(topic, 3)
+        assert sorted((await scene.replicas_of(topic))[0]) == [1, 2, 3]
+    assert await daemon.stop() == 0

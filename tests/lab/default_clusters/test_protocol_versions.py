@@ -1,0 +1,110 @@
+"""What brokers of each protocol version ask of their controller, and that they get it."""
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from tests.lab.default_clusters.cluster import SHUTDOWN_SECONDS_MAX, DefaultScene, until_more
+from tools.lab.traffic import Traffic
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.timeout(90),
+    pytest.mark.parametrize(
+        "versions",
+        [
+            ("3.9.1", "2.6"),
+            ("3.9.1", "2.8"),
+            ("3.9.1", "3.3"),
+            ("3.3.2", "3.3"),
+            pytest.param(("3.9.1", "3.9"), marks=pytest.mark.ci),
+        ],
+        ids="-at-".join,
+        indirect=True,
+    ),
+]
+
+FIRST_WITH_ALTER_PARTITION = 2.7
+FIRST_WITH_ALLOCATED_IDS = 3.0
+ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
+
+
+async def test_an_isr_shrinks_and_grows(scene: DefaultScene) -> None:
+    """At 2.6 the leader writes it and tells the controller; later it asks the controller."""
+    held_up = scene.asked_by_none()
+    sizes = {number: 3 if by == held_up.broker_id else 2 for number, (by, *_) in ASSIGNMENT.items()}
+    daemon = await scene.controlling()
+    await scene.create_topic("lagging", ASSIGNMENT)
+    await scene.until_in_sync("lagging", 3)
+    before = await scene.view.states("lagging")
+    async with Traffic(scene.lab.bootstrap, "lagging") as traffic:
+        await until_more(traffic)
+        held_up.pause()
+        try:
+            await scene.until_isr("lagging", sizes)
+        finally:
+            held_up.resume()
+        await scene.until_in_sync("lagging", 3)
+        assert await traffic.finish() == set()
+    after = await scene.view.states("lagging")
+    assert after[0]["leader"] == before[0]["leader"]
+    assert after[0]["leader_epoch"] == before[0]["leader_epoch"], "the broker did not die"
+    asked = await scene.events("alter_partition_received")
+    assert bool(asked) == (float(scene.protocol) >= FIRST_WITH_ALTER_PARTITION)
+    assert await daemon.stop() == 0
+
+
+async def test_every_broker_is_stopped_in_its_turn(scene: DefaultScene) -> None:
+    daemon = await scene.controlling()
+    await scene.create_topic("rolled", ASSIGNMENT)
+    await scene.until_in_sync("rolled", 3)
+    async with Traffic(scene.lab.bootstrap, "rolled") as traffic:
+        for broker in scene.lab.brokers:
+            await until_more(traffic)
+            seconds = await scene.stop_in_order(broker)
+            assert seconds < SHUTDOWN_SECONDS_MAX
+            for state in (await scene.view.states("rolled")).values():
+                assert state["leader"] not in (-1, broker.broker_id)
+                assert broker.broker_id not in state["isr"]
+            await until_more(traffic)
+            await broker.start()
+            await scene.until_in_sync("rolled", 3)
+        assert await traffic.finish() == set()
+        assert traffic.refused == 0
+    assert len(await scene.events("controlled_shutdown_received")) == len(scene.lab.brokers)
+    assert await daemon.stop() == 0
+
+
+async def test_idempotent_and_transactional_producers_get_their_ids(scene: DefaultScene) -> None:
+    daemon = await scene.controlling()
+    await scene.create_topic("transactions", ASSIGNMENT)
+    await scene.until_in_sync("transactions", 3)
+    for broker in scene.lab.brokers:
+        # Each broker needs a block of ids of its own, and one that it got of another controller
+        # it has no more.
+        await scene.stop_in_order(broker)
+        await broker.start()
+        await scene.until_in_sync("transactions", 3)
+        await _write_in_a_transaction(broker.connect, f"writer-{broker.broker_id}")
+    assert await _committed(scene.lab.bootstrap) == {b"writer-1", b"writer-2", b"writer-3"}
+    asked = await scene.events("allocate_producer_ids_received")
+    assert bool(asked) == (float(scene.protocol) >= FIRST_WITH_ALLOCATED_IDS)
+    assert await daemon.stop() == 0
+
+
+async def _write_in_a_transaction(bootstrap: str, name: str) -> None:
+    async with (
+        AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer,
+        producer.transaction(),
+    ):
+        await producer.send_and_wait("transactions", name.encode())
+
+
+async def _committed(bootstrap: str) -> set[bytes]:
+    consumer = AIOKafkaConsumer(
+        "transactions",
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    async with consumer:
+        return {(await consumer.getone()).value for _ in range(3)}

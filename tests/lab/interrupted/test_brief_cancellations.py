@@ -1,0 +1,50 @@
+"""/admin/reassign_cancel is created and deleted before the daemon looks: it has cancelled."""
+
+import asyncio
+
+import pytest
+
+from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL
+from tests.lab.interrupted.moving import NOBODY, Moving
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+DELAYS_MS = (0, 0, 1, 1, 2, 2, 3, 3)
+
+
+async def cancel_briefly(moving: Moving, delay_ms: float) -> None:
+    """Somebody creates the znode and deletes it again."""
+    await moving.view.create(REASSIGN_CANCEL, CANCEL_CONTENT.decode())
+    await asyncio.sleep(delay_ms / 1000)
+    await moving.view.delete(REASSIGN_CANCEL)
+
+
+async def test_a_cancellation_of_some_milliseconds_is_not_lost(moving: Moving) -> None:
+    daemon = await moving.controlling()
+    topic = "briefly-cancelled"
+    await moving.create_topic(topic, {0: [1, 2]})
+    await moving.until_in_sync(topic, 2)
+    for delay_ms in DELAYS_MS:
+        await moving.submit({(topic, 0): [3, NOBODY]})
+        await moving.until_adding(topic)
+        await cancel_briefly(moving, delay_ms)
+        await moving.until_assigned(topic, [1, 2])
+        await moving.until_nothing_is_left()
+    assert await daemon.stop() == 0
+
+
+async def test_a_cancellation_while_the_daemon_is_paused_is_not_lost(moving: Moving) -> None:
+    daemon = await moving.controlling()
+    topic = "cancelled-while-paused"
+    await moving.create_topic(topic, {0: [1, 2]})
+    await moving.until_in_sync(topic, 2)
+    await moving.submit({(topic, 0): [3, NOBODY]})
+    await moving.until_adding(topic)
+    daemon.pause()
+    await cancel_briefly(moving, 500)
+    daemon.resume()
+    await moving.until_assigned(topic, [1, 2])
+    await moving.until_nothing_is_left()
+    told = await moving.until_told(daemon, "reassignments_cancelled")
+    assert "it was removed before the controller looked" in told["message"]
+    assert await daemon.stop() == 0

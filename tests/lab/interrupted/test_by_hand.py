@@ -1,0 +1,92 @@
+"""Znodes that somebody changes by hand in a real cluster while partitions are on their way."""
+
+import json
+
+import pytest
+
+from controller.core import znodes
+from controller.core.reassignment_znodes import reassignment_path
+from tests.controller.daemon.scene import timed
+from tests.lab.interrupted.moving import NOBODY, Moving
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+TOPIC_BY_HAND = {
+    "garbage": "garbage",
+    "nothing under way": '{"version":2,"partitions":{"0":[1,2]}}',
+    "another target": (
+        '{"version":2,"partitions":{"0":[5,1,2]},'
+        '"adding_replicas":{"0":[5]},"removing_replicas":{"0":[1]}}'
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TOPIC_BY_HAND)
+async def test_a_topic_on_its_way_is_written_again_and_goes_back(moving: Moving, what: str) -> None:
+    daemon = await moving.controlling()
+    topic = f"by-hand-{what.replace(' ', '-')}"
+    path = znodes.topic_path(topic)
+    await moving.create_topic(topic, {0: [1, 2]})
+    await moving.submit({(topic, 0): [3, NOBODY]})
+    await moving.until_isr(topic, {0: 3})
+    before = await moving.view.content(path)
+    await moving.view.overwrite(path, TOPIC_BY_HAND[what])
+    told = await moving.until_told(daemon, "assignment_mended")
+    assert told["subject"] == f"{topic}-0"
+    assert f"somebody else changed them in {path}" in told["message"]
+
+    async def as_before() -> bool:
+        return bool(await moving.view.content(path) == before)
+
+    await timed(as_before, f"{path} is as before")
+    assert f"{topic}-0: replicas: 3,9,1,2. adding: 3,9" in await moving.reassign("--list")
+    await moving.reassign("--cancel")
+    await moving.until_assigned(topic, [1, 2])
+    await moving.until_files(topic, [1, 2])
+    await moving.until_nothing_is_left()
+    assert await daemon.stop() == 0
+
+
+async def test_a_topic_that_nobody_can_read_holds_up_only_itself(moving: Moving) -> None:
+    daemon = await moving.controlling()
+    for topic in ("unreadable", "moved-beside", "asked-beside"):
+        await moving.create_topic(topic, {0: [1, 2]})
+    path = znodes.topic_path("unreadable")
+    before = json.dumps(await moving.view.topic("unreadable"))
+    await moving.view.overwrite(path, "garbage")
+    await moving.until_told(daemon, "unreadable_znode")
+    output = await moving.reassign("--execute", given={("unreadable", 0): [3, 4]}, status=1)
+    assert f"{path} cannot be read as a topic" in output
+    await moving.reassign("--execute", given={("moved-beside", 0): [3, 4]})
+    await moving.reassign("--request", given={("asked-beside", 0): [4, 3]})
+    await moving.until_assigned("moved-beside", [3, 4])
+    await moving.until_assigned("asked-beside", [4, 3])
+    assert f"{path} cannot be read as a topic" in await moving.reassign("--list")
+    await moving.view.overwrite(path, before)
+    await moving.reassign("--request", given={("unreadable", 0): [3, 4]})
+    await moving.until_assigned("unreadable", [3, 4])
+    assert await daemon.stop() == 0
+
+
+async def test_a_record_that_is_deleted_is_told_and_made_again(moving: Moving) -> None:
+    """A daemon that looks only when something is submitted."""
+    never = {"auto.leader.rebalance.enable": "false"}
+    daemon = await moving.controlling(settings=never)
+    await moving.create_topic("no-record", {0: [1, 2]})
+    await moving.create_topic("another", {0: [1, 2]})
+    await moving.request({"no-record": {0: [3, NOBODY]}})
+    await moving.until_isr("no-record", {0: 3})
+    path = reassignment_path("no-record", 0)
+    before = await moving.view.content(path)
+    await moving.view.delete(path)
+    assert "no-record-0: under way without a record" in await moving.reassign("--list")
+    await moving.reassign("--request", given={("another", 0): [3, 4]})
+    told = await moving.until_told(daemon, "record_mended")
+    assert told["subject"] == path
+    assert await moving.view.content(path) == before
+    assert "without a record" not in await moving.reassign("--list")
+    await moving.request({"no-record": {0: [1, 2]}})
+    await moving.until_assigned("no-record", [1, 2])
+    await moving.until_assigned("another", [3, 4])
+    await moving.until_nothing_is_left()
+    assert await daemon.stop() == 0

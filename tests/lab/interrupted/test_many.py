@@ -1,0 +1,103 @@
+"""2,000 partitions of 200 topics reassigned and cancelled in one go; the brokers only answer."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import WriteZnodes
+from controller.core.operations import OK, Create
+from controller.core.reassignment_znodes import (
+    CANCEL_CONTENT,
+    REASSIGN_CANCEL,
+    Entry,
+    write_entries,
+)
+from tests.controller.daemon.scene import WAIT_SECONDS, Scene
+from tests.lab.default_clusters.cluster import LATEST_PROTOCOL, PROTOCOL
+from tools.bench.population import Population
+from tools.bench.stub_brokers import StubBrokers
+from tools.bench.zookeeper_reads import Client, client_of
+from tools.lab import Lab
+from tools.lab.cluster_view import until
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
+
+BROKERS = 6
+POPULATION = Population(2000, 10, BROKERS, 3)
+SECONDS_MAX = 600.0
+"""On a busy machine; alone it is some seconds."""
+
+
+@asynccontextmanager
+async def large_cluster(folder: Path) -> AsyncIterator[Scene]:
+    """ZooKeeper with 200 topics, stub brokers, and no controller."""
+    async with Lab(folder / "lab") as lab:
+        server = await lab.start_zookeeper()
+        async with client_of(server.connect) as zookeeper:
+            await POPULATION.create(zookeeper)
+        stubs = await StubBrokers.start(server.connect, folder / "stubs.log", LATEST_PROTOCOL)
+        try:
+            for broker in range(1, BROKERS + 1):
+                await stubs.register(broker)
+            async with Scene(lab, folder) as made:
+                yield made
+                await made.check_logs()
+        finally:
+            await stubs.close()
+
+
+async def create(zookeeper: Client, path: str, data: bytes) -> None:
+    """A tool creates a znode."""
+    assert await zookeeper.call(WriteZnodes((Create(path, data),), None), 1) == [OK]
+
+
+async def test_2000_partitions_are_reassigned_and_cancelled_in_one_go(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async with large_cluster(tmp_path) as scene:
+        record_property("seconds", await reassigned_and_cancelled(scene))
+
+
+async def reassigned_and_cancelled(scene: Scene) -> tuple[float, float]:
+    """The seconds until all were under way, and then until all had gone back."""
+    daemon = await scene.controlling(settings={PROTOCOL: LATEST_PROTOCOL})
+    await scene.until_told(daemon, "failover_done")
+    given = {
+        (topic, number): Entry(tuple(one % BROKERS + 1 for one in replicas))
+        for topic, partitions in POPULATION.topics.items()
+        for number, replicas in partitions.items()
+    }
+    last = list(POPULATION.topics)[-1]
+
+    async def begun() -> bool:
+        return len(await scene.view.children(f"/admin/reassignments/{last}")) == 10
+
+    async def back() -> bool:
+        return not await scene.view.exists(znodes.REASSIGN_PARTITIONS)
+
+    async with client_of(scene.connect) as zookeeper:
+        start = time.monotonic()
+        await create(zookeeper, znodes.REASSIGN_PARTITIONS, write_entries(given))
+        await until(begun, SECONDS_MAX, "all are under way")
+        submitted = time.monotonic() - start
+        start = time.monotonic()
+        await create(zookeeper, REASSIGN_CANCEL, CANCEL_CONTENT)
+        await until(back, SECONDS_MAX, "all went back")
+        cancelled = time.monotonic() - start
+    for topic, partitions in POPULATION.topics.items():
+        znode = await scene.view.topic(topic)
+        assert znode is not None
+        wanted = {str(number): list(replicas) for number, replicas in partitions.items()}
+        assert znode["partitions"] == wanted
+        assert not znode.get("adding_replicas")
+
+    async def no_records() -> bool:
+        return await scene.view.children("/admin/reassignments") == []
+
+    await until(no_records, WAIT_SECONDS, "no record is left")
+    assert await daemon.stop() == 0
+    return submitted, cancelled

@@ -1,0 +1,147 @@
+"""The calls and deeds that a script is written with, and the reasons for which sides may differ."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from tests.controller.daemon.scene import OWN_ID
+from tests.lab.stock_tools.plain_words import without_daemon
+from tests.lab.stock_tools.stage import STOCK, Stage
+from tests.lab.stock_tools.steps import (
+    OLDEST,
+    WORDS_OF_39,
+    Call,
+    Deed,
+    Reason,
+    Row,
+    Shape,
+)
+
+NODE = Reason(
+    "one more node",
+    "The daemon is a node of the cluster that holds no replica: what a tool asks of every node it "
+    "is asked, too. Without its own lines the output is the same.",
+    without_daemon,
+)
+_LOGGERS_ALTERED = (
+    f"exit status 0\nCompleted updating config for broker-logger {STOCK}.",
+    "exit status 1\nstderr: Invalid broker logger(s): kafka.controller.KafkaController",
+)
+NO_LOGGERS = Reason(
+    "no loggers",
+    "The daemon has none of a broker's loggers: the tool, which asks for them first, finds none by "
+    "that name. A stock controller is a broker, and has them.",
+    lambda said: "(of a controller's loggers)" if said in _LOGGERS_ALTERED else said,
+)
+FEWER_EPOCHS = Reason(
+    "fewer leader epochs",
+    "A move ends with one new leader epoch: refold removes the old replicas from the ISR in the "
+    "same write (isr-within-replicas). A stock controller raises it again for each of them.",
+    lambda said: re.sub(r'"leader_epoch": \d+', '"leader_epoch": (number)', said),
+)
+REASONS = (NODE, NO_LOGGERS, WORDS_OF_39, FEWER_EPOCHS)
+
+
+def topics(arguments: str, *, via: str = "brokers", alike_since: tuple[int, int] = OLDEST) -> Call:
+    """A call of kafka-topics."""
+    return Call(
+        "kafka-topics", f"--bootstrap-server {{{via}}} {arguments}", alike_since=alike_since
+    )
+
+
+def configs(arguments: str, *, reason: Reason | None = None, shape: Shape = str) -> Call:
+    """A call of kafka-configs."""
+    return Call(
+        "kafka-configs",
+        f"--bootstrap-server {{brokers}} {arguments}",
+        reason=reason,
+        shape=shape,
+    )
+
+
+def reassign(arguments: str, *, reason: Reason | None = None, shape: Shape = str) -> Call:
+    """A call of kafka-reassign-partitions."""
+    return Call(
+        "kafka-reassign-partitions",
+        f"--bootstrap-server {{brokers}} {arguments}",
+        reason=reason,
+        shape=shape,
+    )
+
+
+def elect(arguments: str) -> Call:
+    """A call of kafka-leader-election."""
+    return Call("kafka-leader-election", f"--bootstrap-server {{brokers}} {arguments}")
+
+
+def controller_by_name(said: str) -> str:
+    """The controller's id by what it is."""
+    return re.sub(rf"\bbroker ({STOCK}|{OWN_ID})\b", "broker (the controller)", said)
+
+
+def log_dirs(arguments: str, *, reason: Reason | None = None) -> Call:
+    """A call of kafka-log-dirs, whose sizes are those of what followers happen to have."""
+    return Call(
+        "kafka-log-dirs",
+        f"--bootstrap-server {{brokers}} --describe {arguments}",
+        reason=reason,
+        shape=_log_dirs,
+    )
+
+
+def targets(*moves: tuple[str, int, list[int]], log_dirs: Sequence[str] = ()) -> str:
+    """The file of a reassignment: topics, partitions, their replicas and in which directories."""
+    where = {"log_dirs": log_dirs} if log_dirs else {}
+    partitions = [
+        {"topic": topic, "partition": number, "replicas": replicas, **where}
+        for topic, number, replicas in moves
+    ]
+    return json.dumps({"version": 1, "partitions": partitions})
+
+
+def _log_dirs(said: str) -> str:
+    lines = []
+    for line in said.splitlines():
+        if line.startswith("{"):
+            found = json.loads(line)
+            found["brokers"].sort(key=lambda one: one["broker"])
+            for broker in found["brokers"]:
+                for log_dir in broker["logDirs"]:
+                    # A broker's directory; the daemon's is its own.
+                    log_dir["logDir"] = log_dir["logDir"].rpartition("/")[2]
+                    log_dir["partitions"].sort(key=lambda one: str(one["partition"]))
+                    for partition in log_dir["partitions"]:
+                        del partition["size"], partition["offsetLag"]
+            line = json.dumps(found)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def kill(broker: int) -> Deed:
+    """kill -9."""
+
+    async def act(stage: Stage) -> list[Row]:
+        stage.broker(broker).kill()
+        return []
+
+    return Deed(f"broker {broker} is killed", act)
+
+
+def stop(broker: int) -> Deed:
+    """SIGTERM."""
+
+    async def act(stage: Stage) -> list[Row]:
+        await stage.broker(broker).stop()
+        return []
+
+    return Deed(f"broker {broker} stops in order", act)
+
+
+def start(broker: int) -> Deed:
+    """It comes back."""
+
+    async def act(stage: Stage) -> list[Row]:
+        await stage.broker(broker).start()
+        return []
+
+    return Deed(f"broker {broker} comes back", act)

@@ -1,0 +1,241 @@
+"""The script under a stock controller and under refold, and how what is said and left differs.
+
+    python -m tests.lab.stock_tools.comparison
+
+plays it with all VERSIONS and writes its matrix into docs/stock_tools.md.
+"""
+
+import asyncio
+import difflib
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.lab.incidents.zookeeper_tree import Difference, Tree, Znode
+from tests.lab.incidents.zookeeper_tree import differences as tree_differences
+from tests.lab.stock_tools.calls import REASONS
+from tests.lab.stock_tools.plain_words import DICED, spread
+from tests.lab.stock_tools.script import FILES, SCRIPT
+from tests.lab.stock_tools.stage import Versions, stage
+from tests.lab.stock_tools.steps import Row, Step
+
+VERSIONS: Mapping[str, Versions] = {
+    f"{kafka}-at-{protocol}": Versions(kafka, protocol)
+    for kafka, protocol in (("3.9.1", "3.9"), ("3.9.1", "2.6"), ("3.3.2", "3.3"), ("2.8.2", "2.8"))
+}
+PAGE = Path(__file__).parents[3] / "docs" / "stock_tools.md"
+BEGIN = "<!-- The matrix is written by python -m tests.lab.stock_tools.comparison -->\n"
+END = "<!-- end of the matrix -->\n"
+SAME, OLDER = "same", "-"
+
+_CHANGES = "/config/changes/"
+_USERS = "/config/users/"
+_ONLY_REFOLD = (
+    "/admin/reassignment_requests",
+    "/admin/reassignments",
+    "/admin/replica_deletions",
+)
+_MOVED = re.compile(r"/brokers/topics/(assigned|kp)/partitions/[0-9]+/state")
+"""Partitions that the script moves: refold raises the leader epoch once, a stock controller again
+for each replica that leaves (isr-within-replicas)."""
+_NOT_COMPARED = (
+    # Which broker a producer asks first is open, and so how many blocks of ids are taken.
+    "/latest_producer_id_block",
+    # Their order is: a tool asks all brokers at once.
+    _CHANGES,
+)
+
+
+class Played(NamedTuple):
+    """What was said, and the tree after each step that changes something."""
+
+    rows: list[Row]
+    trees: dict[str, Tree]
+
+
+async def play(
+    folder: Path,
+    versions: Versions,
+    settings: Mapping[str, str | int] | None,
+    script: Sequence[Step] = SCRIPT,
+) -> Played:
+    """The script in a new cluster; settings are refold's, None is a stock controller."""
+    rows: list[Row] = []
+    trees: dict[str, Tree] = {}
+    who = "stock" if settings is None else "refold"
+    async with stage(folder, versions, settings) as cluster:
+        began = time.monotonic()
+        for name, content in FILES.items():
+            filled = content.replace("(lab)", str(cluster.lab.folder))
+            (cluster.folder / name).write_text(filled)
+        for number, step in enumerate(script):
+            rows += await step.play(cluster)
+            if step.changes:
+                trees[f"{number}: {step.what}"] = await cluster.settled()
+            say(f"{time.monotonic() - began:6.1f} s  {who} {number}: {step.what}")
+    return Played(rows, trees)
+
+
+def unexplained(stock: Played, refold: Played) -> str:
+    """What differs without a reason, or has a reason and does not differ, in words."""
+    lines = [one for pair in zip(stock.rows, refold.rows, strict=True) for one in _told(*pair)]
+    for step, tree in stock.trees.items():
+        for one in differing(tree, refold.trees[step]):
+            lines.append(f"in ZooKeeper after {step}: {one}")
+    return "\n".join(lines)
+
+
+def _told(stock: Row, refold: Row) -> list[str]:
+    assert (stock.tool, stock.asked) == (refold.tool, refold.asked)
+    head = f"{stock.tool} {stock.asked}"
+    if stock.reason and stock.said == refold.said:
+        return [f"{head}: no difference, though {stock.reason.name!r} should make one", ""]
+    shape = stock.reason.shape if stock.reason else str
+    theirs, ours = shape(stock.said).splitlines(), shape(refold.said).splitlines()
+    if theirs == ours:
+        return []
+    shown = difflib.unified_diff(theirs, ours, "stock", "refold", lineterm="", n=1)
+    return [head, *shown, ""]
+
+
+def differing(stock: Tree, refold: Tree) -> list[Difference]:
+    """How two trees differ, but for dice and what is open."""
+    return tree_differences(_comparable(stock), _comparable(refold))
+
+
+def _comparable(tree: Tree) -> Tree:
+    kept = {
+        path: znode
+        for path, znode in tree.items()
+        if not path.startswith((*_NOT_COMPARED, *_ONLY_REFOLD))
+    }
+    for path, znode in kept.items():
+        if _MOVED.fullmatch(path):
+            content = {**znode.content, "leader_epoch": "(number)"}
+            kept[path] = znode._replace(content=content, version=0)
+    changes = [znode.content for path, znode in tree.items() if path.startswith(_CHANGES)]
+    told = sorted(json.dumps(one, sort_keys=True) for one in changes)
+    kept[_CHANGES] = Znode(told, 0, False)
+    for path, znode in tree.items():
+        # Before Kafka 3.5 a user's configuration with nothing in it stays.
+        if path.startswith(_USERS) and znode.content and not znode.content["config"]:
+            del kept[path]
+    # Before Kafka 3.4 the znode has no KRaft epoch.
+    controller = tree["/controller"]
+    content = {**controller.content, "version": 2, "kraftControllerEpoch": -1}
+    kept["/controller"] = controller._replace(content=content)
+    for path, znode in tree.items():
+        if path.startswith("/brokers/ids/"):
+            # A broker writes it anew when it hears that its configuration was changed.
+            kept[path] = znode._replace(version=0)
+        if path.startswith(f"/brokers/topics/{DICED}"):
+            if "/partitions" in path:
+                del kept[path]
+            else:
+                content = {**znode.content, "partitions": spread(znode.content["partitions"])}
+                kept[path] = znode._replace(content=content)
+    return kept
+
+
+# The page -------------------------------------------------------------------------------------
+
+
+def cells(stock: Played, refold: Played) -> dict[tuple[str, str], str]:
+    """What the matrix says of each thing asked; a thing asked twice has the worse of two."""
+    found: dict[tuple[str, str], str] = {}
+    for theirs, ours in zip(stock.rows, refold.rows, strict=True):
+        key = (theirs.tool, theirs.asked)
+        if theirs.said == ours.said:
+            found.setdefault(key, SAME)
+        else:
+            found[key] = theirs.reason.name if theirs.reason else "differs"
+    return found
+
+
+def matrix(columns: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
+    """The cells of each version as a Markdown table."""
+    asked = list(dict.fromkeys(key for column in columns.values() for key in column))
+    lines = [
+        f"| tool | asked | {' | '.join(columns)} |",
+        f"|---|---|{'---|' * len(columns)}",
+    ]
+    for tool, what in sorted(asked, key=lambda key: key[0]):
+        words = [column.get((tool, what), OLDER) for column in columns.values()]
+        shown = _short(what).replace("|", "\\|")
+        lines.append(f"| {tool} | `{shown}` | {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cells_of(page: str, name: str) -> dict[tuple[str, str], str]:
+    """The cells of a version as a page has them, by tool and what is shown of what was asked."""
+    _, _, rest = page.partition(BEGIN)
+    table = [line.strip("|").split(" | ") for line in rest.splitlines() if line.startswith("| ")]
+    if not table or name not in (names := [one.strip() for one in table[0]]):
+        return {}
+    place = names.index(name)
+    rows = [[one.strip() for one in row] for row in table[1:]]
+    return {(row[0], row[1]): row[place] for row in rows if row[place] != OLDER}
+
+
+def shown(found: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """Cells as `cells_of` reads them from a page."""
+    return {(tool, f"`{_short(asked)}`"): text for (tool, asked), text in found.items()}
+
+
+def _short(asked: str) -> str:
+    """A command line without its bootstrap server, where that is the usual one."""
+    return asked.replace("--bootstrap-server {brokers} ", "").replace(
+        " --bootstrap-server {brokers}", ""
+    )
+
+
+def reasons() -> str:
+    """Why cells are not "same"."""
+    return "".join(f"- *{one.name}*: {one.text}\n" for one in REASONS)
+
+
+def with_matrix(page: str, text: str) -> str:
+    """The page with that text in the place of its own."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def say(line: str) -> None:
+    """To who runs it."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def compared(
+    folder: Path, versions: Versions, script: Sequence[Step]
+) -> tuple[Played, Played]:
+    """The script with a stock controller, then with refold."""
+    folders = folder / "stock", folder / "refold"
+    for one in folders:
+        one.mkdir()
+    stock = await play(folders[0], versions, None, script)
+    return stock, await play(folders[1], versions, {}, script)
+
+
+async def _write_page() -> str:
+    """Write the page; gives what it does not explain."""
+    columns = {}
+    wrong = ""
+    for name, versions in VERSIONS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            stock, refold = await compared(Path(folder), versions, SCRIPT)
+        columns[name] = cells(stock, refold)
+        wrong += unexplained(stock, refold)
+    if not wrong:
+        PAGE.write_text(with_matrix(PAGE.read_text(), f"{matrix(columns)}\n{reasons()}"))
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_write_page()) or None)

@@ -1,0 +1,310 @@
+"""`refold agree` as a user meets it: what is printed, and the exit code."""
+
+import json
+import re
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from msgspec import structs
+from typer.testing import CliRunner
+
+from eventstore.writer import LogWriter
+from replay.cli.main import app
+from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.zookeeper_log.source import open_source
+from tests.eventstore.samples import event, header
+from tests.replay.cli.test_log import refold
+from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
+from tools.zookeeper_log.corrupting import Corruption, corrupt
+from tools.zookeeper_log.incidents import copy_all_but_logs, transactions_of, write_again
+
+CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
+FIELDS = {
+    "decisions",
+    "agreed",
+    "differs",
+    "missing",
+    "extra",
+    "explained",
+    "warm",
+    "inputs",
+    "by_kind",
+    "requests",
+    "divergences",
+}
+"""Those that are promised; what is there besides."""
+MORE = {"unjudged", "by_rule"}
+OF_ALL = {
+    *("source", "settings", "notes", "damaged"),
+    *("passed_over", "missing_transactions", "altered", "is_cut"),
+}
+TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("recording")
+    with tarfile.open(CRASH) as tar:
+        tar.extractall(made, filter="data")
+    return made / "broker-crash-2"
+
+
+@pytest.fixture(scope="module")
+def log(folder: Path) -> Path:
+    made = folder.with_name("log")
+    import_source(folder, made, Selection())
+    return made
+
+
+@pytest.fixture(scope="module")
+def corrupted(folder: Path) -> tuple[Path, Corruption]:
+    """A copy in which a leader is another."""
+    copy = folder.with_name("copy")
+    return copy, corrupt(folder, copy, 3, ["leader"])
+
+
+def agree(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["agree", *map(str, arguments)])
+
+
+def as_json(*arguments: str | Path) -> dict[str, Any]:
+    result = agree(*arguments, "--json")
+    assert result.stderr == ""
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_json_has_the_fields_that_are_promised(log: Path) -> None:
+    result = as_json(log)
+    assert result.keys() == FIELDS | MORE | OF_ALL
+    assert result["requests"].keys() == FIELDS - {"requests", "divergences"} | MORE
+    for side in (result, result["requests"]):
+        assert side["decisions"] == side["agreed"] > 100
+        assert (side["differs"], side["missing"], side["extra"], side["explained"]) == (0, 0, 0, [])
+        assert (side["warm"], side["inputs"]) == (0, 0)
+        assert all(one.keys() == TALLY for one in side["by_kind"].values())
+        assert sum(one["agreed"] for one in side["by_kind"].values()) == side["agreed"]
+    assert result["divergences"] == []
+    assert (result["damaged"], result["passed_over"]) == ({}, 0)
+    assert result["source"] == str(log)
+
+
+def test_divergence_in_json_has_both_sides_the_cause_and_what_stood_before(
+    corrupted: tuple[Path, Corruption],
+) -> None:
+    copy, told = corrupted
+    result = as_json(copy)
+    [at, *_] = [one for one in result["divergences"] if one["zxid"] == told.zxid]
+    assert (at["subject"], at["verdict"], at["kind"]) == ("decision", "differs", "partition_state")
+    assert at["paths"] == [told.path]
+    [difference] = at["differences"]
+    before, after = (json.loads(one or "")["leader"] for one in (told.before, told.after))
+    assert difference == f"{told.path}: leader {before}, Kafka {after}"
+    assert at["cause"]
+    assert at["between"]
+    assert at["explained"] == ""
+    assert result["differs"] + result["missing"] + result["extra"] > 0
+
+
+@pytest.mark.parametrize("kind", ["log", "folder", "archive"])
+def test_log_and_source_give_the_same(kind: str, log: Path, folder: Path) -> None:
+    sources = {"log": log, "folder": folder, "archive": CRASH}
+    result = as_json(sources[kind])
+    assert result.pop("source") == str(sources[kind])
+    assert [one.startswith("starts from ") for one in result.pop("notes")] == [True]
+    own = ("source", "notes")
+    assert result == {name: one for name, one in as_json(log).items() if name not in own}
+
+
+def test_people_are_told_what_agrees(log: Path) -> None:
+    result = agree(log)
+    assert (result.exit_code, result.stderr) == (0, "")
+    first, *lines = result.stdout.splitlines()
+    assert first == "starts from zookeeper/version-2/snapshot.0"
+    assert lines[0] == (
+        "settings of the brokers: inter.broker.protocol.version=3.9-IV0, delete.topic.enable=true"
+    )
+    assert lines[1] == (
+        "decisions: 132, 132 agreed, 0 differ, 0 missing, 0 extra; 0 before the first election,"
+        " 0 were asked for"
+    )
+    assert "requests to brokers: 147, 147 agreed, 0 differ, 0 missing, 0 extra" in lines
+    assert any(one.startswith("  partition_state: ") for one in lines)
+    assert lines[-1] == f"{log}: agrees"
+
+
+def test_people_are_told_what_does_not(corrupted: tuple[Path, Corruption]) -> None:
+    """Where, both sides, what the fold was at, and what stood in the log before."""
+    copy, told = corrupted
+    result = agree(copy)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    [place] = [
+        number
+        for number, line in enumerate(lines)
+        if line.startswith("differs partition_state at") and f"zxid {told.zxid:#x}" in line
+    ]
+    assert lines[place].endswith(told.path)
+    before, after = (json.loads(one or "")["leader"] for one in (told.before, told.after))
+    assert lines[place + 1] == f"  {told.path}: leader {before}, Kafka {after}"
+    assert lines[place + 2].startswith("  the fold was at ")
+    assert ", since " in lines[place + 2]
+    between = lines[place + 3 : place + 13]
+    assert any(f"zxid {told.zxid:#x}" in line and told.path in line for line in between)
+    assert lines[-1] == f"{copy}: does not agree"
+
+
+def test_verdict_tells_of_damage(folder: Path, tmp_path: Path) -> None:
+    """By file; what is left agrees."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    damaged = {"logs/broker-1/controller.log": 3, "logs/broker-2/control-requests.log": 2}
+    for name, count in damaged.items():
+        with (copy / name).open("a") as lines:
+            lines.write("what nobody has logged\n" * count)
+    result = agree(copy)
+    assert result.exit_code == 0
+    told = ", ".join(f"{count} in {name}" for name, count in damaged.items())
+    end = f"{copy}: agrees; damaged lines, transactions or snapshots: {told}"
+    assert result.stdout.splitlines()[-1] == end
+    assert as_json(copy)["damaged"] == damaged
+
+
+def test_verdict_tells_of_what_is_passed_over(folder: Path, tmp_path: Path) -> None:
+    """Two zxids are changed, and all that is behind them stands behind later ones."""
+    copy = tmp_path / "copy"
+    copy_all_but_logs(folder, copy)
+    with open_source(folder) as source:
+        [log] = source.server.logs
+        whole = [*transactions_of(log.path)]
+        jumped = [structs.replace(one, zxid=one.zxid + (1 << 32)) for one in whole[119:121]]
+        write_again(log, copy, [*whole[:119], *jumped, *whole[121:]])
+    result = agree(copy)
+    assert result.exit_code == 1
+    behind = len(whole) - 121
+    assert result.stdout.splitlines()[-1] == (
+        f"{copy}: not all was judged, {behind} transactions are out of order; damaged lines,"
+        f" transactions or snapshots: {behind} in {log.name}"
+    )
+
+
+def test_verdict_tells_of_a_file_that_is_missing_in_the_middle(tmp_path: Path) -> None:
+    """What is left agrees, and nobody knows what was decided in it."""
+    with tarfile.open(RECORDING.with_name("chaos-4.tar.xz")) as tar:
+        tar.extractall(tmp_path, filter="data")
+    source = tmp_path / "chaos-4"
+    _, middle, _ = sorted(source.rglob("log.*"), key=lambda one: int(one.suffix[1:], 16))
+    middle.unlink()
+    result = agree(source)
+    assert result.exit_code == 1
+    gaps = re.findall(r"^transactions between zxid 0x(\w+) and 0x(\w+) ", result.stdout, re.M)
+    count = sum(int(before, 16) - int(after, 16) - 1 for after, before in gaps)
+    end = f"{source}: not all was judged, {count} transactions are missing"
+    assert result.stdout.splitlines()[-1] == end
+    assert as_json(source)["missing_transactions"] == count > 0
+
+
+def test_verdict_tells_of_an_archive_that_is_cut(folder: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "cut.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder / "zookeeper", "zookeeper")
+        tar.add(folder / "logs", "logs")
+    archive.write_bytes(archive.read_bytes()[:-20_000])
+    result = agree(archive)
+    assert result.exit_code == 1
+    assert f"{archive}: not all was judged, the source is cut" in result.stdout.splitlines()[-1]
+    found = as_json(archive)
+    assert (found["is_cut"], found["differs"], found["missing"], found["extra"]) == (True, 0, 0, 0)
+
+
+def test_rules_of_refold_can_be_compared(log: Path) -> None:
+    result = as_json(log, "--rules", "refold")
+    assert result["decisions"] == 132
+    assert agree(log, "--rules", "refold").exit_code == int(bool(result["divergences"]))
+    slip = agree(log, "--rules", "kraft")
+    assert slip.exit_code == 2
+    assert "kraft" in slip.stderr
+
+
+def test_settings_of_the_brokers_can_be_given(log: Path) -> None:
+    result = agree(log, "--json", "--broker-config", "inter.broker.protocol.version=2.6")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["settings"]["inter.broker.protocol.version"] == "2.6"
+    both = (
+        *("--broker-config", "leader.imbalance.per.broker.percentage = 9"),
+        *("--broker-config", "delete.topic.enable=true"),
+    )
+    assert as_json(log, *both)["settings"]["leader.imbalance.per.broker.percentage"] == "9"
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("log.dirs=/x", "log.dirs is no setting that changes decisions"),
+        ("delete.topic.enable", "delete.topic.enable is not KEY=VALUE"),
+        ("=3", "=3 is not KEY=VALUE"),
+        ("inter.broker.protocol.version=9.9", "9.9"),
+        ("leader.imbalance.per.broker.percentage=many", "percentage=many: it is a whole number"),
+        ("unclean.leader.election.enable=", "the brokers' settings cannot be used"),
+        *(
+            (f"{key}=1", f"{key} is no setting that changes decisions")
+            for key in ("rules", "broker.id", "is.broker", "take.over", "inter.broker.listener")
+        ),
+    ],
+)
+def test_setting_that_cannot_be_used_is_told(log: Path, setting: str, text: str) -> None:
+    result = agree(log, "--broker-config", setting)
+    assert result.exit_code == 2
+    assert text in " ".join(result.stderr.replace("│", " ").split())
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("nothing", "nothing is not there"),
+        ("empty", "holds no transaction log of a ZooKeeper"),
+        ("recorded", "is a recorded log, of refold's own controller"),
+        ("file.txt", "is neither a folder nor one of .tar"),
+        ("broken.tar.xz", "broken.tar.xz"),
+    ],
+)
+def test_what_cannot_be_used_is_told(tmp_path: Path, source: str, text: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file.txt").write_text("x")
+    (tmp_path / "broken.tar.xz").write_bytes(CRASH.read_bytes()[:9000])
+    with LogWriter.create(tmp_path / "recorded", header()) as writer:
+        writer.append([event(1)])
+    done = refold("agree", tmp_path / source)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_options_are_those_of_an_import(folder: Path) -> None:
+    assert agree(folder, "--chroot", "/nope").exit_code == 2
+    assert agree(folder, "--from", "yesterday").exit_code == 2
+    assert as_json(folder, "--zone", "UTC", "--to", "2036-01-01T00:00:00Z")["decisions"] == 132
+
+
+@pytest.mark.parametrize("option", ["--chroot=/k", "--from=5", "--to=5", "--zone=Europe/Paris"])
+def test_what_is_chosen_of_a_source_cannot_be_chosen_of_a_log(log: Path, option: str) -> None:
+    result = agree(log, option)
+    assert result.exit_code == 2
+    assert "is a log" in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_damaged_archive_without_zookeepers_data(tmp_path: Path) -> None:
+    """That the archive is cut is the reason, and is said."""
+    archive = tmp_path / "cut.tar.xz"
+    whole = RECORDING.with_name("topics-1.tar.xz").read_bytes()
+    archive.write_bytes(whole[: len(whole) // 10])
+    result = agree(archive)
+    assert result.exit_code == 2
+    assert "cut.tar.xz is damaged" in result.stderr
+    assert "holds no transaction log" in result.stderr

@@ -1,0 +1,389 @@
+"""`refold why`, `inspect`, `events` and `decisions` as a user meets them."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from replay.cli.main import app
+from tests.controller.core.cluster import Cluster, writes
+from tests.controller.core.reassignment.interrupting import cancel_all, interruptible, submit
+from tests.controller.core.reassignment.reassigning import ask_for_isr, cluster_of, reassign
+from tests.replay.recorded_log import write_log
+from tests.replay.why.conftest import log_of
+from tests.replay.why.runs import kill_before, next_run, stock_term, store
+
+__all__ = ["log_of"]
+
+ROOT = Path(__file__).parents[3]
+LogOf = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    """t-0 loses its leader and the only broker in sync."""
+    cluster = cluster_of(3, 1, 2, 3)
+    ask_for_isr(cluster, 1)
+    cluster.stop_broker(1)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def log(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_log(tmp_path_factory.mktemp("logs") / "log", cluster)
+
+
+def refold(*arguments: str | Path | int) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def lines(result: Result) -> list[str]:
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout.splitlines()
+
+
+# why ----------------------------------------------------------------------------------------------
+
+
+def test_first_line_answers_then_come_the_causes(log: Path) -> None:
+    first, blank, newest, *more = lines(refold("why", log, "--partition", "t-0"))
+    assert first.startswith("t-0 is offline since event ")
+    assert blank == ""
+    number = newest.split()[0]
+    assert number.isdecimal()
+    assert any("because of event" in one for one in more)
+    assert any("passed over: 1 is not online, 2 is not in sync" in one for one in more)
+
+
+def test_few_causes_are_shown(log: Path) -> None:
+    shown = lines(refold("why", log, "--partition", "t-0", "--limit", 1))
+    assert shown[-1].endswith("earlier; --limit 0 shows all")
+    everything = lines(refold("why", log, "--partition", "t-0", "--limit", 0))
+    assert len(everything) > len(shown)
+    assert "--limit" not in everything[-1]
+
+
+def test_why_as_json(log: Path) -> None:
+    [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
+    found = json.loads(line)
+    assert set(found) == {"question", "answer", "seq", "time", "chain", "notes", "moves", "log"}
+    failed = next(one for one in found["chain"] if one["kind"] == "no_leader")
+    assert failed["passed_over"][0] == {"broker": 1, "why": "not online"}
+
+
+def test_command_that_is_named_stands_in_the_log(log: Path) -> None:
+    """What is told can be looked up."""
+    [line] = lines(refold("why", log, "--partition", "t-0", "--json"))
+    written = next(one for one in json.loads(line)["chain"] if one["command"])
+    cause, ordinal = written["command"].split(".")
+    [shown] = lines(
+        refold("log", "show", log, "--from", cause, "--to", cause, "--commands", "--json")
+    )
+    command = json.loads(shown)["commands"][int(ordinal)]
+    assert command["reason"]["rule"] == written["rule"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--partition", "t-9"), "no partition t-9 at event"),
+        (("--partition", "x-0"), "no topic x at event"),
+        (("--reassignment", "t-7"), "topic t has 0"),
+        (("--topic", "x"), "there are t"),
+    ],
+)
+def test_subject_that_is_not_there(log: Path, arguments: tuple[str, str], text: str) -> None:
+    result = refold("why", log, *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert text in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--partition", "t"),
+        ("--partition", "-0"),
+        ("--topic", "t", "--term", "1"),
+        ("--broker", "1", "--topic", "t"),
+        ("--at", "yesterday"),
+        ("--term", "0"),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_bad_arguments(log: Path, arguments: tuple[str, ...], is_there: bool) -> None:
+    result = refold("why", log if is_there else log / "no", *arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_log_that_is_not_there(tmp_path: Path) -> None:
+    for command in ("why", "inspect", "events", "decisions"):
+        result = refold(command, tmp_path / "no")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"refold {command}: ")
+
+
+@pytest.mark.parametrize("command", ["why", "inspect", "events", "decisions"])
+def test_packed_logs_incidents_and_recordings(command: str, tmp_path: Path) -> None:
+    incident = ROOT / "tests" / "incidents" / "topics"
+    assert lines(refold(command, incident)) == lines(refold(command, incident / "log.tar.xz"))
+    packed = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
+    found = lines(refold(command, packed))
+    shutil.unpack_archive(packed, tmp_path, filter="data")
+    # An event tells which file it was imported from.
+    assert lines(refold(command, tmp_path / "topics-1"))[1:] == found[1:]
+
+
+def test_folder_without_a_cluster(tmp_path: Path) -> None:
+    """Logs of brokers alone are no recording."""
+    (tmp_path / "controller.log").write_text("")
+    result = refold("why", tmp_path)
+    assert result.exit_code == 2
+    assert "holds no segment" in result.stderr
+
+
+def test_kind_that_there_is_not(log: Path) -> None:
+    result = refold("events", log, "--kind", "nonsense")
+    assert result.exit_code == 2
+    assert "no event is a 'nonsense'; there are allocate_producer_ids_received, " in result.stderr
+    imported = ROOT / "tests" / "recordings" / "topics-1.tar.xz"
+    result = refold("events", imported, "--kind", "watch_fired")
+    assert result.exit_code == 2
+    assert "no event is a 'watch_fired'; there are controller_logged, " in result.stderr
+    for of, known in ((log, "answer_allocate_producer_ids, "), (imported, "assignment, ")):
+        result = refold("decisions", of, "--kind", "nonsense")
+        assert result.exit_code == 2
+        assert f"no decision is a 'nonsense'; there are {known}" in result.stderr
+
+
+def test_term_that_there_is_not(log: Path) -> None:
+    result = refold("why", log, "--term", 7)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith("; this log's are 1\n")
+
+
+def test_archive_without_a_log(tmp_path: Path) -> None:
+    archive = tmp_path / "notes.tar.xz"
+    archive.write_text("no archive")
+    result = refold("why", archive)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"refold why: {archive} cannot be opened: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_moment_before_the_log(log: Path) -> None:
+    result = refold("why", log, "--at", "1999-01-01T00:00:00")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "begins later than that" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["why", "inspect"])
+@pytest.mark.parametrize("at", [0, 99_999, 10**30])
+def test_number_that_no_event_has(log: Path, cluster: Cluster, command: str, at: int) -> None:
+    result = refold(command, log, "--at", at)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"has events from 1 to {len(cluster.history)}: there is no " in result.stderr
+
+
+def test_time_means_the_last_event_up_to_it(log: Path, cluster: Cluster) -> None:
+    [line] = lines(refold("why", log, "--json", "--at", "2100-01-01"))
+    assert json.loads(line)["seq"] == len(cluster.history)
+
+
+# inspect ------------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_everything_that_is_there(log: Path) -> None:
+    text = "\n".join(lines(refold("inspect", log)))
+    assert "controller: broker 1000, epoch 1, active" in text
+    assert "brokers" in text
+    assert "PLAINTEXT://host2:9092" in text
+    assert "│ t-0       │ offline │ none" in text
+    assert "reassignments" not in text
+
+
+def test_inspect_shows_what_a_reassignment_waits_for(tmp_path: Path) -> None:
+    cluster = cluster_of(4, 1, 2, 3)
+    reassign(cluster, 4, 2)
+    text = "\n".join(lines(refold("inspect", write_log(tmp_path / "log", cluster))))
+    assert "4: live, but has not caught up" in text
+
+
+def test_inspect_as_json(log: Path) -> None:
+    [line] = lines(refold("inspect", log, "--json", "--partition", "t-0"))
+    found = json.loads(line)
+    [topic] = found["topics"]
+    [partition] = topic["partitions"]
+    assert (partition["status"], partition["leader"], partition["isr"]) == ("offline", -1, [1])
+
+
+def test_inspect_tells_what_changed(log: Path, cluster: Cluster) -> None:
+    [line] = lines(refold("inspect", log, "--at", 1, "--to", len(cluster.history), "--json"))
+    found = json.loads(line)
+    assert (found["from"], found["to"]) == (1, len(cluster.history))
+    assert {
+        "subject": "controller",
+        "what": "role",
+        "before": "standby",
+        "after": "active",
+    } in found["changes"]
+    text = "\n".join(lines(refold("inspect", log, "--at", 1, "--to", len(cluster.history))))
+    assert "partition t-0" in text
+
+
+def test_inspect_in_the_wrong_order(log: Path) -> None:
+    result = refold("inspect", log, "--at", 9, "--to", 3)
+    assert result.exit_code == 2
+    assert "3 is before --at" in result.stderr
+
+
+def test_inspect_after_the_role_is_lost(tmp_path: Path) -> None:
+    cluster = cluster_of(3, 1, 2, 3)
+    cluster.shut_down()
+    assert any(
+        "see an earlier moment" in one
+        for one in lines(refold("inspect", write_log(tmp_path / "log", cluster)))
+    )
+
+
+# events and decisions -----------------------------------------------------------------------------
+
+
+def test_events_in_words(log: Path, cluster: Cluster) -> None:
+    found = lines(refold("events", log))
+    assert len(found) == len(cluster.history)
+    assert any("watch of /brokers/ids: the children changed" in one for one in found)
+    assert any("AlterPartition, request 1 of broker 1: t-0 ISR 1" in one for one in found)
+
+
+def test_events_of_a_partition(log: Path) -> None:
+    found = [
+        json.loads(one) for one in lines(refold("events", log, "--partition", "t-0", "--json"))
+    ]
+    assert all("t-0" in one["subjects"] for one in found)
+    assert {"znodes_written", "broker_answered", "alter_partition_received"} <= {
+        one["kind"] for one in found
+    }
+    assert len(found) < len(lines(refold("events", log)))
+
+
+def test_events_of_a_range(log: Path) -> None:
+    found = [
+        json.loads(one) for one in lines(refold("events", log, "--from", 5, "--to", 9, "--json"))
+    ]
+    assert [one["seq"] for one in found] == [5, 6, 7, 8, 9]
+    kinds = lines(refold("events", log, "--kind", "watch_fired", "--limit", 2))
+    assert len(kinds) == 2
+
+
+def test_decisions_name_their_rules(log: Path) -> None:
+    found = [
+        json.loads(one)
+        for one in lines(refold("decisions", log, "--rule", "first leader", "--json"))
+    ]
+    [chosen] = next(one["choices"] for one in found if one["choices"])
+    assert (chosen["partition"], chosen["chosen"]) == ("t-0", 1)
+    text = "\n".join(lines(refold("decisions", log, "--partition", "t-0")))
+    assert "rule: create first leader" in text
+    assert "t-0: 1, first live replica" in text
+
+
+def test_reads_and_timers_are_no_decisions(log: Path) -> None:
+    kinds = {json.loads(one)["kind"] for one in lines(refold("decisions", log, "--json"))}
+    assert "write_znodes" in kinds
+    assert not kinds & {"read_znodes", "read_children", "start_timer", "open_channel"}
+    every = {json.loads(one)["kind"] for one in lines(refold("decisions", log, "--all", "--json"))}
+    assert {"read_znodes", "open_channel"} <= every
+    asked = lines(refold("decisions", log, "--kind", "read_znodes"))
+    assert asked
+
+
+def test_nothing_matches(log: Path) -> None:
+    result = refold("decisions", log, "--topic", "x")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.endswith("nothing matches\n")
+
+
+def test_range_in_the_wrong_order(log: Path) -> None:
+    assert refold("events", log, "--from", 9, "--to", 3).exit_code == 2
+
+
+def test_imported_log(log_of: LogOf) -> None:
+    log = log_of("unclean-3")
+    assert lines(refold("why", log, "--partition", "later.02-0"))[0].startswith("later.02-0 has")
+    assert "controller: broker 2, epoch 2" in "\n".join(lines(refold("inspect", log)))
+    elected = lines(refold("decisions", log, "--partition", "later.02-0", "--rule", "offline"))
+    assert "          later.02-0: 2, unclean leader; passed over: 1 is not online" in elected
+    found = [json.loads(one) for one in lines(refold("decisions", log, "--json"))]
+    assert {one["verdict"] for one in found} == {"agreed"}
+    assert all(one["rule"] for one in found)
+    expired = lines(refold("events", log, "--broker", 1, "--kind", "transaction"))
+    assert any("expires, with it /brokers/ids/1" in one for one in expired)
+
+
+# Several logs -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two runs: the first one is killed while it rolls t-0 back."""
+    cluster = interruptible(5, 2, 1, 3)
+    submit(cluster, {("t", 0): [4, 5, 2]})
+    kill_before(cluster, writes("/brokers/topics/t"), lambda: cancel_all(cluster))
+    stock_term(cluster, 9)
+    folder = tmp_path_factory.mktemp("runs")
+    store(folder, cluster, next_run(cluster).start())
+    return folder
+
+
+def test_folder_of_runs_tells_one_story(runs: Path) -> None:
+    first, blank, head, *more = lines(refold("why", runs, "--reassignment", "t-0", "--limit", 1))
+    assert first.startswith(
+        "t-0 is not being reassigned: its move from 2,1,3 to 4,5,2 was rolled back at event "
+    )
+    assert (blank, head, more[0]) == ("", "The move from 2,1,3 to 4,5,2:", "  run-1")
+    told = [line.split(maxsplit=2)[-1] for line in more if line]
+    cut_off = told.index("the log ends here (not closed)")
+    assert told[cut_off + 1] == "run-2"
+    assert told[cut_off + 2] == ("another controller had the role: controller epoch 2 lies between")
+    newest = next(line for line in more if "run-2: rollback: store the originals: " in line)
+    because = more[more.index(newest) + 1]
+    assert because.startswith("          because of event ")
+    assert " of run-1: /admin/reassign_cancel was created, czxid " in because
+
+
+def test_logs_can_be_named_one_by_one(runs: Path) -> None:
+    folder = refold("why", runs, "--reassignment", "t-0").stdout
+    assert refold("why", runs / "run-2", runs / "run-1", "--reassignment", "t-0").stdout == folder
+
+
+def test_story_as_json(runs: Path) -> None:
+    [line] = lines(refold("why", runs, "--reassignment", "t-0", "--json"))
+    [move] = json.loads(line)["moves"]
+    assert (move["origin"], move["target"]) == ([2, 1, 3], [4, 5, 2])
+    assert move["outcome"] == "rolled back"
+    assert move["cancelled"]["by"] == "/admin/reassign_cancel"
+    assert move["cancelled"]["at"]["log"] == "run-1"
+    assert move["ended"]["log"] == "run-2"
+    kinds = [one["kind"] for one in move["story"]]
+    for kind in ("log_ended", "other_controllers", "role_taken", "cancellation_found"):
+        assert kinds.count(kind) == 1
+    steps = [one["step"] for one in move["story"] if one["at"]["log"] == "run-2" and one["step"]]
+    assert sorted(steps) == [1, 2, 3, 4, 5, 6, 7]
+    [between] = [one for one in move["story"] if one["epochs"]]
+    assert between["epochs"] == [2]
+
+
+def test_number_of_an_event_is_no_moment_of_several_logs(runs: Path) -> None:
+    result = refold("why", runs, "--at", 5)
+    assert result.exit_code == 2
+    assert "event numbers begin again in each log" in result.stderr
+
+
+def test_folder_of_one_run_is_that_log(log: Path) -> None:
+    assert refold("why", log.parent).stdout == refold("why", log).stdout

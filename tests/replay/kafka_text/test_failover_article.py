@@ -1,0 +1,87 @@
+"""docs/kafka_logs.md maps each log line of the article in KB 16 to its event in a log of refold."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from controller.core.canonical import EVENT_SCHEMAS, cause_of, kind_of
+from controller.core.events import Event, WatchFired
+from tests.controller.core.cluster import Cluster
+from tests.replay.kafka_text.rendering import PAGE, lines_of
+from tests.replay.kafka_text.scenes import broker_dies_and_returns, session_ends
+
+ARTICLE = Path(__file__).with_name("failover_article.txt")
+_ROW = re.compile(
+    r"\| `(?P<old>[^`]+)` \| `(?P<event>\w+)`(?P<what>[^|]*)\|(?P<outcomes>[^|]*)\|(?P<new>.*)\|"
+)
+
+
+class Row(NamedTuple):
+    """A line of the article, the event that is its reason, what is heard until today's line."""
+
+    old: str
+    event: str
+    what: str
+    outcomes: list[str]
+    new: str | None
+
+
+@cache
+def rows() -> list[Row]:
+    found = map(_ROW.fullmatch, PAGE.read_text(encoding="utf-8").splitlines())
+    return [
+        Row(
+            one["old"],
+            one["event"],
+            one["what"].strip(),
+            re.findall(r"`(\w+)`", one["outcomes"]),
+            new[1] if (new := re.fullmatch(r" `([^`]+)` ", one["new"])) else None,
+        )
+        for one in found
+        if one is not None
+    ]
+
+
+def letters(text: str) -> str:
+    """A text without what its translation did to spaces, case and punctuation."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def test_every_line_of_the_article_has_its_row() -> None:
+    for line in ARTICLE.read_text(encoding="utf-8").splitlines():
+        parts = [one.old.split("[...]") for one in rows()]
+        assert any(all(letters(part) in letters(line) for part in of_row) for of_row in parts), line
+
+
+def reasons(cluster: Cluster, seq: int) -> list[Event]:
+    """The event with this number, before it the one whose command it answers, and so on."""
+    events = {recorded.seq: recorded.event for recorded, _ in cluster.history}
+    found = [events[seq]]
+    while (cause := cause_of(found[0])) is not None:
+        found.insert(0, events[cause])
+    return found
+
+
+@pytest.mark.parametrize("row", [one for one in rows() if one.new], ids=lambda one: one.old[:40])
+def test_the_line_of_today_follows_the_event(row: Row) -> None:
+    pattern = re.compile(rf"\[.*\] {re.escape(row.new or '').replace('…', '.*?')}")
+    clusters = [broker_dies_and_returns(), session_ends()]
+    told = [
+        reasons(cluster, line.seq)
+        for cluster in clusters
+        for line in lines_of(cluster)
+        if pattern.fullmatch(line.message)
+    ]
+    expected = [row.event, *row.outcomes]
+    assert expected in [[kind_of(event) for event in events] for events in told]
+    if row.event == "watch_fired":
+        [first, *_] = next(one for one in told if kind_of(one[0]) == row.event)
+        assert isinstance(first, WatchFired)
+        assert row.what == f"{first.path} {first.change}"
+
+
+def test_the_events_exist() -> None:
+    assert {one.event for one in rows()} <= set(EVENT_SCHEMAS)

@@ -1,0 +1,103 @@
+"""Whatever bytes a file has, reading it ends, and with nothing but the room's own errors."""
+
+import io
+from contextlib import suppress
+from zlib import adler32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.errors import ReplayError
+from replay.stock_clusters.zookeeper_log.log_file import LogReader
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
+from tests.replay.stock_clusters.zookeeper_log.samples import TRANSACTIONS, log_bytes, patient
+from tests.replay.stock_clusters.zookeeper_log.test_snapshot_file import SNAPSHOTS, snapshot_bytes
+from tools.zookeeper_log.writing import encode_transaction, log_header
+
+EDITS = st.lists(
+    st.tuples(
+        st.sampled_from(["flip", "cut", "insert", "drop", "zero"]),
+        st.floats(0, 1, exclude_max=True),
+        st.binary(min_size=1, max_size=12),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def edited(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
+    """The content with bytes flipped, cut off, inserted, left out or zeroed."""
+    for how, where, with_what in edits:
+        place = int(where * len(content))
+        end = place + len(with_what)
+        match how:
+            case "flip":
+                flipped = [a ^ b for a, b in zip(content[place:end], with_what, strict=False)]
+                content = content[:place] + bytes(flipped) + content[end:]
+            case "cut":
+                content = content[:place]
+            case "insert":
+                content = content[:place] + with_what + content[place:]
+            case "drop":
+                content = content[:place] + content[end:]
+            case _:
+                content = content[:place] + bytes(len(with_what)) + content[end:]
+    return content
+
+
+def apply_all(content: bytes) -> int:
+    state, count = State(), 0
+    for transaction in LogReader(io.BytesIO(content), "log.1"):
+        state.apply(transaction)
+        count += 1
+    return count
+
+
+@patient
+@given(st.lists(TRANSACTIONS, min_size=1, max_size=4), EDITS)
+def test_edited_log(transactions: list[Transaction], edits: list[tuple[str, float, bytes]]) -> None:
+    apply_all(edited(log_bytes(transactions), edits))
+
+
+@patient
+@given(TRANSACTIONS, EDITS)
+def test_edited_transaction_with_a_checksum_that_fits(
+    transaction: Transaction, edits: list[tuple[str, float, bytes]]
+) -> None:
+    body = edited(encode_transaction(transaction), edits)
+    size = len(body).to_bytes(4, "big")
+    content = log_header() + adler32(body).to_bytes(8, "big") + size + body + b"B"
+    assert apply_all(content) <= 1
+
+
+@patient
+@given(st.binary(max_size=200))
+def test_any_bytes(content: bytes) -> None:
+    apply_all(content)
+    apply_all(log_header() + content)
+
+
+@patient
+@given(st.lists(TRANSACTIONS, max_size=30))
+def test_transactions_that_no_server_wrote_are_applied(transactions: list[Transaction]) -> None:
+    assert apply_all(log_bytes(transactions)) == len(transactions)
+
+
+@pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"])
+@patient
+@given(SNAPSHOTS, EDITS)
+def test_edited_snapshot(name: str, snapshot: tuple, edits: list[tuple[str, float, bytes]]) -> None:
+    content = edited(snapshot_bytes(name, *snapshot), edits)
+    # What is behind the checksums may be gone without harm.
+    with suppress(ReplayError):
+        State.load(io.BytesIO(content), name, 1)
+
+
+@pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"])
+@patient
+@given(st.binary(max_size=100))
+def test_any_bytes_for_a_snapshot(name: str, content: bytes) -> None:
+    with pytest.raises(ReplayError, match=name):
+        State.load(io.BytesIO(content), name, 1)

@@ -1,0 +1,183 @@
+"""Every citation in code, tests, tools and docs leads to an anchor of a page of this repository.
+
+docs/citations.md describes the forms.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SUFFIXES = {".md", ".py", ".toml", ".txt", ".yml"}
+NOT_PROSE = ("requirements/", "tests/recordings/", "tests/test_citations.py")
+"""Lock files, recorded logs, and this module, which holds examples of what it refuses."""
+
+KAFKA_PAGES = (DOCS / "kafka-controller.md", *sorted((DOCS / "kafka-controller").glob("*.md")))
+NO_PAGES = {"decisions.md", "page.md", "report.md"}
+"""Markdown files that commands, workflows and tests write."""
+
+_KEY = r"\d+(?:\.\d+)*"
+_DETAIL = r"(?: steps \d+(?:(?:, | and | to )\d+)+| (?:step|row|point) [a-i\d]+\b|,? [UAB]\d\b)?"
+_KAFKA = re.compile(
+    rf"\bKB ({_KEY}{_DETAIL}(?:(?:, | and | to |,\s+){_KEY}{_DETAIL}(?![\w:]))*)(?!\d)", re.DOTALL
+)
+_ONE_KEY = re.compile(rf"({_KEY})({_DETAIL})")
+_ROW = re.compile(r"(?<![\w-])(?:CI|CF|PS|RS|PA|TD|CC|CX|EM|KC|SU|OB)-\d\d(?!\d)")
+_RACE = re.compile(r"\b[Rr]ace (R\d+)")
+_SENTENCE = re.compile(r"\bKIP-236 ([MPCEQFDX]-\d\d)")
+_PAGE = re.compile(r"(?<!\"docs\" / \")(?<![\w/.-])((?:[\w.-]+/)*[\w.-]+\.md)(#[\w.-]+)?")
+_WHOLE_LINK = re.compile(r"\[[^\]]*\]\([^)]*\)")
+_LINK = re.compile(r"\]\((?!https?://|mailto:)([^)\s#]*)(#[^)\s]*)?\)")
+_ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
+_HEADING = re.compile(r"(?m)^#{1,6} (.+)$")
+_CODE = re.compile(r"(?ms)^ *```.*?^ *```$|`[^`]*`")
+"""What Markdown shows as it is."""
+_OUTSIDE = {
+    "a document that is not in the repository": re.compile(
+        r"\b[Ss]eeds? ?/?00\d|\bseeds/|\b[Tt]he seed's\b|\bas the seed\b|\bDESIGN\b"
+    ),
+    "an issue that is not in the repository": re.compile(r"\bissue \d"),
+    "a race without the word": re.compile(r"(?<![Rr]ace )\bR[1-9]\d?(?: \(KAFKA|: )"),
+    "a folder outside of the repository": re.compile(r"\.\./shared\b"),
+}
+
+
+@cache
+def sources() -> dict[str, str]:
+    """The text of every file that people write, by its path in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    return {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in listed
+        if (Path(name).suffix in SUFFIXES or name == "Makefile")
+        and not name.startswith(NOT_PROSE)
+        and (ROOT / name).is_file()
+    }
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The anchors of a page: those written down, and GitHub's of each heading."""
+    text = page.read_text(encoding="utf-8")
+    return frozenset(_ANCHOR.findall(text)) | {slug(one) for one in _HEADING.findall(text)}
+
+
+def slug(heading: str) -> str:
+    """GitHub's anchor of a heading."""
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)|<[^>]*>", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+
+
+@cache
+def kafka_anchors() -> frozenset[str]:
+    """The anchors of all pages on Kafka's controller."""
+    return frozenset().union(*map(anchors, KAFKA_PAGES))
+
+
+def kafka_anchors_of(text: str) -> Iterator[str]:
+    """The anchor of each key that a text cites after KB."""
+    for found in _KAFKA.finditer(text):
+        for key, detail in _ONE_KEY.findall(" ".join(found[1].split())):
+            kind = "step-" if "step" in detail else "point-" if "point" in detail else ""
+            details = re.findall(r"\b(?:[UAB]?\d+|[a-i])\b", detail)
+            yield from [f"kb-{key}-{kind}{one.lower()}" for one in details] or [f"kb-{key}"]
+
+
+def refuse(citations: Iterator[tuple[str, str]]) -> None:
+    """Fail if there are any; the message names each one with its file."""
+    found = sorted({f"{name}: {what}" for name, what in citations})
+    assert not found, "\n".join(["these lead nowhere; see docs/citations.md:", *found])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("KB 4.4", ["kb-4.4"]),
+        ("(KB 3.3, 3.4, 9.1 to 9.4; x)", ["kb-3.3", "kb-3.4", "kb-9.1", "kb-9.4"]),
+        ("KB 6.2 step 11: once", ["kb-6.2-step-11"]),
+        ("KB 6.2 steps 6 and 7", ["kb-6.2-step-6", "kb-6.2-step-7"]),
+        ("KB 7.7 B3, KB 7.8.4", ["kb-7.7-b3", "kb-7.8.4"]),
+        ("KB 11.2 row h", ["kb-11.2-h"]),
+        ("KB 18 point 15", ["kb-18-point-15"]),
+        ("KB 6.2,\n    6.3", ["kb-6.2", "kb-6.3"]),
+    ],
+)
+def test_key_is_resolved_to_its_anchor(text: str, expected: list[str]) -> None:
+    assert list(kafka_anchors_of(text)) == expected
+
+
+@pytest.mark.parametrize("what", _OUTSIDE)
+def test_no_citation_points_outside_of_the_repository(what: str) -> None:
+    refuse(
+        (name, found[0])
+        for name, text in sources().items()
+        for found in _OUTSIDE[what].finditer(text)
+    )
+
+
+def test_every_kafka_key_has_an_anchor() -> None:
+    refuse(
+        (name, anchor)
+        for name, text in sources().items()
+        for anchor in kafka_anchors_of(text)
+        if anchor not in kafka_anchors()
+    )
+
+
+def test_every_scenario_race_and_sentence_has_an_anchor() -> None:
+    pages = {
+        _ROW: DOCS / "kafka-controller/scenarios.md",
+        _RACE: DOCS / "races.md",
+        _SENTENCE: DOCS / "rows/kip-236.md",
+    }
+    refuse(
+        (name, cited)
+        for name, text in sources().items()
+        for form, page in pages.items()
+        for cited in form.findall(text)
+        if cited.lower() not in anchors(page)
+    )
+
+
+def test_every_page_that_is_named_exists_with_its_anchor() -> None:
+    """Named from the root of the repository; in Markdown also from the page itself. Links have a
+    test of their own."""
+    refuse(
+        (name, f"{page}{anchor}")
+        for name, text in sources().items()
+        for page, anchor in _PAGE.findall(_WHOLE_LINK.sub("", text))
+        if page not in NO_PAGES and not leads_to(name, page, anchor)
+    )
+
+
+def test_every_link_between_pages_leads_to_an_anchor() -> None:
+    refuse(
+        (name, f"{target}{anchor}")
+        for name, text in sources().items()
+        if name.endswith(".md")
+        for target, anchor in _LINK.findall(_CODE.sub("", text))
+        if not leads_to(name, target, anchor, from_root=False)
+    )
+
+
+def leads_to(name: str, target: str, anchor: str, from_root: bool = True) -> bool:
+    """Whether a file names a page, and an anchor where it names one, that exist here."""
+    folders = [ROOT] if from_root else []
+    if name.endswith(".md"):
+        folders.append((ROOT / name).parent)
+    for folder in folders:
+        path = (folder / target).resolve() if target else ROOT / name
+        if path.is_relative_to(ROOT) and path.exists():
+            return not anchor or anchor.removeprefix("#") in anchors(path)
+    return False

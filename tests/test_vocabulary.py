@@ -1,0 +1,155 @@
+"""The words of the prose: docs, docstrings, comments and texts that people read.
+
+Each word has a plainer or a more exact one; CONTRIBUTING.md says how the project writes.
+"""
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+
+REPLACE: Final = {
+    r"tells?|told|telling": "report, log, print, send, say",
+    r"anew": "again",
+    r"(?<!falls )(?<!fall )(?<!lag )(?<!lags )behind(?! the leader)": "after",
+    r"beside": "compared with, next to",
+    r"(?:what )?comes? of (?:it|this|that|them)": "the result, the outcome",
+    r"stands?(?!-| in for)": "is, is stored",
+    r"takes? (?:out|along)": "remove, include",
+    r"(?:the|its|their) own (?:id|broker)": "the daemon's id",
+    r"of (?:its|their) own": "separate",
+    r"for good": "permanently",
+    r"the very same|so or so": "(say exactly)",
+    r"mend(?:s|ed|ing)?|put right": "repair, fix",
+    r"(?:comes?|came) to": "result in, equal, reach",
+    r"whoever|whomever": "the process, broker or user that ...",
+    r"somebody|nobody|anybody": "a client, an operator, no broker (name the actor)",
+}
+"""A regular expression of whole words, and what to write instead."""
+
+ALLOWED: Final = {
+    ("controller/core/procedures/elections/", "stand"): "to stand for election",
+}
+"""The beginning of a path and a word that is right there, with the reason."""
+
+NOT_YET: Final = (
+    "CHANGELOG.md",
+    "README.md",
+    "controller/",
+    "docs/",
+    "eventstore/",
+    "replay/",
+    "tests/",
+    "tools/",
+)
+"""What is still to be rewritten: the list only ever gets shorter."""
+
+_TEXTS_MIN: Final = 3
+"""Words; a shorter string is a key or a name, not a text."""
+_PRONOUN: Final = re.compile(
+    r"test_(?:it|its|they|them|their|that|those|these|this|so|others?|there|what|who|whose)_"
+)
+_CODE_BLOCK: Final = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+_CODE: Final = re.compile(r"`[^`\n]*`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
+_WORDS: Final = re.compile(
+    "|".join(rf"(?P<w{number}>\b(?:{word})\b)" for number, word in enumerate(REPLACE)),
+    re.IGNORECASE,
+)
+
+
+class Prose(NamedTuple):
+    """A piece of prose and where it begins."""
+
+    file: str
+    line: int
+    text: str
+
+
+@cache
+def files() -> tuple[str, ...]:
+    """The files in git that have prose and are checked."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    return tuple(
+        one
+        for one in listed
+        if one and (ROOT / one).exists() and not one.startswith(NOT_YET) and one != _HERE
+    )
+
+
+_HERE: Final = str(Path(__file__).relative_to(ROOT))
+
+
+def prose_of(file: str) -> Iterator[Prose]:
+    """The prose of a file without its code."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    if file.endswith(".md"):
+        yield Prose(file, 1, _blank(_CODE, _blank(_CODE_BLOCK, text)))
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield Prose(file, token.start[0], _blank(_CODE, token.string))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words = _blank(_CODE, node.value)
+            if len(words.split()) >= _TEXTS_MIN:
+                yield Prose(file, node.lineno, words)
+
+
+def _blank(pattern: re.Pattern[str], text: str) -> str:
+    """Without what matches; the lines stay."""
+    return pattern.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
+def replaceable(prose: Prose) -> Iterator[str]:
+    """Each word to replace, as `file:line: word: write ...`."""
+    for found in _WORDS.finditer(prose.text):
+        if any(
+            prose.file.startswith(place) and found[0].lower().startswith(word)
+            for place, word in ALLOWED
+        ):
+            continue
+        line = prose.line + prose.text.count("\n", 0, found.start())
+        instead = list(REPLACE.values())[int((found.lastgroup or "w0")[1:])]
+        yield f"{prose.file}:{line}: {found[0]!r}: write {instead}"
+
+
+def test_prose_uses_the_words_of_the_field() -> None:
+    found = [line for file in files() for prose in prose_of(file) for line in replaceable(prose)]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_names_of_tests_begin_with_no_pronoun() -> None:
+    found = [
+        f"{file}:{node.lineno}: {node.name}"
+        for file in files()
+        if file.startswith("tests/") and file.endswith(".py")
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _PRONOUN.match(node.name)
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The operator is told of it.", ["told"]),
+        ("The broker falls behind the leader.", []),
+        ("Behind event 41 the log ends.", ["Behind"]),
+        ("A standby, `told` and stand-by.", []),
+        ("What came to be, nobody\nknows.", ["came to", "nobody"]),
+    ],
+)
+def test_words_are_found(text: str, words: list[str]) -> None:
+    prose = Prose("docs/example.md", 1, _blank(_CODE, text))
+    assert [line.split("'")[1] for line in replaceable(prose)] == words
