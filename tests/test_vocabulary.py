@@ -42,10 +42,12 @@ ALLOWED: Final = {
 """The beginning of a path and a word that is right there, with the reason."""
 
 NOT_YET: Final = (
-    "CHANGELOG.md",
-    "README.md",
     "controller/",
-    "docs/",
+    "docs/design.md",
+    "docs/kafka-controller/",
+    "docs/kip-236-design.md",
+    "docs/kip-236.md",
+    "docs/races.md",
     "eventstore/",
     "replay/",
     "tests/",
@@ -151,5 +153,5 @@ def test_names_of_tests_begin_with_no_pronoun() -> None:
     ],
 )
 def test_words_are_found(text: str, words: list[str]) -> None:
-    prose = Prose("docs/example.md", 1, _blank(_CODE, text))
+    prose = Prose("docs/index.md", 1, _blank(_CODE, text))
     assert [line.split("'")[1] for line in replaceable(prose)] == words

@@ -2,7 +2,7 @@
 
 A partition that is not known is NON_EXISTENT. New ones become NEW when they are found in an
 assignment, ONLINE when they have a leader, OFFLINE when that leader is gone. Deletion ends them.
-`docs/state_machines.md` is drawn from this table.
+`docs/state-machines.md` is drawn from this table.
 """
 
 from enum import IntEnum

@@ -3,7 +3,7 @@
 A replica is NEW while its partition is made or moved to it, ONLINE while it is to follow or lead,
 OFFLINE while its broker or log directory is gone. The deletion states are passed one after the
 other when its topic is deleted or it leaves the assignment.
-`docs/state_machines.md` is drawn from this table.
+`docs/state-machines.md` is drawn from this table.
 """
 
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""Makes docs/settings.md: `python -m tools.pages --write`."""
+"""Generates docs/settings.md: `python -m tools.pages --write`."""
 
 from controller.settings.table import (
     IGNORED,
@@ -12,23 +12,24 @@ from controller.settings.table import (
 _HEAD = """\
 # Settings
 
-Made from `controller/settings/table.py` by `python -m tools.pages --write`.
+`refold run` and `refold check` need three settings; the others have defaults:
 
-`refold run` and `refold check` take the same settings from four places; the first that gives one
-counts:
+    refold run --zookeeper zk1:2181/kafka --broker-id 1000 --log-dir /var/lib/refold
 
-1. the command line,
-2. the environment: `REFOLD_` and the key in capitals, `_` for each dot, without the prefix
-   `refold.` (`zookeeper.connect` is `REFOLD_ZOOKEEPER_CONNECT`, `refold.log.dir` is
-   `REFOLD_LOG_DIR`),
-3. the file named by `--config`: TOML if its name ends in `.toml`, else Java properties, such as the
-   `server.properties` of one of the brokers as it is,
+A setting can be in four places. The first of these that has it counts:
+
+1. the command line;
+2. the environment: `REFOLD_` and the key in capitals, with `_` for each dot and without the
+   prefix `refold.` (`zookeeper.connect` is `REFOLD_ZOOKEEPER_CONNECT`, `refold.log.dir` is
+   `REFOLD_LOG_DIR`);
+3. the file of `--config`: TOML if its name ends in `.toml`, otherwise Java properties, such as
+   the `server.properties` of one of the brokers;
 4. the default.
 
-Keys are Kafka's where Kafka has one. A file may hold any of them with `refold.` before it: that one
-is for the daemon alone and goes before the plain one. So a broker's file, with that broker's
-`broker.id` and `listeners`, serves with `refold.broker.id` and `refold.listeners` added, or with
-`--broker-id` and `--listeners`. In TOML dotted keys and nested tables mean the same:
+Keys are Kafka's if Kafka has one. In a file, a key with the prefix `refold.` is for the daemon
+alone and takes precedence. So you can use a broker's `server.properties`: add `refold.broker.id`
+and `refold.listeners`, or use `--broker-id` and `--listeners`. In TOML, dotted keys and nested
+tables mean the same:
 
 ```toml
 [zookeeper]
@@ -40,16 +41,20 @@ log.dir = "/var/lib/refold"
 ```
 
 A key that neither refold nor Kafka 3.9 has is an error in TOML, and a warning in a
-`server.properties`. Keys that Kafka has and refold has no use for are passed over in silence.
+`server.properties`. Keys of Kafka that refold does not need are ignored.
+
+Generated from `controller/settings/table.py` by `python -m tools.pages --write`.
+
+## All settings
 """
 
 _ABOUT_TOPICS = """\
-## Keys of Kafka that say what holds for topics
+## Kafka's defaults for topics
 
-The configuration of a new topic is judged by them, and told to the tool that creates it. They have
-Kafka's defaults and are read as a broker reads them; brokers go by their own, so give the daemon
-the same. Only a file gives them, and only under these names: `refold.log.segment.bytes`, for
-example, is another setting.
+refold validates the configuration of new topics with the following keys and reports them to the
+tool that creates the topic. They have Kafka's defaults. Brokers apply their own values, so set
+the same values here. These keys can only be in a file, and only with these names:
+`refold.log.segment.bytes`, for example, is a different setting.
 """
 
 
@@ -58,24 +63,30 @@ def page() -> str:
     return "\n".join(
         [
             _HEAD,
-            "| key | command line, environment | default | what it is for |",
+            "| key | command line, environment | default | meaning |",
             "|---|---|---|---|",
             *map(_row, SETTINGS),
             "",
             _ABOUT_TOPICS,
             *(f"- `{key}`" for key in TOPIC_KEYS),
             "",
-            "## Keys of Kafka that refold refuses",
+            "## Kafka's keys that refold refuses",
             "",
-            "The start is refused where one of them is set (to anything but `false`):",
+            "The daemon does not start if one of these is set to anything but `false`:",
             "",
-            *(f"- `{key}`: {why}." for key, why in REFUSED.items()),
+            "| key | why |",
+            "|---|---|",
+            *(f"| `{key}` | {why}. |" for key, why in REFUSED.items()),
             "",
-            "## Keys of Kafka that are told of",
+            "## Kafka's keys without effect",
             "",
-            *(f"- `{key}`: {why}." for key, why in IGNORED.items()),
+            "The daemon logs a warning if one of these is set:",
+            "",
+            "| key | why |",
+            "|---|---|",
+            *(f"| `{key}` | {why}. |" for key, why in IGNORED.items()),
             *(
-                f"- `listener.name.<listener>.{key}`: {why}."
+                f"| `listener.name.<listener>.{key}` | {why}. |"
                 for key, why in IGNORED_FOR_ONE_LISTENER.items()
             ),
             "",
@@ -85,6 +96,6 @@ def page() -> str:
 
 def _row(setting: Setting) -> str:
     ways = ", ".join(f"`{way}`" for way in (setting.flag, setting.variable) if way)
-    missing = "must be given" if setting.required else ""
+    missing = "required" if setting.required else ""
     default = missing if setting.default is None else f"`{setting.default}`"
     return f"| `{setting.key}` | {ways} | {default} | {setting.about} |"

@@ -1,6 +1,6 @@
-"""Every setting of refold: its key, what it may be, its default and what it is for.
+"""Every setting of refold: its key, how it is parsed, its default and its meaning.
 
-The page docs/settings.md is made from this table.
+docs/settings.md is generated from this table.
 """
 
 import re
@@ -22,8 +22,8 @@ _LIMITS: Final = Limits()
 
 
 class Setting(NamedTuple):
-    """One setting. `default` is text as it would be given; None: it may be left out, and is None
-    then, or must be given (`required`)."""
+    """One setting. `default` is the text as in a file. None: the setting is unset by default, or
+    must be set (`required`)."""
 
     key: str
     parse: Callable[[str], Any]
@@ -43,7 +43,7 @@ SETTINGS: Final = (
         "zookeeper.connect",
         parsing.connect_string,
         None,
-        "ZooKeeper's servers and the cluster's chroot: HOST:PORT,HOST:PORT/chroot.",
+        "The ZooKeeper servers and the chroot of the cluster: HOST:PORT,HOST:PORT/chroot.",
         "--zookeeper",
         required=True,
     ),
@@ -51,8 +51,8 @@ SETTINGS: Final = (
         "broker.id",
         parsing.whole_number(0),
         None,
-        "The daemon's own id, one that no broker has. The broker.id of a server.properties is a "
-        "broker's: give the daemon its own.",
+        "The id of the daemon. No broker may have it. In a broker's server.properties this key is "
+        "the broker's id: give the daemon its own with refold.broker.id or --broker-id.",
         "--broker-id",
         required=True,
     ),
@@ -60,7 +60,8 @@ SETTINGS: Final = (
         "refold.log.dir",
         parsing.folder,
         None,
-        "Where event logs go, each run into a folder of its own. Not a log.dirs of a broker.",
+        "The folder for event logs; each run writes to a new subfolder. It must not be a log.dirs "
+        "of a broker.",
         "--log-dir",
         required=True,
     ),
@@ -68,15 +69,15 @@ SETTINGS: Final = (
         "listeners",
         parsing.addresses,
         "PLAINTEXT://:9092",
-        "Where the daemon listens, under the listener names that the brokers have. The listeners "
-        "of a server.properties are a broker's: give the daemon its own.",
+        "The addresses that the daemon listens on, with the listener names of the brokers. In a "
+        "broker's server.properties this key has the broker's addresses: give the daemon its own.",
         "--listeners",
     ),
     Setting(
         "advertised.listeners",
         parsing.addresses,
         None,
-        "What brokers and clients connect to, where that is not `listeners`.",
+        "The addresses that brokers and clients connect to, if they differ from `listeners`.",
     ),
     Setting(
         "listener.security.protocol.map",
@@ -88,218 +89,222 @@ SETTINGS: Final = (
         "inter.broker.protocol.version",
         parsing.protocol_version,
         LATEST,
-        "The version that the brokers speak with each other. It must be the one of the brokers.",
+        "The protocol version that the brokers use among each other. It must be the same as the "
+        "brokers'.",
         "--inter-broker-protocol-version",
     ),
     Setting(
         "inter.broker.listener.name",
         str.upper,
         None,
-        "The brokers' listener that requests to them go to, unless there is a control plane "
-        "listener.",
+        "The brokers' listener that receives the controller's requests, unless there is a control "
+        "plane listener.",
     ),
     Setting(
         "security.inter.broker.protocol",
         parsing.one_of(*parsing.SECURITY_PROTOCOLS),
         None,
-        "Stands for the listener of that name where inter.broker.listener.name is not given.",
+        "Selects the listener with that name if inter.broker.listener.name is not set.",
     ),
     Setting(
         "control.plane.listener.name",
         str.upper,
         None,
-        "The brokers' listener for requests of the controller, if they have one.",
+        "The brokers' listener for the controller's requests, if they have one.",
     ),
     Setting(
         "broker.rack",
         str,
         None,
-        "The daemon's rack; needed where brokers have racks.",
+        "The rack of the daemon. Required if brokers have racks.",
     ),
     Setting(
         "zookeeper.session.timeout.ms",
         parsing.whole_number(1000),
         "18000",
-        "Without a sign of life for this long the daemon loses the role. A third of it is the "
-        "longest that an append to the event log may take.",
+        "After this time without contact to ZooKeeper the daemon loses the role. An append to the "
+        "event log may take a third of it.",
     ),
     Setting(
         "zookeeper.connection.timeout.ms",
         parsing.whole_number(1),
         None,
-        "How long the start waits for ZooKeeper; the session time-out where it is not given.",
+        "How long the start waits for ZooKeeper. The default is the session timeout.",
     ),
     Setting(
         "zookeeper.max.in.flight.requests",
         parsing.whole_number(1),
         "1000",
-        "Requests to ZooKeeper that may be unanswered at a time. Kafka's default is 10.",
+        "The maximum number of unanswered requests to ZooKeeper. Kafka's default is 10.",
     ),
     Setting(
         "controller.socket.timeout.ms",
         parsing.whole_number(1),
         "30000",
-        "How long a broker may take to accept a connection or answer a request.",
+        "How long a broker may take to accept a connection or to answer a request.",
     ),
     Setting(
         "max.connections",
         parsing.whole_number(1),
         str(_LIMITS.connections_max),
-        "How many connections the endpoint has at a time, over all listeners; beyond it a new one "
-        "takes the place of another. Kafka's default is no limit.",
+        "The maximum number of connections to the endpoint, over all listeners. Beyond it a new "
+        "connection replaces another one. Kafka's default is no limit.",
     ),
     Setting(
         "max.connections.per.ip",
         parsing.whole_number(1),
         str(_LIMITS.connections_per_address_max),
-        "How many of them may come from one address. Kafka's default is no limit.",
+        "The maximum number of connections from one address. Kafka's default is no limit.",
     ),
     Setting(
         "connections.max.idle.ms",
         parsing.limit,
         str(_LIMITS.connections_max_idle_ms),
-        "How long a connection to the endpoint may be silent between two requests. -1: for ever.",
+        "How long a connection to the endpoint may be idle between two requests. -1: no limit.",
     ),
     Setting(
         "request.timeout.ms",
         parsing.whole_number(1),
         str(_LIMITS.request_timeout_ms),
-        "How long a broker may take to answer a client's request that is passed on to it.",
+        "How long a broker may take to answer a client's request that the endpoint forwards.",
     ),
     Setting(
         "socket.request.max.bytes",
         parsing.whole_number(1),
         str(_LIMITS.request_bytes_max),
-        "How large a request to the endpoint may be; those that are not passed on have lower "
-        "limits, too ([endpoint.md](endpoint.md#limits)).",
+        "The maximum size of a request to the endpoint. Requests that are not forwarded have "
+        "lower limits ([endpoint.md](endpoint.md#limits)).",
     ),
     Setting(
         "queued.max.requests",
         parsing.whole_number(1),
         str(_LIMITS.waiting_requests_max),
-        "How many requests of brokers may wait for the controller's answer at a time, and as "
-        "many of admin tools that create, grow and delete topics until they are carried out; of "
-        "others a tenth of that.",
+        "The maximum number of brokers' requests that wait for the controller's answer. The same "
+        "number of admin requests that create, extend or delete topics may be in progress, and a "
+        "tenth of it of other requests.",
     ),
     Setting(
         "queued.max.request.bytes",
         parsing.limit,
         str(_LIMITS.whole_bytes_max),
-        "How many bytes of large requests of brokers the endpoint holds at a time. -1: no limit, "
-        "which is Kafka's default.",
+        "The maximum total size of large requests of brokers that the endpoint holds. -1: no "
+        "limit, which is Kafka's default.",
     ),
     Setting(
         "unclean.leader.election.enable",
         parsing.boolean,
         "false",
-        "Whether a replica outside the ISR may lead a topic that says nothing about it. May be "
-        "changed while the cluster runs, for all brokers or for a topic, as in Kafka.",
+        "Whether a replica outside of the ISR may become leader of a topic without its own "
+        "setting. As in Kafka it can be changed at run time, for all brokers or for a topic.",
     ),
     Setting(
         "num.partitions",
         parsing.whole_number(1),
         "1",
-        "How many partitions a new topic gets where the request that creates it says nothing.",
+        "The number of partitions of a new topic, if the request does not name it.",
     ),
     Setting(
         "default.replication.factor",
         parsing.whole_number(1, 2**15 - 1),
         "1",
-        "How many replicas its partitions get then.",
+        "The number of replicas of a new topic, if the request does not name it.",
     ),
     Setting(
         "delete.topic.enable",
         parsing.boolean,
         "true",
-        "Whether topics may be deleted; without it what asks for a deletion is removed.",
+        "Whether topics may be deleted. If not, requests for a deletion are removed.",
     ),
     Setting(
         "auto.leader.rebalance.enable",
         parsing.boolean,
         "true",
-        "Whether leadership goes back to the preferred replicas by itself.",
+        "Whether the controller moves leaders back to the preferred replicas.",
     ),
     Setting(
         "kip-236.enable",
         parsing.boolean,
         "true",
-        "Whether reassignments can be cancelled as a whole, added to and requested as KIP-236 has "
-        "it (docs/kip-236.md). Without it, and under Kafka's rules, its znodes mean nothing.",
+        "Whether reassignments can be cancelled as a whole, extended and requested as KIP-236 "
+        "describes (docs/kip-236.md). If not, and under Kafka's rules, its znodes have no effect.",
     ),
     Setting(
         "leader.imbalance.per.broker.percentage",
         parsing.whole_number(0),
         "10",
-        "Of the partitions that prefer a broker, how many percent others may lead before "
-        "leadership goes back.",
+        "The percentage of partitions that others may lead, of those that prefer a broker, before "
+        "the controller moves leaders back.",
     ),
     Setting(
         "leader.imbalance.check.interval.seconds",
         parsing.whole_number(1),
         "300",
-        "How often that is looked at.",
+        "The interval of the check for leaders to move back.",
     ),
     Setting(
         "refold.take.over",
         parsing.boolean,
         "false",
-        "Take the role from a living controller at the start and whenever a session begins. "
-        "Without it the daemon waits until the role is free.",
+        "Take the role from a live controller, at the start and whenever a session begins. If "
+        "not, the daemon waits until the role is free.",
         "--take-over",
     ),
     Setting(
         "refold.rules",
         parsing.one_of("refold", "kafka"),
         "refold",
-        "Whether known defects of Kafka's rules are avoided (refold) or kept (kafka).",
+        "Whether known defects of Kafka's rules are avoided (refold) or kept (kafka). See "
+        "docs/deviations.md.",
     ),
     Setting(
         "refold.log.segment.bytes",
         parsing.whole_number(1 << 20, 1 << 40),
         str(SEGMENT_BYTES),
-        "The size at which an event log goes on in a new file, as soon as nothing is under way: at "
-        "least 1048576.",
+        "The size at which an event log continues in a new file, as soon as no work is in "
+        "progress. At least 1048576.",
     ),
     Setting(
         "refold.log.retention.bytes",
         parsing.limit,
         "-1",
-        "How large all logs in refold.log.dir may be together; the oldest go first. -1: no limit.",
+        "The maximum total size of the logs in refold.log.dir; the oldest are deleted first. -1: "
+        "no limit.",
     ),
     Setting(
         "refold.log.retention.ms",
         parsing.limit,
         "-1",
-        "How old a log may become. -1: no limit.",
+        "The maximum age of a log. -1: no limit.",
     ),
     Setting(
         "refold.mirror.bootstrap.servers",
         parsing.servers,
         None,
-        "Brokers, HOST:PORT with commas between, of the cluster to whose topic logs are mirrored: "
-        "this one or another one. Without it there is no mirror. What is not mirrored yet is not "
-        "removed by retention.",
+        "Brokers (HOST:PORT,HOST:PORT) of the cluster with the topic that logs are mirrored to: "
+        "this cluster or another one. If unset, there is no mirror. Retention keeps what is not "
+        "mirrored yet.",
         "--mirror",
     ),
     Setting(
         "refold.mirror.topic",
         parsing.topic,
         "refold-log",
-        "The topic for the logs of any number of clusters; it is made if it is not there.",
+        "The topic for mirrored logs, of any number of clusters. It is created if it does not "
+        "exist.",
     ),
     Setting(
         "refold.mirror.client.config",
         parsing.folder,
         None,
-        "A file with settings of a Kafka client (security.protocol, sasl.*, ssl.*), where the "
-        "mirror's cluster asks for them.",
+        "A file with settings of a Kafka client (security.protocol, sasl.*, ssl.*), if the "
+        "cluster of the mirror needs them.",
     ),
     Setting(
         "refold.messages",
         parsing.one_of("auto", "json", "text"),
         "auto",
-        "The form of the messages on standard error: one JSON object a line, or text. auto: text "
-        "on a terminal.",
+        "The format of the daemon's messages on standard error: one JSON object per line, or "
+        "text. auto: text on a terminal.",
         "--log-format",
     ),
 )
@@ -329,8 +334,8 @@ REFUSED: Final = {
     "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
     "role belongs to a KRaft controller then",
     "zookeeper.ssl.client.enable": "refold does not speak TLS with ZooKeeper",
-    "zookeeper.set.acl": "refold does not authenticate to ZooKeeper and would make znodes that "
-    "anybody may change",
+    "zookeeper.set.acl": "refold does not authenticate to ZooKeeper and would create znodes that "
+    "every client may change",
 }
 """Keys of Kafka that must not be set, or not to true: what they stand for, refold does not do."""
 

@@ -70,7 +70,7 @@ RECORDS: Final = pa.schema(
         ("digest", pa.binary()),
     ]
 )
-"""The columns; docs/fleet.md says what is in each."""
+"""The columns; docs/fleet-tables.md says what is in each."""
 
 _OF_ONE: Final = ("topic", "partition", "leader", "leader_epoch", "isr")
 _OF_EVENTS_ONLY: Final = frozenset(("ordinal",))

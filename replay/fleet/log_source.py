@@ -51,7 +51,7 @@ class LogSource(DataSource):
         return "refold"
 
     def schema(self) -> StructType:
-        """The columns that are wanted; docs/fleet.md says what is in each."""
+        """The columns that are wanted; docs/fleet-tables.md says what is in each."""
         return spark_schema(part_of(RECORDS, self.options.get("columns")))
 
     def reader(self, schema: StructType) -> "LogSourceReader":

@@ -114,7 +114,7 @@ def _stop_from_beside(spark: SparkSession) -> None:
 
 def package(target: Path) -> Path:
     """Write this code as an archive for executors (--py-files); what it needs beside the standard
-    library (msgspec, pyarrow, ...) they must have: docs/fleet.md."""
+    library (msgspec, pyarrow, ...) they must have: docs/fleet-sizing.md."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for one in _PACKAGES:
             root = Path(str(one.__file__)).parent

@@ -68,7 +68,7 @@ TRANSACTIONS: Final = pa.schema(
         ("data", pa.binary()),
     ]
 )
-"""The columns; docs/fleet.md says what is in each."""
+"""The columns; docs/fleet-tables.md says what is in each."""
 
 _ROWS: Final = 10_000
 _ZXID_END: Final = 1 << 63
@@ -103,7 +103,7 @@ class ZooKeeperSource(DataSource):
         return "zookeeper-txnlog"
 
     def schema(self) -> StructType:
-        """The columns that are wanted; docs/fleet.md says what is in each."""
+        """The columns that are wanted; docs/fleet-tables.md says what is in each."""
         return spark_schema(part_of(TRANSACTIONS, self.options.get("columns")))
 
     def reader(self, schema: StructType) -> "ZooKeeperSourceReader":

@@ -23,7 +23,7 @@ from tools.agreement.table import (
 ROOT: Final = Path(__file__).parents[2]
 RECORDINGS: Final = ROOT / "tests" / "recordings"
 _UNUSABLE: Final = 2
-PAGE: Final = ROOT / "docs" / "agreement.md"
+PAGE: Final = ROOT / "docs" / "agreement-results.md"
 
 
 def main(
@@ -32,7 +32,7 @@ def main(
         typer.Argument(help="Recordings, or folders of them; those of the tests if none is given."),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Put the table into docs/agreement.md.")
+        bool, typer.Option("--write", help="Write the tables into docs/agreement-results.md.")
     ] = False,
     fewer_logs: Annotated[
         bool, typer.Option("--fewer-logs", help="How many agree with fewer of the brokers' logs.")

@@ -1,4 +1,4 @@
-"""docs/agreement.md's table: every recording, and how far Kafka and the fold agree on it."""
+"""The tables of docs/agreement-results.md: how far Kafka and the fold agree on each recording."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

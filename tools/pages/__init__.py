@@ -1,17 +1,23 @@
-"""Pages of docs/ that are drawn from the code: `python -m tools.pages --write` renews them."""
+"""Pages made from the code or showing its output: `python -m tools.pages --write` renews them."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from controller.settings import reference
-from tools.pages import deviations, imports, state_machines
+from tools.pages import deviations, examples, imports, state_machines
 
 ROOT: Final = Path(__file__).parents[2]
 
-PAGES: Final = {
+PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/deviations.md": deviations.page,
     "docs/design.md": imports.page,
     "docs/settings.md": reference.page,
-    "docs/state_machines.md": state_machines.page,
+    "docs/state-machines.md": state_machines.page,
+    **{
+        name: partial(examples.with_examples_run, name)
+        for name in examples.pages_with_examples(ROOT)
+    },
 }
-"""What draws each page."""
+"""The function that returns the current text of each page."""

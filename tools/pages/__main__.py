@@ -1,4 +1,4 @@
-"""`python -m tools.pages [--write]`: write the drawn pages, or say which are stale."""
+"""`python -m tools.pages [--write]`: renew the made pages, or list those that are out of date."""
 
 import argparse
 import sys
@@ -7,9 +7,9 @@ from tools.pages import PAGES, ROOT
 
 
 def main() -> None:
-    """Exit status 1 where a page is stale."""
+    """Exit status 1 if a page is out of date."""
     parser = argparse.ArgumentParser(prog="python -m tools.pages", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write them instead of comparing")
+    parser.add_argument("--write", action="store_true", help="write the pages; do not compare")
     write = parser.parse_args().write
     stale = []
     for name, page in PAGES.items():
@@ -19,7 +19,7 @@ def main() -> None:
         elif not path.exists() or path.read_text(encoding="utf-8") != page():
             stale.append(name)
     if stale:
-        sys.exit(f"stale: {', '.join(stale)}; run python -m tools.pages --write")
+        sys.exit(f"out of date: {', '.join(stale)}; run python -m tools.pages --write")
 
 
 if __name__ == "__main__":

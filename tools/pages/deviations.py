@@ -4,6 +4,7 @@ A section of a test module that is headed by a deviation's name holds its tests.
 """
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from controller.core.deviations import ALL
 
 ROOT: Final = Path(__file__).parents[2]
+COLUMNS: Final = 120
 _SECTION: Final = re.compile(r"# (.+?) -{3,}")
 _TEST: Final = re.compile(r"(?:async )?def (test_\w+)")
 
@@ -18,29 +20,38 @@ _TEST: Final = re.compile(r"(?:async )?def (test_\w+)")
 def page() -> str:
     """The page."""
     lines = [
-        "# Where refold decides better than Kafka",
+        "# Where refold decides differently from Kafka",
         "",
-        "Drawn from `controller/core/deviations.py` by `python -m tools.pages --write`.",
-        '`rules = "kafka"` turns off those that are not marked as always on. Its tests, in the',
-        "sections of tests/controller/core with its name, show what is decided with it and, where "
-        "it can be",
-        "turned off, without it.",
+        "refold avoids known defects of Kafka's controller. This page lists each deviation with",
+        "the defect, refold's rule and the source. To decide as Kafka does, start the daemon with",
+        "",
+        "    refold.rules=kafka",
+        "",
+        'Deviations marked "Always on" apply in both cases: without them the cluster would be',
+        "harmed, or the daemon could not be its controller. The tests of a deviation show what is",
+        "decided with it and, if it can be turned off, without it.",
+        "",
+        "Generated from `controller/core/deviations.py` by `python -m tools.pages --write`.",
         "",
     ]
     shown = shown_by_section()
     for one in ALL:
         lines += [
-            f"## {one.name}",
+            f"## `{one.name}`",
             "",
-            f"- Defect: {one.defect}",
-            f"- Rule: {one.rule}",
-            f"- Source: {one.source}",
-            f"- {'Always on.' if one.always else 'Off under Kafka rules.'}",
+            *_item(f"Defect: {one.defect}"),
+            *_item(f"Rule: {one.rule}"),
+            *_item(f"Source: {one.source}"),
+            *_item("Always on." if one.always else "Off with refold.rules=kafka."),
             "- Shown by:",
             *(f"  - `{test}`" for test in shown.get(one.name, ())),
             "",
         ]
     return "\n".join(lines)
+
+
+def _item(text: str) -> list[str]:
+    return textwrap.wrap(f"- {text}", COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def shown_by_section() -> dict[str, list[str]]:

@@ -11,8 +11,10 @@ State = TypeVar("State", bound=IntEnum)
 _HEAD = """\
 # State machines
 
-Drawn by `python -m tools.pages --write` from the tables that the controller works with: an arrow is
-a change of state that is allowed. Any other is told to the operator and the state is kept.
+The controller keeps a state for each partition and each replica. The diagrams show the changes of
+state that are allowed. Any other change is logged, and the state stays as it was.
+
+Generated from the controller's tables by `python -m tools.pages --write`.
 """
 
 

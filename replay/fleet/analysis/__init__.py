@@ -5,5 +5,5 @@
   `partitions` (states and assignments, from when to when), `brokers`, `logs`
 - A topic each: `terms` (failovers), `outages`, `leaders`, `reassignments`, `races`, `zombies`
 
-A query is a function from tables to a table. docs/fleet.md describes the columns.
+A query is a function from tables to a table. docs/fleet-tables.md describes the columns.
 """

@@ -44,7 +44,7 @@ def races(
     logs: DataFrame,
     window_s: float,
 ) -> DataFrame:
-    """One row a pair of events at most `window_s` seconds apart (docs/fleet.md: what they are).
+    """One row a pair of events at most `window_s` seconds apart (docs/fleet-tables.md, Races).
 
     `missed`: the decision was refused because the znode had changed; or it elected, or left in
     sync, a broker that had gone, or to stop; or left a partition without a leader though the broker

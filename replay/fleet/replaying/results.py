@@ -65,7 +65,7 @@ REPLAYED: Final = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""A log by a version; docs/fleet.md says what is in each column. `last_seq`, `commands` and
+"""A log by a version; docs/fleet-tables.md says what is in each column. `last_seq`, `commands` and
 `is_closed` are how far the log had come."""
 
 _PART: Final = pa.struct(

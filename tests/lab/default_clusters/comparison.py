@@ -2,7 +2,7 @@
 
     python -m tests.lab.default_clusters.comparison
 
-writes the table of answers into docs/endpoint.md.
+writes the table of answers into docs/endpoint-answers.md.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ from tools.bench.stub_brokers import StubBrokers
 from tools.bench.zookeeper_reads import client_of
 from tools.lab import Lab
 
-PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
+PAGE = Path(__file__).parents[3] / "docs" / "endpoint-answers.md"
 BEGIN = "<!-- The table is written by python -m tests.lab.default_clusters.comparison -->\n"
 END = "<!-- end of the table -->\n"
 _BY_ANY_RULES = {

@@ -35,5 +35,5 @@ async def test_the_page_tells_what_its_own_rules_change(stock: Answers, tmp_path
     found = unexplained(stock, refold, "refold")
     assert not found, report(found)
     assert table(stock, refold) in PAGE.read_text(), (
-        "write docs/endpoint.md anew: python -m tests.lab.default_clusters.comparison"
+        "write docs/endpoint-answers.md again: python -m tests.lab.default_clusters.comparison"
     )

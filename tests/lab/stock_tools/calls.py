@@ -19,8 +19,8 @@ from tests.lab.stock_tools.steps import (
 
 NODE = Reason(
     "one more node",
-    "The daemon is a node of the cluster that holds no replica: what a tool asks of every node it "
-    "is asked, too. Without its own lines the output is the same.",
+    "The daemon is a node of the cluster without replicas, so it gets each request that a tool "
+    "sends to every node. Without the daemon's lines the output is the same.",
     without_daemon,
 )
 _LOGGERS_ALTERED = (
@@ -29,14 +29,14 @@ _LOGGERS_ALTERED = (
 )
 NO_LOGGERS = Reason(
     "no loggers",
-    "The daemon has none of a broker's loggers: the tool, which asks for them first, finds none by "
-    "that name. A stock controller is a broker, and has them.",
+    "The daemon has none of a broker's loggers. The tool asks for them first and finds none with "
+    "that name. A stock controller is a broker and has them.",
     lambda said: "(of a controller's loggers)" if said in _LOGGERS_ALTERED else said,
 )
 FEWER_EPOCHS = Reason(
     "fewer leader epochs",
-    "A move ends with one new leader epoch: refold removes the old replicas from the ISR in the "
-    "same write (isr-within-replicas). A stock controller raises it again for each of them.",
+    "A reassignment ends with one new leader epoch: refold removes the old replicas from the ISR "
+    "in the same write (isr-within-replicas). A stock controller increases it for each of them.",
     lambda said: re.sub(r'"leader_epoch": \d+', '"leader_epoch": (number)', said),
 )
 REASONS = (NODE, NO_LOGGERS, WORDS_OF_39, FEWER_EPOCHS)

@@ -2,7 +2,7 @@
 
     python -m tests.lab.stock_tools.comparison
 
-plays it with all VERSIONS and writes its matrix into docs/stock_tools.md.
+plays it with all VERSIONS and writes its matrix into docs/stock-tools.md.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ VERSIONS: Mapping[str, Versions] = {
     f"{kafka}-at-{protocol}": Versions(kafka, protocol)
     for kafka, protocol in (("3.9.1", "3.9"), ("3.9.1", "2.6"), ("3.3.2", "3.3"), ("2.8.2", "2.8"))
 }
-PAGE = Path(__file__).parents[3] / "docs" / "stock_tools.md"
+PAGE = Path(__file__).parents[3] / "docs" / "stock-tools.md"
 BEGIN = "<!-- The matrix is written by python -m tests.lab.stock_tools.comparison -->\n"
 END = "<!-- end of the matrix -->\n"
 SAME, OLDER = "same", "-"
@@ -196,7 +196,8 @@ def _short(asked: str) -> str:
 
 def reasons() -> str:
     """Why cells are not "same"."""
-    return "".join(f"- *{one.name}*: {one.text}\n" for one in REASONS)
+    rows = (f"| {one.name} | {one.text} |\n" for one in REASONS)
+    return "".join(["| name | reason |\n", "|---|---|\n", *rows])
 
 
 def with_matrix(page: str, text: str) -> str:

@@ -23,8 +23,8 @@ class Reason(NamedTuple):
 
 WORDS_OF_39 = Reason(
     "words of 3.9",
-    "The same error and exit status, told as by a controller of Kafka 3.9, whatever the brokers' "
-    "version; this older one has other words for it.",
+    "The same error and exit status. refold uses the text of Kafka 3.9 for all broker versions; "
+    "this older controller has another text.",
     outcome,
 )
 OLDEST = (2, 8)

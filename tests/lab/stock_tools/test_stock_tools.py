@@ -31,5 +31,5 @@ async def test_the_whole_script(tmp_path: Path, name: str) -> None:
     stock, refold = await compared(tmp_path, VERSIONS[name], SCRIPT)
     assert not unexplained(stock, refold), unexplained(stock, refold)
     assert shown(cells(stock, refold)) == cells_of(PAGE.read_text(), name), (
-        "write docs/stock_tools.md anew: python -m tests.lab.stock_tools.comparison"
+        "write docs/stock-tools.md again: python -m tests.lab.stock_tools.comparison"
     )

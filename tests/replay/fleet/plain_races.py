@@ -1,4 +1,4 @@
-"""The races of one log found in plain Python, by the words of docs/fleet.md."""
+"""The races of one log found in plain Python, by the words of docs/fleet-tables.md."""
 
 import base64
 import json

@@ -11,7 +11,7 @@ from replay.kafka_text.rendering import Rendering
 from tests.controller.core.cluster import Cluster
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs/kafka_logs.md"
+PAGE = ROOT / "docs/kafka-logs.md"
 
 _LINE = re.compile(r"\[[^]]*\] (?P<level>[A-Z]+) +(?P<message>.*) \((?P<logger>[\w.$]+)\)")
 _SECTION = re.compile(r"### `(?P<logger>[^`]+)`, (?:`(?P<identity>[^`]+)`|without a prefix)")

@@ -1,4 +1,4 @@
-"""docs/kafka_logs.md maps each log line of the article in KB 16 to its event in a log of refold."""
+"""docs/kafka-logs.md maps each log line of the article in KB 16 to its event in a log of refold."""
 
 import re
 from functools import cache

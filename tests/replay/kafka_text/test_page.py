@@ -1,4 +1,4 @@
-"""docs/kafka_logs.md lists every line that can be rendered, and no other."""
+"""docs/kafka-logs.md lists every line that can be rendered, and no other."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
 """Reassignment requests that no log has, and that show by something else than new replicas.
 
-docs/agreement.md has the rules.
+docs/agreement-rules.md states the rules.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 Timers leave nothing in ZooKeeper, and neither do requests for a controlled shutdown or an election.
 The decision shows that there was such an event, and which brokers or partitions it concerned; what
-else the controller then decides is left to the fold. docs/agreement.md has the rules.
+else the controller then decides is left to the fold. docs/agreement-rules.md states the rules.
 """
 
 from collections.abc import Iterator, Sequence

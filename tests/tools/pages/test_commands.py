@@ -1,0 +1,68 @@
+"""The `refold` commands that the pages show exist, with the options that the pages give them."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from replay.cli.main import app
+from tools.pages import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+REFOLD = get_command(app)
+
+
+def names(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def code_of(tokens: list[Token]) -> Iterator[str]:
+    """The code blocks, with continued lines joined, and the code within sentences."""
+    for token in tokens:
+        if token.type in ("fence", "code_block"):
+            yield from re.sub(r"\\\n[> ]*", "", token.content).splitlines()
+        for child in token.children or ():
+            if child.type == "code_inline":
+                yield child.content
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    """The words after `refold` of each command in `page`."""
+    tokens = MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8"))
+    for code in code_of(tokens):
+        line = re.sub(r"^\$ ", "", code.strip())
+        if line.startswith("refold "):
+            words = shlex.split(re.sub(r"[\[\]|;]", " ", line), comments=True)
+            yield words[1:]
+
+
+def unknown_in(words: list[str]) -> str:
+    """The first word that is no command or option; "" if there is none."""
+    command: Any = REFOLD
+    while isinstance(command, TyperGroup) and words and re.fullmatch(r"[a-z-]+", words[0]):
+        if words[0] not in command.commands:
+            return words[0]
+        context = command.make_context("refold", [], resilient_parsing=True)
+        _, command, words = command.resolve_command(context, words)
+    options = {"--help", "-h"}.union(*(one.opts + one.secondary_opts for one in command.params))
+    given = (word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word))
+    return next((option for option in given if option not in options), "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_commands_and_options_exist(page: Path) -> None:
+    unknown = [(word, words) for words in commands_of(page) if (word := unknown_in(words))]
+    assert unknown == []
+
+
+def test_a_missing_command_or_option_is_found() -> None:
+    assert unknown_in(["why", "LOG", "--partition", "t-0"]) == ""
+    assert unknown_in(["why", "LOG", "--no-such-option"]) == "--no-such-option"
+    assert unknown_in(["log", "nothing", "LOG"]) == "nothing"
