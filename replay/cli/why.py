@@ -9,6 +9,7 @@ from eventstore.errors import LogError
 from replay.cli.moments import moment
 from replay.cli.progress import progress
 from replay.cli.subjects import partition as named_partition
+from replay.description.phrases import listed
 from replay.errors import ReplayError
 from replay.logs.open_log import open_log, seq_at
 from replay.why.answers.answer import Answer, Link
@@ -17,7 +18,6 @@ from replay.why.asking import ask, ask_runs
 from replay.why.move import Move
 from replay.why.runs import logs_of, open_runs, parts_of
 from replay.why.subject import Subject
-from replay.wording.events_in_words import listed
 
 _UNUSABLE: Final = 2
 

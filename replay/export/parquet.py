@@ -17,8 +17,8 @@ from eventstore import schema
 from eventstore.errors import LogExists, from_os
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
+from replay.description.as_json import readable_body, readable_event, readable_reason
 from replay.errors import ReplayError
-from replay.export.readable import readable_body, readable_event, readable_reason
 from replay.progress import Progress, unreported
 
 EVENTS_FILE: Final = "events.parquet"

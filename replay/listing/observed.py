@@ -12,6 +12,7 @@ from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.description.imported_events import imported_event_in_words, transaction_in_words
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
 from replay.progress import Progress
 from replay.shadow_folds import shadow_folds
@@ -24,7 +25,6 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_command, paths_of_transaction, subjects_of_transaction
 from replay.times import iso_time
-from replay.wording.world_in_words import in_words, transaction_in_words
 
 
 def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
@@ -53,7 +53,7 @@ def _listed(
         record.kind,
         record.channel,
         record.cause,
-        in_words(event, chroot),
+        imported_event_in_words(event, chroot),
         subjects,
     )
 

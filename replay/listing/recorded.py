@@ -16,6 +16,8 @@ from controller.core.events import (
 )
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.description.commands import command_in_words
+from replay.description.events import event_in_words
 from replay.inspect.at import folding_before
 from replay.inspect.folding import RecordedFolding
 from replay.listing.values import Decision, ListedEvent, chosen
@@ -24,8 +26,6 @@ from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
 from replay.subjects import paths_of_command, subjects_of_command, subjects_of_event
 from replay.times import iso_time
-from replay.wording.commands_in_words import command_in_words
-from replay.wording.events_in_words import in_words
 
 _ANSWERS: Final = (
     ZnodesRead,
@@ -66,7 +66,7 @@ class _Listing:
         return taken.event, issued
 
     def event(self, record: EventRecord, event: Event) -> ListedEvent:
-        text = in_words(event, self._folding.topic_name)
+        text = event_in_words(event, self._folding.topic_name)
         subjects = list(subjects_of_event(event, self._folding.topic_name))
         asked = self._asked.get(event.command) if isinstance(event, _ANSWERS) else None
         if asked is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from replay.description.phrases import listed
 from replay.errors import ReplayError
 from replay.inspect.selecting import demand
 from replay.logs.open_log import OpenedLog
@@ -14,7 +15,6 @@ from replay.why.facts import BrokerChanged, RoleChanged, TopicChanged
 from replay.why.history import History
 from replay.why.recorded import Part
 from replay.why.subject import Subject
-from replay.wording.events_in_words import listed
 
 
 def ask(log: OpenedLog, subject: Subject, seq: int, progress: Progress = unreported) -> Answer:

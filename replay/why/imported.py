@@ -8,6 +8,7 @@ from msgspec import structs
 
 from controller.core import znodes
 from eventstore.filters import EventFilter
+from replay.description.imported_events import imported_event_in_words
 from replay.inspect.of_znodes import cluster_of
 from replay.progress import Progress
 from replay.shadow_folds import shadow_folds
@@ -34,7 +35,6 @@ from replay.why.facts import (
 from replay.why.history import History
 from replay.why.subject import Subject
 from replay.why.znode_history import ZnodeHistory
-from replay.wording.world_in_words import in_words
 
 _OF_FOLD: Final = (NoLeader, LeftAsItIs, Told, TopicChanged, IsrAsked, ReassignmentAsked)
 _BY_API: Final = "AlterPartitionReassignments"
@@ -94,7 +94,7 @@ class _Words:
         if seq not in self._texts:
             wanted = EventFilter(first_seq=seq, last_seq=seq)
             texts = [
-                in_words(event_of(one), self._world.begun.chroot)
+                imported_event_in_words(event_of(one), self._world.begun.chroot)
                 for one in self._world.reader.events(wanted)
             ]
             self._texts[seq] = "".join(texts)

@@ -25,6 +25,7 @@ from replay.cli.log.export import export, import_command
 from replay.cli.log.folder import DAMAGED, local_log, log_errors
 from replay.cli.log.mirror import fetch, mirror
 from replay.cli.moments import moment
+from replay.description.as_json import command_object, event_object
 from replay.logs.packed import log_at
 from replay.logs.subject_index import SubjectsOfRecords
 from replay.times import iso_time
@@ -235,9 +236,9 @@ def _write_record(event: EventRecord, commands: list[CommandRecord], as_json: bo
         for command in commands:
             _write(rendering.command_line(command))
         return
-    content = rendering.event_object(event)
+    content = event_object(event)
     if commands:
-        content["commands"] = [rendering.command_object(command) for command in commands]
+        content["commands"] = [command_object(command) for command in commands]
     _write(rendering.json_text(content))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from replay.description.phrases import joined, leader, listed, passed_over_in_words
 from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
 from replay.why.answers.finding import (
     Reply,
@@ -33,8 +34,7 @@ from replay.why.facts import (
 )
 from replay.why.history import History
 from replay.why.move import Move
-from replay.why.words import joined, leader, passed_over_in_words, sentence
-from replay.wording.events_in_words import listed
+from replay.why.words import sentence
 
 _UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ASKED: Final = "ElectLeaders"

@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from replay.description.phrases import listed
 from replay.inspect.cluster import PartitionView, why_not_in_sync
 from replay.why.answers.finding import Reply, at, state_changes, why_lost
 from replay.why.facts import AnyFact, BrokerChanged, IsrAsked, StateWritten
 from replay.why.history import History
 from replay.why.words import sentence
-from replay.wording.events_in_words import listed
 
 _BY_LEADER: Final = "AlterPartition"
 

@@ -3,14 +3,14 @@
 from typing import Final
 
 from controller.core.replica_states import ReplicaState
+from replay.description.phrases import joined, listed
 from replay.inspect.cluster import DeletionView, TopicView
 from replay.subjects import partition_named
 from replay.why.answers.absent import about_absent
 from replay.why.answers.finding import Reply, at, last, why_lost
 from replay.why.facts import AnyFact, BrokerChanged, BrokerToldToDelete, TopicChanged
 from replay.why.history import History
-from replay.why.words import joined, sentence
-from replay.wording.events_in_words import listed
+from replay.why.words import sentence
 
 _DELETED: Final = {ReplicaState.DELETION_SUCCESSFUL.name, ReplicaState.NON_EXISTENT.name}
 

@@ -12,9 +12,9 @@ from controller.core.commands import CommandId
 from controller.core.events import ChildrenRead, WatchFired, ZnodesRead
 from eventstore.reader import LogReader
 from eventstore.segment import open_segment
+from replay.description.bulk_json import JSON_BYTES_MAX
 from replay.fleet.by_kind import command_columns, event_columns
 from replay.fleet.columns import RECORDS, Batches, Origin
-from replay.fleet.naming import JSON_BYTES_MAX
 from replay.fleet.reading import command_batches, event_batches
 from replay.subjects import subject_in_any_chroot
 from tools.fleet.incidents import History, write_log

@@ -1,7 +1,6 @@
 """A command in plain words."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from controller.core import commands, znodes
 from controller.core.errors import ZnodeError
@@ -13,11 +12,9 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.values import ANY_VERSION, NO_LEADER, LeaderAndIsr
-from replay.wording.error_names import error_name
-from replay.wording.events_in_words import listed
-
-_SHOWN: Final = 5
+from controller.core.values import ANY_VERSION
+from replay.description.error_names import error_name
+from replay.description.phrases import listed, some, state
 
 
 def command_in_words(command: commands.Command) -> str:
@@ -115,16 +112,3 @@ def content(path: str, data: bytes | None) -> str:
         return f" ({state(znodes.read_state(path, data, 0))})"
     except ZnodeError:
         return ""
-
-
-def state(one: LeaderAndIsr) -> str:
-    """A leader, its epoch and the ISR."""
-    leader = "no leader" if one.leader == NO_LEADER else f"leader {one.leader}"
-    return f"{leader}, epoch {one.leader_epoch}, ISR {listed(one.isr)}"
-
-
-def some(texts: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
-    items = list(texts)
-    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return ("; ".join(items[:_SHOWN]) or "nothing") + more

@@ -96,7 +96,7 @@ from controller.core.scram_requests import (
 from controller.core.topic_requests import AnswerTopicRequest, TopicRequest
 from controller.core.values import ANY_VERSION, NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from controller.core.znodes import write_topic_id
-from replay.world.topic_request_words import spell_topic_answer, spell_topic_request
+from replay.description.topic_requests import spell_topic_answer, spell_topic_request
 
 _CODES: Final = {
     OK: "ok",

@@ -3,8 +3,6 @@
 `name_of` gives the name of the topic that a request names by its id, in hex.
 """
 
-from collections.abc import Callable
-
 from controller.core import events
 from controller.core.topic_requests import (
     CreatePartitionsReceived,
@@ -12,8 +10,8 @@ from controller.core.topic_requests import (
     DeleteTopicsReceived,
     UpdateFeaturesReceived,
 )
-
-NameOf = Callable[[str], str]
+from replay.description.phrases import listed
+from replay.subjects import NameOf
 
 _SHOWN = 5
 
@@ -22,7 +20,7 @@ def _as_it_is(topic: str) -> str:
     return topic
 
 
-def in_words(event: events.Event, name_of: NameOf = _as_it_is) -> str:
+def event_in_words(event: events.Event, name_of: NameOf = _as_it_is) -> str:
     """What was observed, in one line, without what belongs to the record."""
     match event:
         case events.SessionConnected(server=server, renewed=renewed):
@@ -110,11 +108,6 @@ def request_in_words(request: events.ApiRequest, name_of: NameOf = _as_it_is) ->
         case UpdateFeaturesReceived(updates=updates):
             return f"{head}: {', '.join(one.feature for one in updates[:_SHOWN])}"
     return head
-
-
-def listed(brokers: tuple[int, ...] | list[int]) -> str:
-    """Broker ids as Kafka's tools write them; "none" for none."""
-    return ",".join(map(str, brokers)) or "none"
 
 
 def _more(count: int) -> str:
