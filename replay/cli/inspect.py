@@ -13,11 +13,11 @@ from eventstore.errors import LogError
 from replay.cli.moments import moment
 from replay.cli.progress import progress
 from replay.cli.subjects import partition as named_partition
+from replay.cluster_view.selecting import selected
+from replay.cluster_view.views import NOBODY, Cluster, PartitionView
 from replay.errors import ReplayError
 from replay.inspect.at import cluster_at
 from replay.inspect.changes import Change, changes
-from replay.inspect.cluster import NOBODY, Cluster, PartitionView
-from replay.inspect.selecting import selected
 from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 

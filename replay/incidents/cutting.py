@@ -18,7 +18,7 @@ from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.incidents.world_cutting import cut_world
 from replay.logs.decode import configuration_of, records
-from replay.recorded_fold import fold_event
+from replay.logs.recorded_fold import fold_event
 
 _WRITTEN_AT_ONCE: Final = 500
 

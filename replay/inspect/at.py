@@ -16,8 +16,8 @@ from eventstore import folders, snapshots
 from eventstore.errors import LogCorrupt, LogError
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
+from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
-from replay.inspect.cluster import Cluster
 from replay.inspect.folding import Folding, folding_of
 from replay.logs.open_log import OpenedLog, open_log
 from replay.progress import Progress, unreported

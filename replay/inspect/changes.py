@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from replay.inspect.cluster import Cluster
+from replay.cluster_view.views import Cluster
 from replay.structural_diff import NOTHING, differences
 
 

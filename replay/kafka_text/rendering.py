@@ -32,7 +32,7 @@ from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 from replay.kafka_text.topics import Topics
 from replay.logs.decode import demand_recorded, recorded
 from replay.logs.other_core import OtherCoreCheck, folding, is_of_this_core
-from replay.recorded_fold import fold_at_start, fold_event
+from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _TELLERS: tuple[type[Teller], ...] = (
     Role,

@@ -17,7 +17,7 @@ from eventstore.reader import LogReader
 from eventstore.snapshots import put_snapshot
 from replay.errors import OtherCoreError, ReplayError
 from replay.logs.decode import UPCASTERS, recorded
-from replay.recorded_fold import fold_at_start, fold_event
+from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _NICENESS = 10
 

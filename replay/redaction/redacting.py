@@ -28,8 +28,8 @@ from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.logs.decode import configuration_of, recorded
+from replay.logs.recorded_fold import fold_event
 from replay.progress import Progress
-from replay.recorded_fold import fold_event
 from replay.redaction import fields
 from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imported_log.encoding import encode_event, event_of

@@ -17,8 +17,8 @@ from eventstore.verify import verify
 from replay.errors import ReplayError
 from replay.logs.decode import demand_recorded, records
 from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
+from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.progress import Progress, unreported
-from replay.recorded_fold import fold_at_start, fold_event
 from replay.verify.differences import Difference, differences
 
 MISMATCHES_MAX = 1000

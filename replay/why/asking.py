@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from replay.cluster_view.selecting import demand
 from replay.description.phrases import listed
 from replay.errors import ReplayError
-from replay.inspect.selecting import demand
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog

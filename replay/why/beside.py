@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import ApiCall, Trigger
+from replay.cluster_view.of_context import name_of
 from replay.description.events import request_in_words
-from replay.inspect.of_context import name_of
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
 from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.why.facts import AnyFact, Because

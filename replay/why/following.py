@@ -40,7 +40,7 @@ from controller.core.operations import Create as CreateZnode
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall, Expire, Trigger
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
-from replay.inspect.of_context import name_of
+from replay.cluster_view.of_context import name_of
 from replay.subjects import partition_named, subject_of
 from replay.why.facts import (
     AnyFact,

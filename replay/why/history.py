@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from replay.inspect.cluster import Cluster, PartitionView
+from replay.cluster_view.views import Cluster, PartitionView
 from replay.subjects import partition_named
 from replay.why.facts import (
     AnyFact,

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from eventstore import folders
 from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord
+from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
-from replay.inspect.cluster import Cluster
 from replay.logs.decode import recorded
 from replay.logs.open_log import RecordedLog
 from replay.logs.other_core import OtherCoreCheck, is_of_this_core, recorded_by
+from replay.logs.recorded_fold import fold_at_start
 from replay.progress import Progress
-from replay.recorded_fold import fold_at_start
 from replay.times import iso_time
 from replay.why.facts import AnyFact, LogEnded
 from replay.why.history import History

@@ -32,11 +32,11 @@ from controller.core.triggers import (
 )
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
 from eventstore.records import Header
+from replay.cluster_view.of_context import cluster_of, name_of
+from replay.cluster_view.views import Cluster, ProcedureView
 from replay.description.events import event_in_words, request_in_words
-from replay.inspect.cluster import Cluster, ProcedureView
-from replay.inspect.of_context import cluster_of, name_of
 from replay.logs.other_core import folding
-from replay.recorded_fold import fold_event
+from replay.logs.recorded_fold import fold_event
 from replay.why.facts import AssignmentWritten, Because, StateWritten, Told
 from replay.why.following import Following
 from replay.why.subject import Subject

@@ -16,7 +16,7 @@ from controller.core.reassignment_znodes import (
 )
 from controller.core.values import NO_ASSIGNMENT, Assignment
 from eventstore.records import EventRecord
-from replay.inspect.of_znodes import state_of
+from replay.cluster_view.of_znodes import state_of
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     WorldEvent,

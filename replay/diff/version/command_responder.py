@@ -54,7 +54,7 @@ from replay.diff.version.log_commands import LogCommand, LogCommands
 from replay.diff.version.own_zookeeper import OwnZooKeeper
 from replay.diff.version.schedule import Schedule
 from replay.errors import ReplayError
-from replay.recorded_fold import fold_event
+from replay.logs.recorded_fold import fold_event
 from replay.world.outcomes import ZooKeeperOutcome
 
 READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes)

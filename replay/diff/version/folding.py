@@ -12,8 +12,8 @@ from replay.diff.version.counterfactual_run import CounterfactualRun
 from replay.diff.version.fold_options import Wanted
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import records
+from replay.logs.recorded_fold import fold_at_start, fold_event, fold_events
 from replay.progress import Progress
-from replay.recorded_fold import fold_at_start, fold_event, fold_events
 
 
 def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from replay.cluster_view.views import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
 from replay.description.phrases import joined, leader, listed, passed_over_in_words
-from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
 from replay.why.answers.finding import (
     Reply,
     at,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
+from replay.cluster_view.views import PartitionView, lacking_replicas
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment, listed
-from replay.inspect.cluster import PartitionView, lacking_replicas
 from replay.times import iso_time
 from replay.why.answers.finding import Reply, at, last, last_undone, why_lost
 from replay.why.answers.partition import led_here, undone

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from replay.cluster_view.views import PartitionView, why_not_in_sync
 from replay.description.phrases import listed
-from replay.inspect.cluster import PartitionView, why_not_in_sync
 from replay.why.answers.finding import Reply, at, state_changes, why_lost
 from replay.why.facts import AnyFact, BrokerChanged, IsrAsked, StateWritten
 from replay.why.history import History

@@ -3,8 +3,8 @@
 from typing import Final
 
 from controller.core.replica_states import ReplicaState
+from replay.cluster_view.views import DeletionView, TopicView
 from replay.description.phrases import joined, listed
-from replay.inspect.cluster import DeletionView, TopicView
 from replay.subjects import partition_named
 from replay.why.answers.absent import about_absent
 from replay.why.answers.finding import Reply, at, last, why_lost

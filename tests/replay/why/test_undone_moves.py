@@ -14,7 +14,7 @@ from controller.core.reassignment_znodes import (
 )
 from controller.core.triggers import BrokerChange, PartitionReassignmentIsrChange, Trigger
 from replay.logs.open_log import RecordedLog, open_log
-from replay.recorded_fold import fold_at_start
+from replay.logs.recorded_fold import fold_at_start
 from replay.why.answers.answer import Answer
 from replay.why.facts import Because
 from replay.why.move import Move

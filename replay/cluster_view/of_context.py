@@ -11,7 +11,7 @@ from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import Assignment, Broker
-from replay.inspect.cluster import (
+from replay.cluster_view.views import (
     NOBODY,
     BrokerView,
     Cluster,
