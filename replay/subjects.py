@@ -11,12 +11,12 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from controller.core import commands, events, znodes
-from controller.core.reassignment_znodes import REASSIGNMENTS
 from controller.core.topic_requests import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
 )
+from controller.core.znodes import REASSIGNMENTS
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Multi,

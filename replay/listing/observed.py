@@ -90,7 +90,7 @@ class _Following(FoldObserver, Checkpointed):
     def __init__(self, stock: ControllerTrace) -> None:
         self._beside = stock.fold
         self.wrote: dict[str, tuple[_Wrote, ...]] = {}
-        stock.fold.controller.follower = self
+        stock.fold.controller.observer = self
 
     def issues(self, issued: Issued) -> None:
         if hasattr(issued.command, "operations"):
@@ -146,7 +146,7 @@ def _choices(wrote: _Wrote, subjects: tuple[str, ...]) -> list[Chosen]:
 
 def _write_of(stock: ControllerTrace, paths: list[str], seq: int) -> _Wrote | None:
     """The last write of the fold of what a transaction writes."""
-    follower = stock.fold.controller.follower
+    follower = stock.fold.controller.observer
     assert isinstance(follower, _Following), "it was put there"
     for path in reversed(paths):
         for one in reversed(follower.wrote.get(path, ())):

@@ -52,7 +52,7 @@ def history_of(world: ImportedLog, subject: Subject, seq: int, progress: Progres
     notes = unfinished_notes(world)
     explained = _Explained(followers)
     facts = [explained.fact(one) for one in facts]
-    facts += [one for each in followers for one in each.follower.facts if _is_of_fold(one)]
+    facts += [one for each in followers for one in each.observer.facts if _is_of_fold(one)]
     facts.sort(key=lambda one: one.seq)
     words = _Words(world)
     facts = [words.with_cause(one) for one in facts]
@@ -106,9 +106,9 @@ class _Followed:
 
     def __init__(self, stock: ControllerTrace) -> None:
         self.stock = stock
-        found = stock.fold.controller.follower
+        found = stock.fold.controller.observer
         assert isinstance(found, Beside), "it was put there"
-        self.follower = found
+        self.observer = found
 
 
 def _is_of_fold(fact: AnyFact) -> bool:
@@ -132,7 +132,7 @@ class _Explained:
             for judgement in one.stock.judgements:
                 if judgement.verdict in ("agreed", "differs"):
                     self._judged[judgement.seq] = judgement
-            for decided in one.follower.decided:
+            for decided in one.observer.decided:
                 self._decided[one.stock.session, decided.path].append(decided)
         self._session_of = {
             judgement.seq: one.stock.session

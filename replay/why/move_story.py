@@ -5,8 +5,8 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.core.values import NO_ASSIGNMENT
+from controller.core.znodes import REASSIGN_CANCEL
 from replay.description.phrases import assignment, listed
 from replay.why.facts import (
     AnyFact,

@@ -31,7 +31,10 @@ from controller.core.events import (
     ZnodesWritten,
 )
 from controller.core.operations import NO_NODE, OK, Create, Delete, SetData
-from controller.core.reassignment_znodes import (
+from controller.core.state import Partition
+from controller.core.triggers import ApiCall
+from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REQUEST_PREFIX,
@@ -42,9 +45,6 @@ from controller.core.reassignment_znodes import (
     read_request,
     reassignment_path,
 )
-from controller.core.state import Partition
-from controller.core.triggers import ApiCall
-from controller.core.values import Assignment, LeaderAndIsr
 from replay.description.events import request_in_words
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 from replay.why.facts import (

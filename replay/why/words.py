@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from controller.core.values import NO_LEADER, LeaderAndIsr
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from replay.description.error_names import error_name, zookeeper_error_name
 from replay.description.phrases import assignment, leader, listed, passed_over_in_words
 from replay.why.facts import (

@@ -13,14 +13,14 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.reassignment_znodes import (
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
     Entries,
 )
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.core.values import ANY_VERSION
 from controller.operator.reassignment.access import TRIES_MAX, Cluster
 from controller.operator.reassignment.by_hand import (
     unreadable_entries,

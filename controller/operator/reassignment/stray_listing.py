@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from controller.core.reassignment_znodes import REPLICA_DELETIONS, ReplicaDeletion
+from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion
 from controller.operator.reassignment.access import Cluster
 from controller.operator.reassignment.by_hand import warn_of_unreadable_topics
 from controller.operator.reassignment.documents import listed, spelt_all

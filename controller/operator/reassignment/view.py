@@ -8,7 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import (
+from controller.core.values import NO_LEADER, Assignment, Broker
+from controller.core.znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
@@ -18,7 +19,6 @@ from controller.core.reassignment_znodes import (
     ReplicaDeletion,
     Request,
 )
-from controller.core.values import NO_LEADER, Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 
 

@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
-from controller.core.reassignment_znodes import (
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
+from controller.core.values import Assignment, Broker
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
@@ -17,7 +19,7 @@ from controller.core.reassignment_znodes import (
     Request,
     deletion_path,
     is_forced,
-    partition_number,
+    natural,
     read_deletion,
     read_entries,
     read_reassignment,
@@ -27,8 +29,6 @@ from controller.core.reassignment_znodes import (
     request_number,
     request_path,
 )
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
-from controller.core.values import Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.view import (
@@ -145,7 +145,7 @@ async def _records(
         (topic, number)
         for topic in await store.children(REASSIGNMENTS)
         for name in await store.children(reassignments_path(topic))
-        if (number := partition_number(name)) is not None
+        if (number := natural(name)) is not None
     ]
     return await _records_of(store, partitions)
 

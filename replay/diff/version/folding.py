@@ -19,7 +19,7 @@ from replay.progress import Progress
 def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
     """Fold a recorded log. Raises ReplayError, LogError."""
     fold = fold_at_start(reader)
-    fold.controller.follower = wanted.causes
+    fold.controller.observer = wanted.causes
     seq, now_ns, last = 0, 0, reader.last_seq
     event: Recorded | None = None
     stored_until = _stored_until(reader)

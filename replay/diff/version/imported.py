@@ -79,11 +79,11 @@ class _Stretch(Struct, frozen=True):
 
 
 def _observe(controller: ControllerTrace) -> None:
-    controller.fold.controller.follower = ShadowObserver(controller.fold, [])
+    controller.fold.controller.observer = ShadowObserver(controller.fold, [])
 
 
 def _follower(controller: ControllerTrace) -> ShadowObserver:
-    follower = controller.fold.controller.follower
+    follower = controller.fold.controller.observer
     assert isinstance(follower, ShadowObserver), "each session is followed"
     return follower
 

@@ -70,7 +70,7 @@ class ImportedTerm:
         last = Recorded(seq, time_ns, time_ns, 0, "session", connected)
         times = _usual_ns(beside)
         wanted = Wanted(Deciding(), courses)
-        self._fold.controller.follower = wanted.causes
+        self._fold.controller.observer = wanted.causes
         self.own = CommandResponder(
             self._fold, world, self._log, lambda kind: times.get(kind, USUAL_NS), (), last, wanted
         )

@@ -187,7 +187,7 @@ class _Fold(FoldObserver):
             else load_snapshot(kept.snapshot, configuration)
         )
         self.known_term = self._controller.context.epoch if kept.snapshot else 0
-        self._controller.follower = self
+        self._controller.observer = self
         self._known: ControllerContext | None = None
         for row in kept.events:
             self.take(row)

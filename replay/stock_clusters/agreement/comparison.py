@@ -24,7 +24,7 @@ from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.import_report import import_report, repeated_writes
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.results import AgreementResult, result_of
-from replay.stock_clusters.agreement.search.assumptions import Assumptions, Choices
+from replay.stock_clusters.agreement.search.assumptions import Choices
 from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.stock_clusters.agreement.search.lost_replies import LostReply, may_have_lost_replies
 from replay.stock_clusters.agreement.search.search import Compare, search
@@ -77,15 +77,15 @@ def agree(
 
 def lost_replies(
     reader: LogReader, settings: Mapping[str, str] | None = None, progress: Progress = unreported
-) -> frozenset[int]:
-    """The zxids of the writes in an imported log whose replies were lost, for `agreeing_on`.
+) -> Choices:
+    """The writes in an imported log whose replies were lost, for `agreeing_on`.
 
     Raises ReplayError, LogError.
     """
     if not may_have_lost_replies(reader):
-        return frozenset()
+        return Choices()
     compare = _comparison(reader, "", "kafka", settings, progress)
-    return search(compare, (LostReply(),), reader.last_seq).choices.assumptions.lost_replies
+    return Choices(search(compare, (LostReply(),), reader.last_seq).choices.assumptions)
 
 
 def _comparison(
@@ -102,7 +102,7 @@ def _comparison(
         result = AgreementResult(source=source)
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
         for log in gap_free_ranges(reader):
-            checker = _checker(log, last, rules, settings, progress, choices=choices)
+            checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
             agreement = checker.run(told(log, what, last, progress))
             of_range = result_of(agreement, result.source)
             of_range.settings = checker.settings
@@ -120,31 +120,18 @@ def agreeing_on(
     settings: Mapping[str, str] | None,
     progress: Progress,
     follow: Follow = lambda _: None,
-    replies: frozenset[int] = frozenset(),
+    replies: Choices | None = None,
 ) -> ConformanceChecker:
     """A checker of a range that has built its index and is ready to run.
 
-    `follow` is called with each session that stands for election, before its fold begins. `replies`
-    are the zxids of the writes whose replies were lost. Raises ReplayError, LogError.
+    `follow` is called with each session that takes part in an election, before its fold begins.
+    `replies` is the result of `lost_replies`. Raises ReplayError, LogError.
     """
-    choices = Choices(Assumptions(lost_replies=replies))
-    return _checker(world, last, rules, settings, progress, follow, choices)
-
-
-def _checker(
-    log: ImportedLog,
-    last: int,
-    rules: Rules,
-    settings: Mapping[str, str] | None,
-    progress: Progress,
-    follow: Follow = lambda _: None,
-    choices: Choices | None = None,
-) -> ConformanceChecker:
-    chroot = log.begun.chroot
-    view = ZnodeView(log.state.tree, chroot)
-    index = Index(told(log, "building the index", last, progress), chroot, view)
+    chroot = world.begun.chroot
+    view = ZnodeView(world.state.tree, chroot)
+    index = Index(told(world, "building the index", last, progress), chroot, view)
     given = dict(settings or {})
-    return ConformanceChecker(log, _configuration(given, rules), index, given, follow, choices)
+    return ConformanceChecker(world, _configuration(given, rules), index, given, follow, replies)
 
 
 def told(

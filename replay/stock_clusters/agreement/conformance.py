@@ -85,7 +85,7 @@ class ConformanceChecker:
         choices: Choices | None = None,
     ) -> None:
         """`given` settings take precedence over what the log shows. `follow` is called with each
-        session that stands for election. `choices` has the assumptions."""
+        session that takes part in an election. `choices` has the assumptions."""
         self._given = given
         self._choices = choices or Choices()
         self.settings: dict[str, str] = dict(given)
@@ -219,7 +219,7 @@ class ConformanceChecker:
 
     def _is_of_term_before(self, one: Transaction, found: Found) -> bool:
         """Whether the session was controller before the log, was deposed before it, and has not
-        noticed yet; and nobody was elected since."""
+        noticed yet; no other session was elected since."""
         if isinstance(found, RequestInferred) or not found.warm or found.error:
             return False
         guard = one.content.operations[0] if isinstance(one.content, Multi) else None

@@ -18,7 +18,7 @@ from replay.stock_clusters.agreement.decisions.judgements import VERDICTS, Judge
 class Rule(Struct, frozen=True):
     """A reason why the fold may decide differently from Kafka without being wrong.
 
-    `kafka_method` is where Kafka leaves the decision open (docs/agreement-rules.md).
+    `kafka_method` is where Kafka leaves the decision open; see docs/agreement-rules.md.
     """
 
     name: str

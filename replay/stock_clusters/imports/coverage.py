@@ -49,8 +49,9 @@ class RequestLogCoverage:
     def covers(self, broker: int, time_ms: int) -> bool:
         """Whether a request that the broker processed at this time must be in its log.
 
-        The log must have begun before, and must have a request that was served well after it, before
-        the process was restarted. If no line shows a restart, a new registration counts as one.
+        The log must have begun before, and must have a request that was served well after it,
+        before the process was restarted. If no line shows a restart, a new registration counts as
+        one.
         """
         times_ms = self._served_ms.get(broker, [])
         if times_ms and times_ms[0] > time_ms:

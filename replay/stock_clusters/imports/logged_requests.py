@@ -1,7 +1,7 @@
-"""What the brokers' request logs say was asked of the controller, to be looked up by content.
+"""The requests to controllers in brokers' request logs, to be looked up by content.
 
-One that a broker did not finish before its process ended is in no log: `coverage` says where that
-can be so.
+A request that a broker did not finish before its process ended is in no log. `coverage` says when
+that is possible.
 """
 
 import re
@@ -25,27 +25,28 @@ from replay.stock_clusters.imports.coverage import RequestLogCoverage
 _ELECTED: Final = re.compile(r"elected as the controller\. Epoch incremented to (\d+)")
 
 SLACK_MS: Final = 5_000
-"""How far the clocks of ZooKeeper and a broker may differ where a request is known by its time."""
+"""The clocks of ZooKeeper and a broker may differ this much where requests are found by time."""
 
 LOGS: Final = ("control-requests.log", "kafka-request.log", "controller.log")
-"""The kinds of brokers' logs that tell of requests, and of the starts of brokers."""
+"""The kinds of brokers' logs that contain requests and the starts of brokers."""
 
 _IsrKey = tuple[int, ProposedState]
-"""The broker that was asked, and a state whose topic is named, or has its id in hex."""
+"""The receiving broker, and a state whose topic is a name, or an id in hex."""
 _TargetKey = tuple[int, ReassignmentTarget]
 
 
-class Asked:
-    """All that was asked for, by the broker that was asked."""
+class LoggedRequests:
+    """All requests, by the receiving broker."""
 
     def __init__(self, logged: Iterable[LoggedEvent] = ()) -> None:
         """`logged` are the events of request logs and controller.logs, in the order of time."""
         self.allocates_producer_ids = False
-        """Whether a controller was asked for producer ids: older brokers take them themselves."""
+        """Whether a controller received AllocateProducerIds; older brokers take blocks
+        themselves."""
         self.elected_ms: dict[int, int] = {}
-        """When controllers said that they were elected, by epoch."""
+        """When controllers logged their elections, by epoch."""
         self.unreadable: Counter[int] = Counter()
-        """Requests that have unknown fields, by broker."""
+        """The number of requests with unknown fields, by broker."""
         self._isrs: set[_IsrKey] = set()
         self._targets: dict[_TargetKey, list[tuple[int, int]]] = {}
         self.coverage = RequestLogCoverage()
@@ -58,19 +59,19 @@ class Asked:
 
     @property
     def notes(self) -> list[str]:
-        """What there is to tell of requests that could not be read."""
+        """A note about requests that cannot be read."""
         if not self.unreadable:
             return []
         count = self.unreadable.total()
-        return [f"{count} requests in the request logs have unknown fields: left out"]
+        return [f"{count} requests in the request logs have unknown fields and are left out"]
 
     def has_isr(self, broker: int, topic_id: str, state: ProposedState) -> bool:
-        """Whether a leader asked the broker for this state, naming the topic or its id."""
+        """Whether a leader requested this state, with the topic's name or id."""
         by_id = structs.replace(state, topic=topic_id)
         return (broker, state) in self._isrs or (broker, by_id) in self._isrs
 
     def has_target(self, broker: int, target: ReassignmentTarget, time_ms: int) -> bool:
-        """Whether the broker was asked for these replicas, and was at it at that time."""
+        """Whether a client requested these replicas, and the broker was processing that then."""
         return any(
             received - SLACK_MS <= time_ms <= done + SLACK_MS
             for received, done in self._targets.get((broker, target), ())

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from replay.cluster_view.views import DeletionView, TopicView
 from replay.description.phrases import joined, listed
 from replay.subjects import partition_named

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from tests.lab.interrupted.moving import NOBODY, Moving
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]

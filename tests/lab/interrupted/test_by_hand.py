@@ -5,7 +5,7 @@ import json
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import reassignment_path
+from controller.core.znodes import reassignment_path
 from tests.controller.daemon.scene import timed
 from tests.lab.interrupted.moving import NOBODY, Moving
 

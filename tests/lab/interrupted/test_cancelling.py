@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL
 from tests.controller.daemon.scene import timed
 from tests.lab.default_clusters.cluster import until_more
 from tests.lab.interrupted.moving import NOBODY, Moving

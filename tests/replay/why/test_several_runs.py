@@ -10,7 +10,7 @@ from msgspec import structs
 from controller.core import znodes
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
 from controller.core.fold import Fold
-from controller.core.reassignment_znodes import reassignment_path
+from controller.core.znodes import reassignment_path
 from replay.errors import ReplayError
 from replay.why.answers.answer import Answer
 from replay.why.asking import ask_runs

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import (
+from controller.core.triggers import BrokerChange, PartitionReassignmentIsrChange, Trigger
+from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
 )
-from controller.core.triggers import BrokerChange, PartitionReassignmentIsrChange, Trigger
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.recorded_fold import fold_at_start
 from replay.why.answers.answer import Answer

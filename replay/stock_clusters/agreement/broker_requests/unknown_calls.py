@@ -74,12 +74,12 @@ def _as_far_as(ours: SentRequest, theirs: SentRequest) -> SentRequest:
 
 
 def _is_nothing_new(theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
-    asked = {one.key: one for one in theirs.partitions or ()}
-    new = set(asked)
+    current = {one.key: one for one in theirs.partitions or ()}
+    new = set(current)
     for sent in sent_before:
         if sent.kind == theirs.kind and sent.seq <= theirs.seq:
             for one in sent.partitions or ():
-                if one.key in new and _is_known_by(one, asked[one.key]):
+                if one.key in new and _is_known_by(one, current[one.key]):
                     new.discard(one.key)
     return not new
 

@@ -1,6 +1,6 @@
 """Reassignment requests that no log has, and that show by something else than new replicas.
 
-docs/agreement-rules.md states the rules.
+docs/agreement-rules.md has the rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,10 +9,10 @@ from typing import Final
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.events import AlterPartitionReassignmentsReceived, ReassignmentTarget
-from controller.core.request_znodes import read_reassignments
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall
 from controller.core.values import LeaderAndIsr
+from controller.core.znodes import read_reassignments
 from replay.stock_clusters.agreement.decisions.write_batch import Decision
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.trace.shadow_fold import ShadowFold

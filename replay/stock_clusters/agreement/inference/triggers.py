@@ -2,7 +2,7 @@
 
 Timers leave nothing in ZooKeeper, and neither do requests for a controlled shutdown or an election.
 The decision shows that there was such an event, and which brokers or partitions it concerned; what
-else the controller then decides is left to the fold. docs/agreement-rules.md states the rules.
+else the controller then decides is left to the fold. docs/agreement-rules.md has the rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
+from controller.core.election import by_preferred_replica, imbalanced
 from controller.core.errors import ZnodeError
 from controller.core.events import (
     AllocateProducerIdsReceived,
@@ -17,7 +18,6 @@ from controller.core.events import (
     ControlledShutdownReceived,
     ElectLeadersReceived,
 )
-from controller.core.procedures.elections.rebalance import by_preferred, to_be_led
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, LeaderAndIsr
@@ -206,9 +206,9 @@ def _is_rebalance(
     """
     found = [context.find(*name) for name in names]
     brokers = {one.replicas[0] for one in found if one is not None and one.replicas}
-    groups = by_preferred(context)
+    groups = by_preferred_replica(context)
     for broker in immutable_map_order(groups):
-        moved = to_be_led(context, configuration, broker, groups[broker])
+        moved = imbalanced(context, configuration, broker, groups[broker])
         if broker in brokers:
             is_all = moved is not None and {one.key for one in moved}.issubset(names)
             return is_all and len(brokers) == 1

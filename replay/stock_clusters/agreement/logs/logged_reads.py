@@ -96,7 +96,7 @@ class TopicsRead:
 class BrokersRead:
     """The live brokers that a controller read when some were new, from state-change.log.
 
-    The controller first tells the other brokers of the new ones, then sends the new ones all
+    The controller first announces the new brokers to the others, then sends the new ones all
     partitions (KafkaController.onBrokerStartup). Both lines together name all live brokers.
     """
 

@@ -243,23 +243,26 @@ READS_BEFORE_LINE: Final = (
 """Events that read before they write their marker."""
 
 
+_BY_NAME: Final[Mapping[str, Trigger]] = {
+    type(one).__name__: one
+    for one in (
+        AutoPreferredReplicaLeaderElection(),
+        BrokerChange(),
+        IsrChangeNotification(),
+        LogDirEventNotification(),
+        TopicChange(),
+        TopicDeletion(),
+        UncleanLeaderElectionEnable(),
+    )
+}
+"""The events that the name of a marker identifies."""
+
+
 def matches(one: LogMarker, trigger: Trigger) -> bool:
     """Whether a marker can belong to a controller event."""
+    if one.event in _BY_NAME:
+        return trigger == _BY_NAME[one.event]
     match one.event, trigger:
-        case "BrokerChange", BrokerChange():
-            return True
-        case "TopicChange", TopicChange():
-            return True
-        case "TopicDeletion", TopicDeletion():
-            return True
-        case "IsrChangeNotification", IsrChangeNotification():
-            return True
-        case "LogDirEventNotification", LogDirEventNotification():
-            return True
-        case "AutoPreferredReplicaLeaderElection", AutoPreferredReplicaLeaderElection():
-            return True
-        case "UncleanLeaderElectionEnable", UncleanLeaderElectionEnable():
-            return True
         case "TopicUncleanLeaderElectionEnable", TopicUncleanLeaderElectionEnable(topic=topic):
             return topic in one.topics
         case "BrokerModifications", BrokerModifications(broker=broker):
@@ -298,21 +301,9 @@ def _matches_request(one: LogMarker, request: object) -> bool:
 
 def trigger_for(one: LogMarker) -> Trigger | None:
     """The controller event of a marker, if no log shows what caused the event."""
+    if one.event in _BY_NAME:
+        return _BY_NAME[one.event]
     match one.event:
-        case "BrokerChange":
-            return BrokerChange()
-        case "TopicChange":
-            return TopicChange()
-        case "TopicDeletion":
-            return TopicDeletion()
-        case "IsrChangeNotification":
-            return IsrChangeNotification()
-        case "LogDirEventNotification":
-            return LogDirEventNotification()
-        case "AutoPreferredReplicaLeaderElection":
-            return AutoPreferredReplicaLeaderElection()
-        case "UncleanLeaderElectionEnable":
-            return UncleanLeaderElectionEnable()
         case "TopicUncleanLeaderElectionEnable":
             return TopicUncleanLeaderElectionEnable(one.topics[0])
         case "BrokerModifications" if one.brokers:

@@ -22,8 +22,8 @@ from controller.core.triggers import (
     Startup,
     Trigger,
     ZkPartitionReassignment,
+    trigger_of,
 )
-from controller.core.watches import trigger_of
 from replay.stock_clusters.agreement.broker_requests.sent_request import SentRequest
 from replay.stock_clusters.agreement.decisions.compared_writes import ComparedWrites
 from replay.stock_clusters.agreement.decisions.judgements import Judgement

@@ -16,8 +16,8 @@ from controller.core.events import (
     ElectLeadersReceived,
 )
 from controller.core.procedures.elections.alter_partition import accepted
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import ReplicaState
 from controller.core.topic_requests import UpdateFeaturesReceived
 from controller.core.triggers import (
     ApiCall,
@@ -46,7 +46,7 @@ _ARRIVAL_MS: Final = 500
 response is complete, and computes the arrival from the total time of the request."""
 _ALWAYS_LOGGED: Final = (BrokerChange, TopicChange)
 _OTHER_QUEUES: Final = (ConfigChange, ApiCall)
-"""Events that do not wait behind watches. Kafka handles configuration changes in another thread."""
+"""Events that do not wait for watches. Kafka handles configuration changes in another thread."""
 _NOT_BY_WATCH: Final = (
     *_OTHER_QUEUES,
     LeaderAndIsrResponseReceived,

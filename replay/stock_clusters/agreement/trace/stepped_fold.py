@@ -1,4 +1,4 @@
-"""A fold that begins a controller event only when it is told to.
+"""A fold that begins a controller event only on request.
 
 A stock controller's event queue is not recorded. The trace determines from outside which event the
 controller processed next; the fold processes exactly that event.
@@ -43,7 +43,7 @@ class SteppedFold(Fold, Checkpointed):
 
     def __init__(self, configuration: Configuration, order: ProcessingOrder) -> None:
         super().__init__(configuration)
-        self.controller.turns = order
+        self.controller.order = order
         self._next: Trigger | None = None
         self._steps = 0
 
@@ -101,8 +101,8 @@ class SteppedFold(Fold, Checkpointed):
 
     @property
     def _observer(self) -> Checkpointed:
-        """Nothing, unless somebody observes the fold."""
-        observer = self.controller.follower
+        """The observer's state; empty without an observer."""
+        observer = self.controller.observer
         if type(observer) is FoldObserver:
             return Checkpointed()
         assert isinstance(observer, Checkpointed), f"{type(observer).__name__} cannot be restored"

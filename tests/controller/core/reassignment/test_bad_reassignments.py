@@ -7,10 +7,8 @@ import pytest
 from controller.core import znodes
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.reassignment import (
-    legacy_znode as legacy_reassignments,
-)
-from controller.core.reassignment_znodes import (
+from controller.core.procedures.reassignment import legacy_znode
+from controller.core.znodes import (
     CANCEL_CONTENT,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
@@ -278,7 +276,7 @@ def test_an_entry_taken_out_by_hand_stays_out_where_it_does_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = in_flight()
-    monkeypatch.setattr(legacy_reassignments, "DATA_BYTES_MAX", 60)
+    monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", 60)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
     assert entries(cluster) is None
     catch_up(cluster, 3)

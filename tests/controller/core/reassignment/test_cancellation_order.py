@@ -13,7 +13,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
+from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.reassignment.interrupting import (
     Away,

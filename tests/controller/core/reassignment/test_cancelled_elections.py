@@ -7,8 +7,8 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core.operations import Delete
-from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from tests.controller.core.cluster import Cluster, reads
 from tests.controller.core.elections.electing import configure, configure_quietly, elect, rebalance
 from tests.controller.core.endpoint import controlled_shutdown

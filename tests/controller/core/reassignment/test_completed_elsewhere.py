@@ -6,7 +6,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import Issued, Notice
-from controller.core.reassignment_znodes import Entry, Reassignment
+from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.reassignment.interrupting import (
     Away,

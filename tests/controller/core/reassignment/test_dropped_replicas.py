@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.core.dropped_replicas import changed_assignment, replicas_to_drop
+from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.values import NO_LEADER
 from tests.controller.core.reassignment.interrupting import interruptible, request, submit
 from tests.controller.core.reassignment.reassigning import (

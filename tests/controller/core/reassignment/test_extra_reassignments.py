@@ -4,10 +4,8 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import WriteAtomically
-from controller.core.procedures.reassignment import (
-    extra_znode as extra_reassignments,
-)
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry
+from controller.core.procedures.reassignment import extra_znode
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
@@ -196,7 +194,7 @@ def test_entries_wait_while_the_znode_has_no_room(monkeypatch: pytest.MonkeyPatc
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     room = len(cluster.data(znodes.REASSIGN_PARTITIONS) or b"") + 60
-    monkeypatch.setattr(extra_reassignments, "DATA_BYTES_MAX", room)
+    monkeypatch.setattr(extra_znode, "DATA_BYTES_MAX", room)
     submit_extra(cluster, {T1: [4]})
     assert extra(cluster) == {T1: Entry((4,))}
     assert assignment(cluster, T1) == "2"

@@ -31,13 +31,13 @@ from controller.core.events import (
 from controller.core.operations import SetData
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
-from controller.core.reassignment_znodes import (
+from controller.core.values import NO_LEADER, Assignment
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     Reassignment,
     reassignment_path,
     write_reassignment,
 )
-from controller.core.values import NO_LEADER, Assignment
 from replay.world.brokers import PartitionError
 from replay.world.requests import Exists
 from replay.world.simulation import Fate

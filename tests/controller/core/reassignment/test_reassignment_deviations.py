@@ -6,7 +6,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import ReadStats, WriteZnodes
 from controller.core.events import ElectLeadersReceived
-from controller.core.partition_states import PartitionState
+from controller.core.state_machines import PartitionState
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import call, next_request

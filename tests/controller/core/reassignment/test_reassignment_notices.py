@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from controller.core.commands import Notice
-from controller.core.reassignment_znodes import Entry, Reassignment
+from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.interrupting import (
     Away,

@@ -7,7 +7,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core.commands import Notice
-from controller.core.reassignment_znodes import Entry, Reassignment
+from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.interrupting import (
     Away,

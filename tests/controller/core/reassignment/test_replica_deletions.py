@@ -13,7 +13,7 @@ from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.operations import Create
 from controller.core.procedures.reassignment.replica_deletion import TIMER
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REPLICA_DELETIONS,
     ReplicaDeletion,
     read_deletion,

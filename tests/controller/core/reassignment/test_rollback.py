@@ -10,7 +10,8 @@ from controller.core import znodes
 from controller.core.commands import Issued, LeaderAndIsrRequest, Notice, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.operations import OK, CreateSequential
-from controller.core.reassignment_znodes import (
+from controller.core.values import Assignment
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REPLICA_DELETIONS,
@@ -18,7 +19,6 @@ from controller.core.reassignment_znodes import (
     reassignment_path,
     write_entries,
 )
-from controller.core.values import Assignment
 from replay.world.requests import Exists
 from tests.controller.core.cluster import DAEMON, Cluster, Seen, reads
 from tests.controller.core.reassignment.interrupting import (

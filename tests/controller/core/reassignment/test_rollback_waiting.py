@@ -4,7 +4,7 @@ from typing import Any
 
 from controller.core import znodes
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry
+from controller.core.znodes import REASSIGN_CANCEL, Entry
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.elections.electing import configure, configure_quietly
 from tests.controller.core.reassignment.interrupting import (

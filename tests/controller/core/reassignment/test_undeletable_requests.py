@@ -4,7 +4,7 @@ import pytest
 
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.operations import NOT_EMPTY, CreateSequential, SetData
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REQUEST_PREFIX,
     Entry,
     Reassignment,

@@ -4,7 +4,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     Entry,
     Reassignment,

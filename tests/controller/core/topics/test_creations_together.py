@@ -9,8 +9,8 @@ from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.events import ApiRequest, TimerFired
 from controller.core.operations import Create
-from controller.core.procedures import neighbours
-from controller.core.procedures.topics import creation as topic_creation
+from controller.core.procedures import dispatch
+from controller.core.procedures.topics import creation
 from controller.core.topic_requests import (
     AnswerCreateTopics,
     CreateTopicsReceived,
@@ -142,7 +142,7 @@ def test_one_that_only_validates_creates_nothing() -> None:
 
 def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first answers shall not wait for ever more."""
-    monkeypatch.setattr(neighbours, "_TOPICS_MAX", 3)
+    monkeypatch.setattr(dispatch, "_TOPICS_MAX", 3)
     cluster = Cluster(1, 2).start()
     two = asked(2, new_topic("b", 1, 1), new_topic("c", 1, 1))
     seen = at_once(cluster, one(1, "a"), two, *(one(3 + place, n) for place, n in enumerate("def")))
@@ -205,6 +205,6 @@ def test_an_error_that_nobody_knows_is_answered_to_them_all(
     async def fail(*_: object) -> None:
         raise ValueError("nobody knows")
 
-    monkeypatch.setattr(topic_creation, "_write_topics", fail)
+    monkeypatch.setattr(creation, "_write_topics", fail)
     at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
     assert told(cluster) == {number: [codes.UNKNOWN_SERVER_ERROR] for number in (1, 2, 3)}

@@ -6,7 +6,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.events import BrokerAnswered
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.topics.deleting import (

@@ -6,7 +6,7 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.events import BrokerAnswered
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.reassigning import listed, reassign
 from tests.controller.core.topics.deleting import (

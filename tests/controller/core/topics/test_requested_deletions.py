@@ -5,7 +5,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import CreateSequential, Delete
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     DELETION_PREFIX,
     REPLICA_DELETIONS,
     ReplicaDeletion,

@@ -3,8 +3,8 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from controller.core.values import Assignment
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
     assert_nothing_is_left,

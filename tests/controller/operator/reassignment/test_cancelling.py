@@ -4,15 +4,15 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import Delete, SetData
-from controller.core.reassignment_znodes import (
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS,
     REASSIGNMENT_REQUESTS,
     Entry,
 )
-from controller.core.values import ANY_VERSION
-from controller.core.znodes import REASSIGN_PARTITIONS
 from controller.operator.reassignment.cancelling import cancel_all as cancel
 from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.errors import Refused

@@ -8,14 +8,14 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import Create, CreateSequential, Delete
-from controller.core.reassignment_znodes import (
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REPLICA_DELETIONS,
     ReplicaDeletion,
     deletion_path,
     read_deletion,
     write_deletion,
 )
-from controller.core.values import ANY_VERSION
 from controller.operator.reassignment import stray_deleting
 from controller.operator.reassignment.access import Cluster, KafkaAccess
 from controller.operator.reassignment.documents import Partition

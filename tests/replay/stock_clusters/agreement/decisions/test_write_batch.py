@@ -167,7 +167,7 @@ def test_atomic_writes_are_refused_together(tree: Tree) -> None:
     assert outcome(one) == ([not_tried, operations.NODE_EXISTS, not_tried], [-1, -1, -1])
 
 
-# Skipped writes -----------------------------------------------------------------------------------------
+# Skipped writes -----------------------------------------------------------------------------------
 
 
 def test_what_kafka_did_not_do_is_given_and_counts_as_done(tree: Tree) -> None:

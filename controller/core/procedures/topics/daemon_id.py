@@ -1,10 +1,9 @@
-"""Assignments that name the daemon's own broker id, which can hold no replica.
+"""Assignments that name the daemon's broker id, which can hold no replicas.
 
-Any broker that creates a topic for a client chooses among the live brokers of its metadata, and
-the daemon is one of them (docs/observations.md#the-controller-role). Such an assignment is
-rewritten before its partitions get their states. A state that has the daemon in sync was written by
-hand: a failover elects anew.
-Deviation `own-id-repaired`, under any rules.
+A broker that creates a topic for a client chooses among the live brokers of its metadata, and the
+daemon is one of them (docs/observations.md#the-controller-role). Such an assignment is rewritten
+before its partitions get their states. A state with the daemon in the ISR was written by hand: a
+failover elects again. Deviation `own-id-repaired`, under any rules.
 """
 
 from collections.abc import Iterable
@@ -12,14 +11,15 @@ from zlib import crc32
 
 from controller.core import znodes
 from controller.core.controller import Controller
+from controller.core.election import has_in_isr
 from controller.core.state import Partition
 from controller.core.values import Assignment, Broker
 
 _HOLDS_NO_REPLICAS = "Broker {} is the controller, which holds no replicas."
 
 
-def own_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
-    """What is wrong with replicas that somebody asks for, if they name the daemon; else empty."""
+def daemon_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
+    """What is wrong with requested replicas that name the daemon; empty if they do not."""
     own = controller.configuration.id_without_replicas
     return _HOLDS_NO_REPLICAS.format(own) if own in replicas else ""
 
@@ -27,12 +27,12 @@ def own_id_problem(controller: Controller, replicas: Iterable[int]) -> str:
 def repair_assignments(
     controller: Controller, topic: str, assignments: dict[int, Assignment]
 ) -> dict[int, Assignment]:
-    """The same assignments without the daemon's own id, or the very same object if it names it not.
+    """The assignments without the daemon's id; the same object if none names it.
 
-    A live broker that the partition lacks takes its place, if there is one in a rack that the
-    partition lacks, too; several take turns, beginning with another one for each topic. Without
-    any the replica is left out, if another remains. What names the daemon alone while no broker
-    lives stays as it is: it has to wait.
+    The daemon is replaced by a live broker that the partition lacks, preferably in a rack that it
+    lacks. If there are several, partitions and topics take different ones. If there is none, the
+    replica is removed, provided that another remains. An assignment of the daemon alone has to wait
+    for a live broker.
     """
     own = controller.configuration.id_without_replicas
     named = [number for number, one in assignments.items() if names_broker(one, own)]
@@ -54,13 +54,10 @@ def repair_assignments(
     return repaired
 
 
-def is_own_id_in_sync(controller: Controller, partition: Partition) -> bool:
-    """Whether a partition's ISR names the daemon; the operator is told.
-
-    An election leaves it out.
-    """
+def is_daemon_in_sync(controller: Controller, partition: Partition) -> bool:
+    """Whether a partition's ISR names the daemon, which is reported; an election will remove it."""
     own = controller.configuration.id_without_replicas
-    if partition.leadership is None or own not in partition.leadership.isr:
+    if not has_in_isr(partition, own):
         return False
     path = znodes.state_path(partition.topic.name, partition.number)
     text = f"its ISR named the daemon's own id {own}; a leader is elected without it"
@@ -69,7 +66,7 @@ def is_own_id_in_sync(controller: Controller, partition: Partition) -> bool:
 
 
 def names_broker(assignment: Assignment, broker: int) -> bool:
-    """Whether it is a replica, or one that is to be added or removed."""
+    """Whether a broker is a replica, or one that is being added or removed."""
     return broker in (*assignment.replicas, *assignment.adding, *assignment.removing)
 
 

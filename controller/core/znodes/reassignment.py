@@ -1,20 +1,21 @@
-"""The znodes of KIP-236: paths, and their JSON parsed and rendered (KB 14.1, 14.4).
+"""The znodes of reassignments: /admin/reassign_partitions, and those of KIP-236 (KB 1.2, 14.1,
+14.4).
 
-The controller and `refold reassign` both read and write them. The readers raise ZnodeError with the
-path for content that cannot be used; whether the partitions, brokers and lists in it make sense is
-for the caller to judge.
+The controller and `refold reassign` both read and write them. Whether the partitions, brokers and
+replica lists make sense is for the caller to check.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from controller.core.errors import ZnodeError
-from controller.core.znodes import Int32, Replicas, decoded
+from controller.core.znodes.schema import Int32, Name, Natural32, Replicas, decoded, natural
 
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 REASSIGN_CANCEL: Final = "/admin/reassign_cancel"
 """Its presence is the signal; its content says only whether the rollback is forced."""
 REASSIGN_PARTITIONS_EXTRA: Final = "/admin/reassign_partitions_extra"
@@ -32,12 +33,7 @@ CANCEL_CONTENT: Final = b'{"version":1}'
 FORCED_CANCEL_CONTENT: Final = b'{"version":1,"force":true}'
 
 _REQUEST: Final = re.compile(r"request_(-?[0-9]{10,})", re.ASCII)
-_PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
-_INT_MAX: Final = 2**31 - 1
 _VERSION: Final = 1
-
-Name = tuple[str, int]
-"""A partition by topic and number."""
 
 
 def request_path(child: str) -> str:
@@ -98,7 +94,7 @@ class ReplicaDeletion(Struct, frozen=True):
 class _ReplicaDeletion(Struct, frozen=True):
     version: Int32
     broker: Int32
-    partitions: dict[str, list[Annotated[int, Meta(ge=0, le=_INT_MAX)]]]
+    partitions: dict[str, list[Natural32]]
 
 
 _deletion_decoder = msgspec.json.Decoder(_ReplicaDeletion)
@@ -119,7 +115,59 @@ def write_deletion(one: ReplicaDeletion) -> bytes:
     return msgspec.json.encode(_ReplicaDeletion(1, one.broker, by_topic))
 
 
-# /admin/reassign_partitions and /admin/reassign_partitions_extra ----------------------------------
+# /admin/reassign_partitions, as Kafka reads it ----------------------------------------------------
+
+
+class _ReassignmentEntry(Struct, frozen=True):
+    topic: str
+    partition: Int32
+    replicas: Replicas
+
+
+class _Reassignments(Struct, frozen=True):
+    version: Int32
+    partitions: list[_ReassignmentEntry]
+
+
+_reassignments_decoder = msgspec.json.Decoder(_Reassignments)
+
+ReassignmentEntries = dict[tuple[str, int], tuple[int, ...]]
+"""The replicas that each partition shall have."""
+
+
+def read_reassignments(data: bytes | None) -> ReassignmentEntries:
+    """The entries of /admin/reassign_partitions; the last one of a partition counts.
+
+    ReassignPartitionsZNode.decode. Raises ZnodeError.
+    """
+    znode = decoded(_reassignments_decoder, REASSIGN_PARTITIONS, "a request", data)
+    return {(one.topic, one.partition): one.replicas for one in znode.partitions}
+
+
+def lacks_entries(data: bytes | None) -> bool:
+    """Whether that is an object without partitions: Kafka takes it for a request, and fails on the
+    null pointer (ReassignPartitionsZNode.decode)."""
+    try:
+        content = msgspec.json.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return content is None or (isinstance(content, dict) and content.get("partitions") is None)
+
+
+def write_reassignments(entries: ReassignmentEntries) -> bytes:
+    """The content of /admin/reassign_partitions, its keys in Kafka's order."""
+    return msgspec.json.encode(
+        _Reassignments(
+            1,
+            [
+                _ReassignmentEntry(topic, number, replicas)
+                for (topic, number), replicas in entries.items()
+            ],
+        )
+    )
+
+
+# /admin/reassign_partitions and /admin/reassign_partitions_extra, with KIP-236 --------------------
 
 
 class Entry(Struct, frozen=True):
@@ -213,7 +261,7 @@ def read_request(path: str, data: bytes | None) -> Request:
     assignments: dict[Name, Replicas] = {}
     for topic, partitions in znode.assignments.items():
         for text, replicas in partitions.items():
-            number = partition_number(text)
+            number = natural(text)
             if number is None:
                 raise ZnodeError(f"{path}: {topic!r} has no partition {text[:40]!r}")
             assignments[topic, number] = replicas
@@ -253,7 +301,7 @@ class Reassignment(Struct, frozen=True, array_like=True):
 class _Reassignment(Struct, frozen=True, omit_defaults=True):
     version: Int32
     replicas: Replicas
-    top: Annotated[int, Meta(ge=0, le=_INT_MAX)]
+    top: Natural32
     legacy: bool
     original_replicas: Replicas
     api: bool = False
@@ -282,10 +330,3 @@ def write_reassignment(one: Reassignment, leader_epoch: int | None = None) -> by
             1, one.replicas, one.top, one.legacy, one.original_replicas, one.api, leader_epoch
         )
     )
-
-
-def partition_number(text: str) -> int | None:
-    """A partition's number in its only spelling; None for anything else."""
-    if not _PARTITION.fullmatch(text) or int(text) > _INT_MAX:
-        return None
-    return int(text)

@@ -1,7 +1,8 @@
-"""UpdateFeatures: other finalized feature levels in /feature (KB 11.9.2).
+"""The finalized features in /feature: UpdateFeatures requests, and their set-up at failover (KB
+11.9).
 
-A broker in ZooKeeper mode supports no feature at all (BrokerFeatures.createEmpty): levels that
-somebody left there can be taken away, none can be set.
+A broker in ZooKeeper mode supports no feature (BrokerFeatures.createEmpty): levels that exist can
+be deleted, none can be set.
 """
 
 from controller.core import error_codes, znodes
@@ -9,7 +10,7 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import VALIDATE_ONLY_CHANGES_NOTHING
 from controller.core.errors import RequestRefused, ZnodeError
-from controller.core.operations import OK, SetData
+from controller.core.operations import OK, Create, SetData
 from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.waiting_requests import give_answer
 from controller.core.topic_requests import (
@@ -18,18 +19,20 @@ from controller.core.topic_requests import (
     TopicAnswer,
     UpdateFeaturesReceived,
 )
+from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write
 
 _RULE = "features updated by request"
+_SET_UP = "failover: feature versioning"
 _DISABLED = "Feature versioning system is disabled."
 _NO_MESSAGE = "NONE"
-"""What Kafka says of an update that was done."""
+"""Kafka's message for an update that was done."""
 _FAILED = "Unable to update finalized features due to an unexpected server error."
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 async def process_update_features(controller: Controller, asked: UpdateFeaturesReceived) -> None:
-    """Judge each update, write what is left once, answer for each feature.
+    """Validate each update, write the result once, answer for each feature.
 
     KafkaApis.handleUpdateFeatures, KafkaController.processFeatureUpdatesWithActiveController.
     """
@@ -45,7 +48,7 @@ async def process_update_features(controller: Controller, asked: UpdateFeaturesR
     wanted = dict(present.levels)
     answers: dict[str, TopicAnswer] = {}
     for update in asked.updates:
-        # Of a feature that is named twice the first update counts.
+        # If a feature is named twice, the first update counts.
         if update.feature not in answers:
             answers[update.feature] = _judged(update, present.levels)
             if not answers[update.feature].error:
@@ -65,7 +68,7 @@ async def process_update_features(controller: Controller, asked: UpdateFeaturesR
 
 
 def _present(controller: Controller, error: int, data: bytes | None) -> znodes.Features:
-    """What /feature says; disabled or unusable content counts as no features."""
+    """The content of /feature; disabled or unusable content counts as no features."""
     if error == OK:
         try:
             present = znodes.read_features(data)
@@ -86,8 +89,8 @@ def _judged(update: FeatureUpdate, levels: dict[str, int]) -> TopicAnswer:
 
 
 def _judge(update: FeatureUpdate, existing: int | None) -> None:
-    """validateFeatureUpdate: only a feature that is there can be taken away. Raises
-    RequestRefused for all else."""
+    """validateFeatureUpdate: only an existing feature can be deleted. Raises RequestRefused for
+    everything else."""
     level = update.level
     is_delete = level < 1 and update.upgrade_type != _UPGRADE
     if not update.feature:
@@ -112,7 +115,7 @@ def _judge(update: FeatureUpdate, existing: int | None) -> None:
 
 
 def _problem_with_level(update: FeatureUpdate, existing: int | None) -> str:
-    """What is wrong with another level of a feature that is there; empty if nothing is."""
+    """What is wrong with another level of an existing feature; empty if nothing is."""
     level = update.level
     if existing is None:
         return ""
@@ -140,3 +143,36 @@ def _failed(answer: TopicAnswer) -> TopicAnswer:
     if answer.error:
         return answer
     return TopicAnswer(answer.name, error_codes.FEATURE_UPDATE_FAILED, _FAILED)
+
+
+# At failover (maybeSetupFeatureVersioning, KB 11.9.1) -------------------------------------------
+
+
+async def set_up_features(controller: Controller) -> None:
+    """Enable /feature from IBP 2.7-IV0 on, disable and empty it below. Written only if it differs.
+
+    Kafka writes without a guard; here the controller epoch guards the write, like every other
+    write.
+    """
+    found = await read_znodes(controller, [znodes.FEATURE], _SET_UP)
+    if found.errors[0] != OK:
+        create = Create(znodes.FEATURE, znodes.write_features(_wanted(controller, None)))
+        await write(controller, [create], Reason(_SET_UP))
+        return
+    try:
+        present = znodes.read_features(found.data[0])
+    except ZnodeError as error:
+        controller.notice("error", "unreadable_znode", znodes.FEATURE, f"{error}; left as it is")
+        return
+    wanted = _wanted(controller, present)
+    if wanted != present:
+        change = SetData(znodes.FEATURE, znodes.write_features(wanted), ANY_VERSION)
+        await write(controller, [change], Reason(_SET_UP))
+
+
+def _wanted(controller: Controller, present: znodes.Features | None) -> znodes.Features:
+    version = 2 if controller.protocol.at_least("3.3-IV0") else 1
+    if not controller.protocol.has_feature_versioning:
+        return znodes.Features(False, {}, version)
+    levels = present.levels if present is not None and present.enabled else {}
+    return znodes.Features(True, levels, version)

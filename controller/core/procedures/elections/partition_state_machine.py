@@ -1,19 +1,18 @@
-"""Moving partitions through their states (ZkPartitionStateMachine.handleStateChanges, KB 4)."""
+"""The partition state machine's transitions (ZkPartitionStateMachine.handleStateChanges, KB 4)."""
 
 from collections.abc import Iterable
 
 from controller.core.controller import Controller
-from controller.core.partition_states import PREVIOUS_STATES, PartitionState
+from controller.core.election import OFFLINE, Strategy
+from controller.core.failures import Failures
 from controller.core.procedures.elections.leadership import (
-    OFFLINE,
     Results,
-    Strategy,
-    create_leadership,
     elect_leaders,
+    initialize_leader_and_isr,
 )
 from controller.core.procedures.elections.unsent_batches import PARTITIONS, has_unsent, unsent_kept
-from controller.core.procedures.failures import Failures
 from controller.core.state import Partition, sorted_partitions
+from controller.core.state_machines import PREVIOUS_PARTITION_STATES, PartitionState
 
 
 async def change_partitions(
@@ -25,22 +24,22 @@ async def change_partitions(
 ) -> Results:
     """Move partitions to `target`; one request batch covers them all (KB 4.1.2).
 
-    Going ONLINE, new ones get their first leader, the others are elected by `strategy`. A
-    transition that the table does not have is told and left out. Gives what became of those that
-    went through an election (KB 4.1.3).
+    When partitions go ONLINE, new ones get their first leader, and the others are elected by
+    `strategy`. A transition that the table does not have is reported and skipped. Returns the
+    results of the elections (KB 4.1.3).
     """
     name = strategy.name if strategy is not None else ""
-    controller.follower.moves_partitions(partitions, target, rule, name)
+    controller.observer.moves_partitions(partitions, target, rule, name)
     if not partitions or has_unsent(controller, PARTITIONS, target.name):
         return {}
     failures = Failures(controller, "partition_state_refused")
     valid = []
     for partition in partitions:
-        if partition.state in PREVIOUS_STATES[target]:
+        if partition.state in PREVIOUS_PARTITION_STATES[target]:
             valid.append(partition)
         else:
             failures.add(partition, f"{partition.state.name} may not become {target.name}")
-    failures.tell()
+    failures.report()
     if target is PartitionState.ONLINE:
         assert strategy is not None, "going online needs an election strategy"
         return await _bring_online(controller, valid, rule, strategy)
@@ -57,7 +56,7 @@ async def _bring_online(
     others = [one for one in partitions if one.state is not PartitionState.NEW]
     with unsent_kept(controller, PARTITIONS, batch):
         if new:
-            created = await create_leadership(controller, new, batch)
+            created = await initialize_leader_and_isr(controller, new, batch)
             for partition in created.led:
                 partition.state = PartitionState.ONLINE
             others += created.existing
@@ -91,9 +90,10 @@ async def retry_offline_partitions(
 async def start_partition_states(
     controller: Controller, partitions: Iterable[Partition], repaired: Iterable[Partition] = ()
 ) -> None:
-    """The states at failover, then elections for those without a leader (KB 4.2.1).
+    """Set the states at failover, then elect for partitions without a leader (KB 4.2.1).
 
-    A leader takes a repaired assignment or ISR in with a new leader epoch only: elected anew, too.
+    A leader accepts a repaired assignment or ISR only with a new leader epoch: such a partition is
+    elected again, too.
     """
     context = controller.context
     changed = dict.fromkeys(repaired)

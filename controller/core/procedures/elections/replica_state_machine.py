@@ -1,4 +1,4 @@
-"""Moving replicas through their states (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
+"""The replica state machine's transitions (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
 
 from collections import defaultdict
 
@@ -6,22 +6,22 @@ from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import DELETION_NEEDS_NO_STATE
+from controller.core.election import online_test
+from controller.core.failures import Failures
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.outcomes import SLICE, suspend
+from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.elections.leadership import (
-    SLICE_SIZE,
-    online_test,
     read_states,
     write_states,
 )
 from controller.core.procedures.elections.unsent_batches import REPLICAS, has_unsent, unsent_kept
-from controller.core.procedures.failures import Failures
-from controller.core.replica_states import PREVIOUS_STATES, ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PREVIOUS_REPLICA_STATES, ReplicaState
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 
 Replicas = dict[int, list[Partition]]
-"""Replicas by broker: the partitions whose replica on that broker is meant."""
+"""Replicas by broker, as their partitions."""
 
 
 async def change_replicas(
@@ -30,30 +30,30 @@ async def change_replicas(
     target: ReplicaState,
     rule: str,
     *,
-    tells_unchanged: bool = True,
+    notifies_unchanged: bool = True,
 ) -> None:
     """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1).
 
-    A transition that the table does not have is logged and skipped. When replicas go offline, the
-    others get LeaderAndIsr; not `tells_unchanged`: only where that changes the ISR.
+    A transition that the table does not have is reported and skipped. When replicas go offline, the
+    others are sent LeaderAndIsr; without `notifies_unchanged` only if the ISR changes.
     """
     if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
         return
     batch = controller.new_batch(rule)
     failures = Failures(controller, "replica_state_refused")
     with unsent_kept(controller, REPLICAS, batch):
-        for broker in controller.turns.brokers(replicas):
-            controller.follower.moves_replicas(broker, replicas[broker], target, rule)
+        for broker in controller.order.brokers(replicas):
+            controller.observer.moves_replicas(broker, replicas[broker], target, rule)
             valid = await _valid(broker, replicas[broker], target, failures)
             if target is ReplicaState.ONLINE:
                 await _bring_online(broker, valid, batch)
             elif target is ReplicaState.OFFLINE:
                 await _take_offline(
-                    controller, broker, valid, batch, rule, tells_unchanged=tells_unchanged
+                    controller, broker, valid, batch, rule, notifies_unchanged=notifies_unchanged
                 )
             else:
                 await _change_on(broker, valid, target, batch, failures)
-    failures.tell()
+    failures.report()
     controller.send(batch)
 
 
@@ -61,10 +61,10 @@ async def _valid(
     broker: int, partitions: list[Partition], target: ReplicaState, failures: Failures
 ) -> list[Partition]:
     valid = []
-    allowed = PREVIOUS_STATES[target]
+    allowed = PREVIOUS_REPLICA_STATES[target]
     for place, partition in enumerate(partitions):
         state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
-        # One that was removed meanwhile is not there afterwards, either.
+        # A replica that was removed meanwhile must not get a state again.
         if state in allowed or broker in partition.replicas:
             partition.replica_states[broker] = state
         if state in allowed:
@@ -85,7 +85,7 @@ async def _change_on(
     batch: RequestBatch,
     failures: Failures,
 ) -> None:
-    """The transitions that need no ZooKeeper."""
+    """The transitions that do not use ZooKeeper."""
     for place, partition in enumerate(partitions):
         if target is ReplicaState.NEW:
             _make_new(broker, partition, batch, failures)
@@ -101,14 +101,14 @@ async def _change_on(
 
 async def _bring_online(broker: int, partitions: list[Partition], batch: RequestBatch) -> None:
     for start in range(0, len(partitions), SLICE_SIZE):
-        told = []
+        informed = []
         for partition in partitions[start : start + SLICE_SIZE]:
             if partition.replica_states[broker] is ReplicaState.NEW:
                 _assign(broker, partition)
             elif partition.leadership is not None:
-                told.append(partition)
+                informed.append(partition)
             partition.replica_states[broker] = ReplicaState.ONLINE
-        batch.add_leader_and_isr_to(broker, told, is_new=False)
+        batch.add_leader_and_isr_to(broker, informed, is_new=False)
         await suspend(SLICE)
 
 
@@ -148,13 +148,13 @@ async def _take_offline(
     batch: RequestBatch,
     rule: str,
     *,
-    tells_unchanged: bool,
+    notifies_unchanged: bool,
 ) -> None:
-    """Stop the replicas, take them out of the ISR, tell the others (KB 5.1, 5.2)."""
+    """Stop the replicas, remove them from the ISR, notify the others (KB 5.1, 5.2)."""
     context = controller.context
     led = []
     for partition in partitions:
-        # The epoch in it is the one before the ISR shrinks (KB 5.2.6).
+        # Its leader epoch is the one before the ISR shrinks (KB 5.2.6).
         batch.add_stop_replica((broker,), partition, delete=False)
         if partition.leadership is not None:
             led.append(partition)
@@ -163,7 +163,7 @@ async def _take_offline(
             partition.replica_states[broker] = ReplicaState.OFFLINE
     before = {one: one.leadership for one in led}
     for place, partition in enumerate(await _remove_from_isr(controller, broker, led, rule)):
-        is_told = tells_unchanged or partition.leadership != before[partition]
+        is_told = notifies_unchanged or partition.leadership != before[partition]
         if is_told and not context.is_queued(partition):
             batch.add_leader_and_isr(_remaining(partition, broker), partition, is_new=False)
         partition.replica_states[broker] = ReplicaState.OFFLINE
@@ -178,10 +178,10 @@ def _remaining(partition: Partition, broker: int) -> list[int]:
 async def _remove_from_isr(
     controller: Controller, broker: int, partitions: list[Partition], rule: str
 ) -> list[Partition]:
-    """Take a broker out of the ISR of partitions (removeReplicasFromIsr, KB 5.2).
+    """Remove a broker from the ISR of partitions (removeReplicasFromIsr, KB 5.2).
 
-    Gives those whose state is as it must be now, in ZooKeeper and here. To delete a topic no state
-    is needed (DELETION_NEEDS_NO_STATE).
+    Returns those whose state is now correct in ZooKeeper and in the context. To delete a topic, no
+    state is needed (DELETION_NEEDS_NO_STATE).
     """
     context = controller.context
     done: list[Partition] = []
@@ -213,12 +213,12 @@ async def _remove_from_isr(
                 remaining.append(partition)
             else:
                 failures.add(partition, f"its state cannot be written (ZooKeeper code {error})")
-    failures.tell()
+    failures.report()
     return done
 
 
 def _with_epoch(state: LeaderAndIsr, epoch: int) -> LeaderAndIsr:
-    """What was read, under our own controller epoch (KB 5.2.2)."""
+    """The state that was read, with this controller's epoch (KB 5.2.2)."""
     return LeaderAndIsr(
         state.leader,
         state.leader_epoch,
@@ -242,7 +242,8 @@ def _without(state: LeaderAndIsr, broker: int, epoch: int) -> LeaderAndIsr:
 
 
 async def start_replica_states(controller: Controller) -> None:
-    """The states at failover and what brokers must do (ReplicaStateMachine.startup, KB 5.3)."""
+    """Set the states at failover, and send brokers their requests (ReplicaStateMachine.startup, KB
+    5.3)."""
     context = controller.context
     online: Replicas = defaultdict(list)
     offline: Replicas = defaultdict(list)
