@@ -1,19 +1,23 @@
-"""An event of a recorded log in a few words.
+"""An event of a recorded log in words: what was observed, then its parts.
 
-`name_of` gives the name of the topic that a request names by its id, in hex.
+`name_of` returns the name of the topic that a request names by its id, in hex.
 """
 
+import re
+from typing import Final
+
 from controller.core import events
-from controller.core.topic_requests import (
-    CreatePartitionsReceived,
-    CreateTopicsReceived,
-    DeleteTopicsReceived,
-    UpdateFeaturesReceived,
-)
-from replay.description.phrases import listed
+from controller.core.releases import release_of
+from controller.core.scram_requests import AlterUserScramCredentialsReceived
+from controller.core.topic_requests import TopicRequest
+from controller.core.znodes import write_topic_id
+from replay.description.error_names import error_name
+from replay.description.phrases import listed, some
+from replay.description.topic_requests import described_topic_request
 from replay.subjects import NameOf
 
-_SHOWN = 5
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+"""Brokers name topics by their ids in answers to later versions of LeaderAndIsr."""
 
 
 def _as_it_is(topic: str) -> str:
@@ -34,24 +38,20 @@ def event_in_words(event: events.Event, name_of: NameOf = _as_it_is) -> str:
             return f"watch of {path}: {what}"
         case events.ZnodesRead() | events.ChildrenRead() | events.ZnodesWritten():
             return _outcome(event)
-        case events.BrokerAnswered(broker=broker, error=error, partition_errors=errors):
-            told = f", error {error}" if error else ""
-            of_partitions = f", {len(errors)} partitions with errors" if errors else ""
-            return f"broker {broker} answered{told}{of_partitions}"
-        case events.ChannelFault(broker=broker, kind=kind, text=text):
-            return f"the channel to broker {broker}: {kind}" + (f", {text}" if text else "")
-        case events.VersionsOffered(broker=broker):
-            return f"broker {broker} told what versions it offers"
-        case events.TimerFired(timer=timer):
-            return f"the timer ran out: {timer}"
-        case events.TopicIdsDrawn(topic_ids=ids):
-            return f"{len(ids)} topic ids were drawn"
-        case events.NumbersDrawn(numbers=numbers):
-            return f"{len(numbers)} numbers were drawn"
-        case events.ShutdownRequested(reason=reason):
-            return f"the daemon is told to end: {reason}"
-        case _:
+        case _ if isinstance(event, events.ApiRequest):
             return request_in_words(event, name_of)
+        case _:
+            return _in_one_line(described(event, name_of))
+
+
+def request_in_words(request: events.ApiRequest, name_of: NameOf = _as_it_is) -> str:
+    """A request of the endpoint, in one line."""
+    return _in_one_line(described_request(request, name_of))
+
+
+def _in_one_line(lines: list[str]) -> str:
+    head, *parts = lines
+    return f"{head}: {some(parts)}" if parts else head
 
 
 def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritten) -> str:
@@ -68,47 +68,76 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
             return f"{len(errors) - failed} writes done, {failed} refused, outcome {of}"
 
 
-def request_in_words(request: events.ApiRequest, name_of: NameOf = _as_it_is) -> str:
-    """A request of the endpoint."""
+def described(event: events.Event, name_of: NameOf = _as_it_is) -> list[str]:
+    """What brokers, timers, draws and the operator have to say, then a line for each part."""
+    match event:
+        case events.BrokerAnswered(broker=broker, error=error, partition_errors=errors):
+            head = f"broker {broker} answered{f', {error_name(error)}' if error else ''}"
+            named = [name_of(topic) if _ID.fullmatch(topic) else topic for topic, _, _ in errors]
+            of_partitions = (
+                f"{topic}-{number} {error_name(code)}"
+                for topic, (_, number, code) in zip(named, errors, strict=True)
+            )
+            return [head, *of_partitions]
+        case events.ChannelFault(broker=broker, kind=kind, text=text):
+            return [f"the channel to broker {broker}: {kind}" + (f", {text}" if text else "")]
+        case events.VersionsOffered(broker=broker, highest=highest):
+            release = ".".join(map(str, release_of(highest)))
+            return [f"broker {broker} offers the API versions of Kafka {release}"]
+        case events.TimerFired(timer=timer):
+            return [f"timer {timer} fired"]
+        case events.TopicIdsDrawn(topic_ids=ids):
+            return ["topic ids drawn", *map(write_topic_id, ids)]
+        case events.NumbersDrawn(numbers=numbers):
+            return ["numbers drawn", *map(str, numbers)]
+        case events.ShutdownRequested(reason=reason):
+            return [f"shutdown requested: {reason}"]
+        case _:
+            raise AssertionError(f"an event without words: {event}")
+
+
+def described_request(request: events.ApiRequest, name_of: NameOf = _as_it_is) -> list[str]:
+    """A request of the endpoint, then a line for each part."""
     name = type(request).__name__.removesuffix("Received")
     head = f"{name}, request {request.request}"
     match request:
-        case events.AlterPartitionReceived(broker=broker, partitions=partitions, version=version):
+        case _ if isinstance(request, TopicRequest):
+            how, *parts = described_topic_request(request)
+            return [f"{head}{how}", *parts]
+        case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
+            gone = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
+            given = [
+                f"{one.user} mechanism {one.mechanism} of {one.iterations} iterations"
+                for one in upsertions
+            ]
+            return [head, *gone, *given]
+        case events.AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
             named = name_of if version > 1 else _as_it_is
-            asked = (
-                f"{named(one.topic)}-{one.partition} ISR {listed(one.isr)}"
-                for one in partitions[:_SHOWN]
-            )
-            return f"{head} of broker {broker}: {'; '.join(asked)}{_more(len(partitions))}"
+            states = [
+                f"{named(one.topic)}-{one.partition} ISR {listed(one.isr)} in leader epoch"
+                f" {one.leader_epoch} at version {one.partition_epoch}"
+                for one in proposed
+            ]
+            return [f"{name} v{version}, request {request.request} of broker {broker}", *states]
+        case events.AlterPartitionReassignmentsReceived(partitions=targets):
+            wanted = [
+                f"{one.topic}-{one.partition} "
+                + ("cancel" if one.replicas is None else f"to {listed(one.replicas)}")
+                for one in targets
+            ]
+            return [head, *wanted]
+        case events.ListPartitionReassignmentsReceived(partitions=named_ones):
+            return [head, *_names(named_ones)]
+        case events.ElectLeadersReceived(election=election, partitions=named_ones):
+            return [f"{head}, {election}", *_names(named_ones)]
         case (
             events.ControlledShutdownReceived(broker=broker)
             | events.AllocateProducerIdsReceived(broker=broker)
         ):
-            return f"{head} of broker {broker}"
-        case events.AlterPartitionReassignmentsReceived(partitions=targets):
-            asked = (
-                f"{one.topic}-{one.partition} "
-                f"{'cancel' if one.replicas is None else 'to ' + listed(one.replicas)}"
-                for one in targets[:_SHOWN]
-            )
-            return f"{head}: {'; '.join(asked)}{_more(len(targets))}"
-        case events.ElectLeadersReceived(election=election, partitions=wanted):
-            return f"{head}: {election}, {'all' if wanted is None else len(wanted)} partitions"
-        case events.ListPartitionReassignmentsReceived():
-            return head
-        case (
-            CreateTopicsReceived(topics=topics)
-            | CreatePartitionsReceived(topics=topics)
-            | DeleteTopicsReceived(topics=topics)
-        ):
-            names = [
-                str(getattr(one, "name", None) or getattr(one, "topic", "by id")) for one in topics
-            ]
-            return f"{head}: {', '.join(names[:_SHOWN])}{_more(len(names))}"
-        case UpdateFeaturesReceived(updates=updates):
-            return f"{head}: {', '.join(one.feature for one in updates[:_SHOWN])}"
-    return head
+            return [f"{head} of broker {broker}"]
 
 
-def _more(count: int) -> str:
-    return f" and {count - _SHOWN} more" if count > _SHOWN else ""
+def _names(named: list[tuple[str, int]] | None) -> list[str]:
+    if named is None:
+        return ["all partitions"]
+    return [f"{topic}-{number}" for topic, number in named]

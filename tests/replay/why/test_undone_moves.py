@@ -331,7 +331,10 @@ def test_rollback_that_waited_names_the_cancellation_and_what_ended_the_wait(
     move = last_move(answer)
     [waited] = move.waited
     assert waited.until is not None
-    assert waited.ended_by == "AlterPartition, request 1 of broker 3: t-0 ISR 3,2"
+    assert (
+        waited.ended_by
+        == "AlterPartition v0, request 1 of broker 3: t-0 ISR 3,2 in leader epoch 0 at version 0"
+    )
     assert f"the rollback waits no longer, because of {waited.ended_by}" in texts(move)
     assert "went before" not in str(answer)
 
