@@ -126,7 +126,7 @@ class RequestBatch:
 
     def _entry(self, partition: Partition, is_new: bool) -> LeaderAndIsrPartition:
         leadership = partition.leadership
-        assert leadership is not None, f"{partition} has no leadership to tell of"
+        assert leadership is not None, f"{partition} has no leadership to send"
         entry = self._entries.get(partition)
         if (
             entry is None

@@ -1,7 +1,7 @@
 """The stored form of events and commands: msgpack in field order, and digests of commands.
 
-The log stores these bytes and replay compares them: a change here changes every log. A tag stands
-for a kind; the schema of an event is the version of its fields.
+The log stores these bytes and replay compares them: a change here changes every log. A tag names
+a kind; the schema of an event is the version of its fields.
 """
 
 import hashlib

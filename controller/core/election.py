@@ -310,64 +310,64 @@ CONTROLLED_SHUTDOWN: Final = Strategy(
 
 # Rollback (KB 14.2.2, steps 2 and 3) -------------------------------------------------------------
 
-NO_ORIGINAL_IN_SYNC: Final = (
-    "none of its original replicas {originals} is live and in sync: its rollback waits until one "
-    "is, its leader stays"
-)
-TOO_FEW_ORIGINALS_IN_SYNC: Final = (
-    "of its original replicas {originals} only {in_sync} are live and in sync and {needed} are "
-    "needed: its rollback waits, its other replicas stay; `refold reassign --cancel --force` does "
-    "not wait"
-)
+
+class TooFewInSync(NamedTuple):
+    """Why a rollback cannot proceed: `in_sync` are the originals that are live and in sync, of
+    which `needed` are needed."""
+
+    in_sync: tuple[int, ...]
+    needed: int
+
+
+class RollbackGoal(NamedTuple):
+    """What a partition returns to: its originals. `others` are its other replicas, `needed` says
+    how many originals have to be live and in sync before the others are removed."""
+
+    originals: tuple[int, ...]
+    others: tuple[int, ...]
+    needed: int
 
 
 def why_rollback_waits(
-    context: ControllerContext,
-    partition: Partition,
-    originals: tuple[int, ...],
-    needed: int,
-    state: LeaderAndIsr,
-) -> str:
-    """Why replicas other than the originals have to stay; empty if they can be removed.
+    context: ControllerContext, candidate: Candidate, goal: RollbackGoal
+) -> TooFewInSync | None:
+    """Why replicas other than the originals have to stay; None if they can be removed.
 
-    A replica in sync is not removed before `needed` originals are in sync
-    (docs/kip-236-design.md#when-a-rollback-waits). If no replica in sync is live, the election
-    decides: the topic may allow an unclean leader.
+    Those that are in sync, or live and catch up, stay until enough originals are in sync
+    (docs/kip-236-design.md#when-a-rollback-waits). Without a live replica in sync no replica
+    catches up; if one of the others was in sync, an original has to become an unclean leader.
     """
-    is_online = online_test(context, partition)
-    if all(one in originals for one in state.isr):
-        return ""
-    in_sync = [one for one in originals if one in state.isr and is_online(one)]
-    if len(in_sync) >= max(needed, 1):
-        return ""
-    if any(map(is_online, originals)) and not any(map(is_online, state.isr)):
-        return ""
-    why = TOO_FEW_ORIGINALS_IN_SYNC if in_sync else NO_ORIGINAL_IN_SYNC
-    return why.format(originals=list(originals), in_sync=in_sync, needed=needed)
+    isr = candidate.current.isr
+    is_online = online_test(context, candidate.partition)
+    in_sync = tuple(one for one in goal.originals if one in isr and is_online(one))
+    if len(in_sync) >= goal.needed:
+        return None
+    if any(map(is_online, isr)):
+        is_needed = any(one in isr or is_online(one) for one in goal.others)
+    else:
+        may_lead = candidate.allow_unclean and any(map(is_online, goal.originals))
+        is_needed = any(one in isr for one in goal.others) and not may_lead
+    return TooFewInSync(in_sync, goal.needed) if is_needed else None
 
 
 def rollback_leader(
-    context: ControllerContext, candidate: Candidate, needed: int
-) -> tuple[Elected, str]:
+    context: ControllerContext, candidate: Candidate, goal: RollbackGoal
+) -> tuple[Elected, TooFewInSync | None]:
     """The leader stays if it is an original, else another original is elected. The ISR keeps its
-    originals. Second, the reason why the partition has to wait: empty if it has a leader, or is
-    rolled back without one.
+    originals. Second, why the partition has to wait: None if it has a leader, or is rolled back
+    without one.
     """
-    partition, current = candidate.partition, candidate.current
-    originals = partition.replicas
+    partition, current, originals = candidate.partition, candidate.current, goal.originals
     # The state in ZooKeeper may have changed since the rollback was found to be possible.
-    if why := why_rollback_waits(context, partition, originals, needed, current):
+    if too_few := why_rollback_waits(context, candidate, goal):
         lagging = tuple((one, NOT_IN_SYNC) for one in originals if one not in current.isr)
-        return Elected(NO_LEADER, current.isr, passed_over=lagging), why
+        return Elected(NO_LEADER, current.isr, passed_over=lagging), too_few
     is_online = online_test(context, partition)
     in_sync = tuple(one for one in current.isr if one in originals)
     if current.leader in in_sync and is_online(current.leader):
-        return Elected(current.leader, in_sync), ""
+        return Elected(current.leader, in_sync), None
     elected = offline_partition_leader(originals, in_sync, is_online, candidate.allow_unclean)
-    why = ""
-    if elected.leader == NO_LEADER and in_sync != current.isr:
-        why = NO_ORIGINAL_IN_SYNC.format(originals=list(originals))
-    return elected if elected.unclean else elected._replace(isr=in_sync), why
+    return elected if elected.unclean else elected._replace(isr=in_sync), None
 
 
 # Which partitions need an election --------------------------------------------------------------

@@ -118,7 +118,7 @@ def _full_name(text: str) -> str:
     matching = [name for name in _RELEASES if name.startswith(release + "-")]
     if not matching or "-" in text:
         raise ConfigurationError(
-            f"inter.broker.protocol.version {text!r} is not one that refold speaks: "
-            f"use one of {_RELEASES[0]} to {LATEST}, the one that the brokers run with"
+            f"inter.broker.protocol.version {text!r} is not supported: "
+            f"use one of {_RELEASES[0]} to {LATEST}, the version that the brokers run with"
         )
     return matching[-1]

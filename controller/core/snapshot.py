@@ -70,6 +70,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     deletion_count: int
     is_deletion_timed: bool
     rollback_waiting: list[tuple[tuple[str, int], str]]
+    waiting_reported: dict[str, str]
     extra_waits: bool
     queued_for_deletion: list[str]
     deletion_started: list[str]
@@ -124,6 +125,7 @@ def take_snapshot(fold: Fold) -> bytes:
             deletion_count=context.deletion_count,
             is_deletion_timed=context.is_deletion_timed,
             rollback_waiting=[(one.key, why) for one, why in context.rollback_waiting.items()],
+            waiting_reported=context.waiting_reported,
             extra_waits=context.extra_waits,
             queued_for_deletion=list(context.queued_for_deletion),
             deletion_started=list(context.deletion_started),
@@ -184,6 +186,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         context.topics[topic].partition(number): why
         for (topic, number), why in snapshot.rollback_waiting
     }
+    context.waiting_reported = snapshot.waiting_reported
     context.extra_waits = snapshot.extra_waits
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
     context.deletion_started = dict.fromkeys(snapshot.deletion_started)

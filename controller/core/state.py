@@ -152,7 +152,7 @@ class EntrySeen(Struct, array_like=True, frozen=True):
 class PropagatingAnswer(Struct, array_like=True):
     """An answer to an admin tool that waits until the brokers know its outcome.
 
-    Kafka's answer waits until its own broker's metadata cache has the outcome
+    Kafka's answer waits until the metadata cache of the controller's broker has the outcome
     (DelayedCreatePartitions, DelayedDeleteTopics, DelayedElectLeader). The daemon is no broker.
     `awaited`: the brokers that have not responded, each with the last UpdateMetadata that it was
     sent by then. `has_response`: a broker has responded.
@@ -176,7 +176,7 @@ class ControllerContext:
       replicas are being deleted, and those that have to wait (KB 8.1).
     - `awaiting_brokers`: by topic the partitions whose assignment names only the daemon, while no
       live broker can take its place.
-    - `unclean_default`: whether a topic without a setting of its own may get an unclean leader.
+    - `unclean_default`: whether a topic without this setting may get an unclean leader.
     - `config_change`: the last notification of /config/changes that was processed.
     - `leaderless`: for each partition that could not get a leader, the text that was logged.
     - `waiting`: by number the requests of admin tools whose answer waits for their outcome.
@@ -198,6 +198,7 @@ class ControllerContext:
     - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed.
       `deletion_count` numbers those of this term; `is_deletion_timed`: their timer is running.
     - `rollback_waiting`: partitions that cannot be rolled back yet, and why.
+    - `waiting_reported`: znodes whose content waits, by path, and the text that was logged.
     - `extra_waits`: /admin/reassign_partitions_extra has entries that could not be moved yet.
     - `in_flight`: the requests without a response, of those whose response may matter: every
       LeaderAndIsr, and StopReplica with a deletion.
@@ -228,6 +229,7 @@ class ControllerContext:
         self.deletion_count = 0
         self.is_deletion_timed = False
         self.rollback_waiting: dict[Partition, str] = {}
+        self.waiting_reported: dict[str, str] = {}
         self.extra_waits = False
         self.queued_for_deletion: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}

@@ -14,7 +14,7 @@ from controller.core.topic_requests import CreateTopicsReceived
 
 
 class Startup(Struct, frozen=True, array_like=True, tag="Startup"):
-    """A session began: read /controller and stand for election (KB 3.2.1)."""
+    """A session began: read /controller and try to become controller (KB 3.2.1)."""
 
 
 class ControllerChange(Struct, frozen=True, array_like=True, tag="ControllerChange"):

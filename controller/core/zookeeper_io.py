@@ -280,7 +280,7 @@ def _verdict(operation: WriteOperation, error: int, data: bytes | None, version:
                 return OK
             return _RETRY if expected in (ANY_VERSION, version) else BAD_VERSION
         case Check() | CreateSequential():
-            # Nobody can say which znode was created; a duplicate notification does no harm.
+            # It is unknown which znode was created; a duplicate notification does no harm.
             return _RETRY
 
 

@@ -96,7 +96,7 @@ def ingest(
     with open_table(out) as table, failed, telling(spark, progress) as tell:
         tell("looking for logs")
         inputs, size = _name_inputs(sources, table)
-        run = _Ingest(for_few_rows(spark, inputs), table, tell)
+        run = Ingest(for_few_rows(spark, inputs), table, tell)
         run.survey(inputs)
         run.choose()
         run.read(size)
@@ -117,7 +117,9 @@ def _name_inputs(sources: Iterable[str], table: TableFolder) -> tuple[int, int]:
     return count, size
 
 
-class _Ingest:
+class Ingest:
+    """One run of an ingest: its steps, in order."""
+
     def __init__(self, spark: SparkSession, table: TableFolder, tell: Callable[[str], None]):
         self._spark = spark
         self._table = table

@@ -29,7 +29,7 @@ from replay.fleet.reading import command_batches, event_batches, log_name
 from replay.fleet.schemas import part_of, spark_schema, wanted
 
 _ROWS: Final = 500_000
-_LARGE_BYTES: Final = 64 << 20
+LARGE_BYTES: Final = 64 << 20
 """A smaller segment is one partition, and is not opened to plan."""
 
 
@@ -93,7 +93,7 @@ class LogSourceReader(DataSourceReader):
                 raise
 
     def _partitions_of(self, path: Path) -> Iterator[LogPartition]:
-        if path.stat().st_size < _LARGE_BYTES:
+        if path.stat().st_size < LARGE_BYTES:
             yield LogPartition(str(path))
             return
         try:

@@ -62,7 +62,7 @@ UNITS: Final = pa.schema(
 )  # fmt: skip
 """What is to be ingested; `known`: how far a segment is in the table."""
 
-_OWN_FILES_BYTES: Final = 64 << 20
+OWN_FILES_BYTES: Final = 64 << 20
 """A segment with more rows than this has files of its own, which go if it turns out damaged."""
 
 Row = dict[str, Any]
@@ -170,7 +170,7 @@ class Sink:
         """Take a batch. Raises OutputError."""
         self._kept.append(batch)
         self._bytes += batch.nbytes
-        if self._bytes >= _OWN_FILES_BYTES:
+        if self._bytes >= OWN_FILES_BYTES:
             self._shared = None
             self._write_to(self._own)
 

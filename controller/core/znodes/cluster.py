@@ -110,7 +110,7 @@ def read_producer_ids(data: bytes) -> ProducerIds:
         znode = _producer_ids_decoder.decode(data)
         return ProducerIds(znode.broker, int(znode.block_start), int(znode.block_end))
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise ZnodeError(f"{PRODUCER_IDS} cannot be read: {error}: mend the znode") from error
+        raise ZnodeError(f"{PRODUCER_IDS} cannot be read: {error}: repair the znode") from error
 
 
 def write_producer_ids(block: ProducerIds) -> bytes:

@@ -42,5 +42,5 @@ def read_controller_epoch(data: bytes | None) -> int:
     text = (data or b"").decode("ascii", "replace")
     number = natural(text)
     if number is None or number == INT_MAX:
-        raise ZnodeError(f"{CONTROLLER_EPOCH} holds {text[:40]!r}, not an epoch: mend the znode")
+        raise ZnodeError(f"{CONTROLLER_EPOCH} holds {text[:40]!r}, not an epoch: repair the znode")
     return number

@@ -171,7 +171,7 @@ def write_reassignments(entries: ReassignmentEntries) -> bytes:
 
 
 class Entry(Struct, frozen=True):
-    """What is wanted of a partition, and what it had before (None: nobody has recorded it yet)."""
+    """The target replicas of a partition, and the original ones (None: not recorded yet)."""
 
     replicas: Replicas
     original_replicas: Replicas | None = None
@@ -254,7 +254,7 @@ _request_decoder = msgspec.json.Decoder(_Request)
 
 
 def read_request(path: str, data: bytes | None) -> Request:
-    """A request. Raises ZnodeError, also for a version whose meaning nobody knows yet."""
+    """A request. Raises ZnodeError, also for an unknown version."""
     znode = decoded(_request_decoder, path, "a reassignment request", data)
     if znode.version != _VERSION:
         raise ZnodeError(f"{path} has version {znode.version}, and only {_VERSION} is known")

@@ -68,7 +68,7 @@ def read_topic(topic: str, data: bytes | None) -> TopicContent:
     """A topic's assignments (TopicZNode.decode). Raises ZnodeError.
 
     Kafka reads content that is no JSON as a topic without partitions; callers do the same, and
-    tell the operator.
+    report it.
     """
     path = topic_path(topic)
     znode = decoded(_topic_decoder, path, "a topic", data)

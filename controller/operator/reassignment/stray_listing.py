@@ -113,7 +113,10 @@ def tell(cluster: Cluster, report: Report, found: Found) -> None:
     for path, pending in found.unasked.items():
         when = "does not answer"
         if pending.broker not in found.view.brokers:
-            when = "is not registered; the controller deletes the replicas when it registers"
+            when = (
+                "is not registered; the controller deletes the replicas when it registers. If it "
+                "never does, delete the znode"
+            )
         names = spelt_all(pending.partitions)
         report.say(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")
     _warn(cluster, report, found)

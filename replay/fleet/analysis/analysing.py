@@ -94,7 +94,7 @@ def analyse(
         _side_by_side(spark) as pool,
     ):
         records = wanted(decoding.records(spark, folder, tell), options)
-        run = _Analysis(spark, into, tell, pool)
+        run = AnalysisRun(spark, into, tell, pool)
         run.begin_all(records, segments, options)
         run.await_all()
         analysis = Analysis(
@@ -139,7 +139,7 @@ def wanted(records: DataFrame, options: Options) -> DataFrame:
     return records.join(spans, ["cluster", "log"], "left_semi")
 
 
-class _Analysis:
+class AnalysisRun:
     def __init__(
         self,
         spark: SparkSession,
@@ -198,12 +198,13 @@ class _Analysis:
             # These were begun before: whatever the number of threads, one of them goes on.
             frames = [one if isinstance(one, DataFrame) else one.result() for one in sources]
             self._tell(name.replace("_", " "))
-            return self._write(name, make(*frames))
+            return self.write(name, make(*frames))
 
         self._tables[name] = self._pool.submit(made)
         return self._tables[name]
 
-    def _write(self, name: str, frame: DataFrame) -> DataFrame:
+    def write(self, name: str, frame: DataFrame) -> DataFrame:
+        """Store a table; it as it is read back. Raises FleetError where no log is wanted."""
         path = self._into.path_of(name)
         frame.write.parquet(path)
         if name == "logs" and not self._rows_of(name):

@@ -26,7 +26,7 @@ from replay.fleet.live.health import health_of_state
 from replay.fleet.mirror_stream import Parts
 from replay.logs.decode import UPCASTERS, configuration_of, recorded
 
-_REFOLDED_MAX: Final = 500
+REFOLDED_MAX: Final = 500
 """Events; with more since the last snapshot the next one is taken."""
 
 
@@ -93,7 +93,7 @@ class FollowedLog:
         term, is_active = kept.term, kept.is_active
         if fold is not None:
             term, is_active = max(fold.known_term, term), fold.is_active
-            if len(events) > _REFOLDED_MAX and fold.is_idle:
+            if len(events) > REFOLDED_MAX and fold.is_idle:
                 snapshot, events = fold.snapshot(), []
         if self._is_ended or self._trouble:
             snapshot, events, is_active = None, [], False

@@ -100,14 +100,14 @@ def analysed(
 
 def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> None:
     """Note each table's plan, and how many rows come to the driver at once."""
-    write = analysing._Analysis._write
+    write = analysing.AnalysisRun.write
 
     def noting_plans(self: Any, name: str, frame: DataFrame) -> DataFrame:
         # What is printed would be of several tables at once.
         found.plans[name] = frame._jdf.queryExecution().toString()
         return write(self, name, frame)
 
-    patch.setattr(analysing._Analysis, "_write", noting_plans)
+    patch.setattr(analysing.AnalysisRun, "write", noting_plans)
     found.rows_collected = rows_collected(patch, spark)
 
 

@@ -183,7 +183,7 @@ def test_stopped_at_any_step(
     def stop(*_: object) -> IngestResult:
         raise Killed
 
-    place = tables.TableFolder if step == "tell_set_aside" else ingesting._Ingest
+    place = tables.TableFolder if step == "tell_set_aside" else ingesting.Ingest
     with monkeypatch.context() as patched:
         patched.setattr(place, step, stop)
         with pytest.raises(Killed):

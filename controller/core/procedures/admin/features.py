@@ -75,7 +75,7 @@ def _present(controller: Controller, error: int, data: bytes | None) -> znodes.F
             if present.enabled:
                 return present
         except ZnodeError as unreadable:
-            text = f"{unreadable}; taken as without features"
+            text = f"{unreadable}; treated as having no features"
             controller.notice("error", "unreadable_znode", znodes.FEATURE, text)
     return znodes.Features(True)
 
@@ -162,7 +162,9 @@ async def set_up_features(controller: Controller) -> None:
     try:
         present = znodes.read_features(found.data[0])
     except ZnodeError as error:
-        controller.notice("error", "unreadable_znode", znodes.FEATURE, f"{error}; left as it is")
+        controller.notice(
+            "error", "unreadable_znode", znodes.FEATURE, f"{error}; it is not changed"
+        )
         return
     wanted = _wanted(controller, present)
     if wanted != present:

@@ -52,7 +52,7 @@ async def _next_block(controller: Controller, broker: int) -> int:
         first = znodes.read_producer_ids(data).last + 1 if data else 0
         last = first + _BLOCK_SIZE - 1
         if last > _ID_MAX:
-            raise ProcedureError("all producer ids have been given out")
+            raise ProcedureError("all producer ids are allocated")
         content = znodes.write_producer_ids(znodes.ProducerIds(broker, first, last))
         operation: Create | SetData = SetData(znodes.PRODUCER_IDS, content, found.versions[0])
         if found.errors[0] == NO_NODE:
@@ -61,4 +61,4 @@ async def _next_block(controller: Controller, broker: int) -> int:
         if error == OK:
             return first
         if error not in (BAD_VERSION, NODE_EXISTS, NO_NODE):
-            raise ProcedureError(f"ZooKeeper answers {error} to the write")
+            raise ProcedureError(f"ZooKeeper refuses the write (code {error})")

@@ -115,7 +115,7 @@ def _check_configs(
     """Check that brokers accept the whole configuration, with the entries that it already had."""
     problem = user_configs.problem_with(configs)
     if problem is not None:
-        _fail(controller, user, f"it has what no user may have: {problem}", answers)
+        _fail(controller, user, f"it has an entry that no user may have: {problem}", answers)
 
 
 # What shall be ------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ async def _present(controller: Controller, users: list[str], answers: Answers) -
                 raise ZnodeError(f"ZooKeeper code {error}")
             configs[user] = znodes.read_config(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}: mend or remove the znode"
+            text = f"{unreadable}: repair or delete the znode"
             _fail(controller, user, text, answers)
     return configs
 
@@ -197,7 +197,9 @@ async def _announce(controller: Controller, users: Iterable[str], answers: Answe
     }
     for user, error in (await _written(controller, operations)).items():
         if error != OK:
-            text = f"it is written, and brokers cannot be told (ZooKeeper code {error}): ask again"
+            text = (
+                f"it is written, but brokers cannot be notified (ZooKeeper code {error}): ask again"
+            )
             _fail(controller, user, text, answers)
 
 

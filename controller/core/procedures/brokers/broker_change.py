@@ -26,8 +26,8 @@ STARTUP = "broker start-up"
 FAILURE = "broker failure"
 _WHAT = {
     "broker_started": "registered",
-    "broker_bounced": "registered anew between two looks",
-    "broker_failed": "its registration is gone",
+    "broker_bounced": "registered again between two checks",
+    "broker_failed": "its registration was deleted",
 }
 
 

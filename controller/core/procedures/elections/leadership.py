@@ -156,7 +156,7 @@ async def _elect_once(
     results.update(dict.fromkeys(partitions))
     states = await read_states(controller, partitions, strategy.name, failures)
     originals = await _cancelled(controller, partitions)
-    permitted = await _with_unclean_permission(controller, states, strategy, failures)
+    permitted = await with_unclean_permission(controller, states, strategy, failures)
     candidates = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
     chosen: list[tuple[Partition, LeaderAndIsr]] = []
     choices: list[Choice] = []
@@ -248,7 +248,7 @@ async def read_states(
         if state.controller_epoch > epoch:
             failures.add(
                 partition,
-                f"controller epoch {state.controller_epoch} wrote it, ours is {epoch}",
+                f"controller epoch {state.controller_epoch} wrote it, this controller has {epoch}",
             )
             continue
         states.append((partition, state))
@@ -295,7 +295,7 @@ async def write_states(
     ]
 
 
-async def _with_unclean_permission(
+async def with_unclean_permission(
     controller: Controller,
     states: list[tuple[Partition, LeaderAndIsr]],
     strategy: Strategy,

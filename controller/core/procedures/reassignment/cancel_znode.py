@@ -9,6 +9,7 @@ from controller.core.znodes import REASSIGN_CANCEL, is_forced
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
+_WAITS = f"its requests wait until {REASSIGN_CANCEL} is removed"
 
 
 class Cancellation(NamedTuple):
@@ -30,20 +31,28 @@ async def read_cancel(controller: Controller) -> Cancellation:
     return Cancellation(found.czxids[0], is_forced(found.data[0]))
 
 
-async def is_cancelled(controller: Controller) -> bool:
-    """Whether the znode exists now: a watch may not have fired yet."""
+async def current_cancel(controller: Controller) -> int:
+    """The transaction that created the znode, 0 if it does not exist now: a watch may not have
+    fired yet."""
     if not controller.configuration.has_kip_236:
-        return False
+        return 0
     if controller.context.cancel != 0:
-        return True
+        return controller.context.cancel
     stats = await read_stats(controller, [REASSIGN_CANCEL], _RULE, watch=True)
-    return stats.errors[0] == OK
+    return stats.czxids[0] if stats.errors[0] == OK else 0
 
 
-def report_waiting(controller: Controller, path: str) -> None:
-    """Report that the content of a znode waits until the cancellation is removed."""
-    text = f"what it asks for waits until {REASSIGN_CANCEL} is removed"
-    controller.notice("warning", "reassignment_waits", path, text)
+async def is_cancelled(controller: Controller) -> bool:
+    """Whether the znode exists now."""
+    return await current_cancel(controller) != 0
+
+
+def report_waiting(controller: Controller, path: str, text: str = _WAITS) -> None:
+    """Report that the content of a znode waits, once while the text stays the same."""
+    reported = controller.context.waiting_reported
+    if reported.get(path) != text:
+        reported[path] = text
+        controller.notice("warning", "reassignment_waits", path, text)
 
 
 def retry_waiting_rollbacks(controller: Controller) -> None:

@@ -13,6 +13,7 @@ from controller.core.procedures.reassignment.kip236_requests import (
 )
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
+    adopt,
     are_older,
     originals_of,
     read_legacy,
@@ -20,7 +21,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
 from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import LEGACY, repair_records
-from controller.core.procedures.reassignment.rollback import roll_back
+from controller.core.procedures.reassignment.rollback import WAITS, Cause, roll_back
 from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import (
     ExtraReassignments,
@@ -44,6 +45,8 @@ async def process_cancel(controller: Controller, trigger: ReassignmentCancel) ->
         return
     before, found = context.cancel, await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
+    if before and found.czxid != before:
+        context.waiting_reported.clear()
     if found.czxid and found.czxid != before:
         await repair_records(controller)
         await cancel_entries(controller, await read_legacy(controller), found.czxid)
@@ -65,6 +68,7 @@ async def _cancel_removed(controller: Controller, zxid: int) -> None:
         # Watches fire in the order of transactions: whatever was read before this one is older.
         zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
     await cancel_entries(controller, legacy, zxid, was_removed=True)
+    controller.context.waiting_reported.clear()
     await _continue(controller)
 
 
@@ -74,30 +78,61 @@ async def cancel_entries(
     """Roll back the reassignments of entries, and drop entries that have not begun. Entries that
     are younger than the cancellation, which transaction `zxid` created, wait."""
     records = controller.context.reassignments
-    under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
     older = are_older(controller, legacy.entries, zxid)
+    await adopt(controller, older, legacy)
+    under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
     not_begun = [name for name in older if name not in under_way]
     younger = [name for name in legacy.entries if name not in under_way and name not in older]
-    removed = ", though it was removed before the controller looked" if was_removed else ""
+    removed = (
+        ", although the znode was removed before the controller read it" if was_removed else ""
+    )
     text = (
         f"{len(under_way)} reassignments are rolled back and {len(not_begun)} that had not begun "
         f"are dropped{removed}"
         if under_way or not_begun
-        else f"nothing that came by {LEGACY} is under way: nothing is rolled back{removed}"
+        else f"no reassignment by {LEGACY} is under way: nothing is rolled back{removed}"
     )
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
+    for topic, number in not_begun:
+        target = list(legacy.entries[topic, number].replicas)
+        text = (
+            f"its entry {target} is removed from {LEGACY} before it began: {REASSIGN_CANCEL} was "
+            "created after it"
+        )
+        controller.notice("info", "reassignment_cancelled", f"{topic}-{number}", text)
     if younger and not was_removed:
         report_waiting(controller, LEGACY)
+        _report_begun_since(controller, younger)
     await _drop_requests(controller, dict.fromkeys(younger))
     if not_begun:
         # This comes first: a later write of the controller makes the znode younger.
         await remove_entries(controller, lambda name, target: name in not_begun)
-    await roll_back_names(controller, list(under_way), REASSIGN_CANCEL)
+    await roll_back_names(controller, list(under_way), _cause(controller))
 
 
-async def roll_back_names(controller: Controller, names: list[Name], cause: str) -> list[Partition]:
+def _cause(controller: Controller) -> Cause:
+    meanwhile = "its rollback waits, its other replicas stay"
+    remedy = "`refold reassign --cancel --force` does not wait"
+    reported = controller.context.rollback_waiting
+    return Cause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported)
+
+
+def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
+    """Report the entries that a stock controller has begun while /admin/reassign_cancel existed."""
+    for topic, number in younger:
+        if controller.context.find(topic, number) in controller.context.reassigning:
+            text = (
+                f"another controller began it by {LEGACY} after {REASSIGN_CANCEL} was created: it "
+                "is not rolled back, and ends only when that znode is removed"
+            )
+            controller.notice("warning", "reassignment_waits", f"{topic}-{number}", text)
+
+
+async def roll_back_names(
+    controller: Controller, names: list[Name], cause: Cause
+) -> list[Partition]:
     """Roll partitions back, and remove the entries of partitions that do not exist. Returns those
-    that are rolled back. `cause`: what cancels them."""
+    that are rolled back."""
     found = {name: controller.context.find(*name) for name in names}
     unknown = {name for name, one in found.items() if one is None or not one.replicas}
     if unknown:
@@ -127,7 +162,7 @@ async def retry_rollbacks(controller: Controller) -> None:
     if not waiting:
         return
     if controller.context.cancel:
-        await roll_back_names(controller, [one.key for one in waiting], REASSIGN_CANCEL)
+        await roll_back_names(controller, [one.key for one in waiting], _cause(controller))
     controller.enqueue(ExtraReassignments())
 
 
@@ -153,7 +188,7 @@ async def give_up_rollbacks(
         target = list(partition.assignment.target)
         failures.add(
             partition,
-            f"{why} before it could go back to {origin}: its rollback is given up, it goes on to "
+            f"{why} before it could go back to {origin}: its rollback is given up, it proceeds to "
             f"{target}",
         )
     failures.report()
@@ -163,6 +198,9 @@ async def give_up_rollbacks(
 async def _continue(controller: Controller) -> None:
     context = controller.context
     controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
+    if any(one not in context.reassignments for one in context.reassigning):
+        legacy = await read_legacy(controller)
+        await adopt(controller, legacy.entries, legacy)
     await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was removed")
     await complete_if_caught_up(controller, controller.order.partitions(context.reassigning))
     controller.enqueue(ZkPartitionReassignment())

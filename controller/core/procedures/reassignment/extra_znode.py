@@ -23,6 +23,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     report_repeated,
 )
 from controller.core.procedures.reassignment.records import LEGACY
+from controller.core.procedures.reassignment.rollback import WAITS, Cause
 from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.triggers import ExtraReassignments
 from controller.core.znodes import (
@@ -58,7 +59,7 @@ async def process_extra(controller: Controller) -> None:
         if version is not None:
             report_waiting(controller, _PATH)
         return
-    await give_up_rollbacks(controller, f"{_PATH} asks for it no more", extra)
+    await give_up_rollbacks(controller, f"{_PATH} no longer asks for it", extra)
     if version is None:
         return
     possible = {
@@ -83,9 +84,16 @@ async def _roll_back(controller: Controller, pending: Entries) -> set[Name]:
     for name, one in pending.items():
         by_target.setdefault(one.replicas, []).append(name)
     for target, names in by_target.items():
-        cause = f"{_PATH}, which asks for {list(target)}"
+        cause = _cause(controller, target)
         back.update(one.key for one in await roll_back_names(controller, names, cause))
     return back
+
+
+def _cause(controller: Controller, target: tuple[int, ...]) -> Cause:
+    name = f"{_PATH}, which asks for {list(target)}"
+    meanwhile = "its rollback waits, and so does its new reassignment; its other replicas stay"
+    remedy = f"without its entry in {_PATH} the one under way goes on"
+    return Cause(name, WAITS, meanwhile, remedy, controller.context.rollback_waiting)
 
 
 async def _read(controller: Controller) -> tuple[Entries, int | None]:
@@ -100,10 +108,10 @@ async def _read(controller: Controller) -> tuple[Entries, int | None]:
     try:
         read = read_entries(_PATH, data)
     except ZnodeError as unreadable:
-        text = f"{unreadable}; it is removed, it held {excerpt(data)}"
+        text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
         controller.notice("error", "unreadable_znode", _PATH, text)
         delete = Delete(_PATH, version)
-        await write(controller, [delete], Reason("extra reassignments: nobody can read them"))
+        await write(controller, [delete], Reason("extra reassignments: unreadable"))
         return {}, None
     for name in read.repeated:
         report_repeated(controller, _PATH, name)
@@ -139,7 +147,9 @@ async def _move(
         )
     if rest:
         text = f"{len(rest)} of its entries wait: for a rollback, or for room in {LEGACY}"
-        controller.notice("info", "reassignment_waits", _PATH, text)
+        report_waiting(controller, _PATH, text)
+    else:
+        controller.context.waiting_reported.pop(_PATH, None)
     if not operations:
         return
     errors = await write_together(controller, operations, Reason(_MOVE))

@@ -43,17 +43,21 @@ from controller.core.procedures.reassignment.partition_reassignment import (
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import ADMIN_TOOLS, holder
 from controller.core.procedures.reassignment.recovery import recover
+from controller.core.procedures.reassignment.rollback import Cause
 from controller.core.procedures.reassignment.submission import held_text, reject, report_begun
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.state import Partition, sorted_partitions
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import NO_ASSIGNMENT, Assignment
 from controller.core.znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _PATH = znodes.REASSIGN_PARTITIONS
 _GONE = "The partition does not exist."
-_ALL_DROPPED = "Only replicas are in sync that would be dropped."
-_CANCELLED = f"{REASSIGN_CANCEL} stands: no reassignment begins until it is removed."
+_ALL_DROPPED = "Every replica in sync would be dropped."
+_CANCELLED = f"{REASSIGN_CANCEL} exists: no reassignment begins until it is removed."
+_NOT_CANCELLED = "the request to cancel it is refused"
+_REMEDY = f"repeat it when they are, or with a lower {MIN_INSYNC_REPLICAS} of the topic"
 _SMALL_SET = 4
 
 Name = tuple[str, int]
@@ -160,24 +164,17 @@ async def _roll_back(controller: Controller, names: list[Name]) -> Answers:
     (ORIGINALS_RESTORED_BY_API)."""
     if not names:
         return {}
-    back = {one.key for one in await roll_back_names(controller, names, ADMIN_TOOLS)}
-    waiting = {one.key: why for one, why in controller.context.rollback_waiting.items()}
-    for name in names:
-        # Unlike a cancellation in ZooKeeper, a request that is impossible now does not wait.
-        partition = controller.context.find(*name)
-        if partition is not None and not _is_cancelled_by_znode(controller, partition):
-            controller.context.rollback_waiting.pop(partition, None)
+    # Unlike a cancellation in ZooKeeper, a request that is impossible now does not wait.
+    refused: dict[Partition, str] = {}
+    cause = Cause(ADMIN_TOOLS, "reassignment_not_cancelled", _NOT_CANCELLED, _REMEDY, refused)
+    back = {one.key for one in await roll_back_names(controller, names, cause)}
+    texts = {one.key: why for one, why in refused.items()}
     error = error_codes.INVALID_REPLICA_ASSIGNMENT
     return {
-        name: PartitionAnswer(*name, error, waiting.get(name, _ALL_DROPPED))
+        name: PartitionAnswer(*name, error, texts.get(name, _ALL_DROPPED))
         for name in names
         if name not in back
     }
-
-
-def _is_cancelled_by_znode(controller: Controller, partition: Partition) -> bool:
-    record = controller.context.reassignments.get(partition)
-    return controller.context.cancel != 0 and record is not None and record.legacy
 
 
 def _is_recorded(controller: Controller, name: Name) -> bool:

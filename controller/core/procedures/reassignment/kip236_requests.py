@@ -87,7 +87,7 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         try:
             requests.append(Queued(child, read_request(path, data), czxid))
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {excerpt(data)}"
+            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             await _delete(controller, child, "it cannot be read")
     return requests
@@ -112,7 +112,7 @@ async def _delete(controller: Controller, child: str, done: str, *, asks: bool =
         controller.context.requests_done[child] = None
     text = (
         f"{done} and cannot be deleted (ZooKeeper code {error}); it is not carried out again"
-        f"{'' if failed == OK else ' by this controller'}: delete it and what is below it"
+        f"{'' if failed == OK else ' by this controller'}: delete it and its children"
     )
     controller.notice("error", "request_not_deleted", path, text)
 
@@ -121,8 +121,9 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     """Carry out one request. False: a cancellation came in between, and the rest of it waits."""
     assignments, legacy = queued.request.assignments, queued.request.legacy
     names = controller.order.names(assignments)
-    entries = (await read_legacy(controller)).entries if legacy else {}
-    unfounded = refuse_unfounded(controller, queued, entries)
+    unfounded: set[Name] = set()
+    if legacy:
+        unfounded = refuse_unfounded(controller, queued, (await read_legacy(controller)).entries)
     verdicts = await submit(
         controller,
         [
@@ -140,18 +141,8 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     return True
 
 
-def has_lost_entries(controller: Controller, queued: Queued) -> bool:
-    """Whether an earlier term made the request of entries: a stock controller, which cannot read
-    entries with originals, may have deleted them since."""
-    epoch = queued.request.controller_epoch
-    return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
-
-
 def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
-    """Refuse the partitions of a request that claims to be made of entries that do not exist;
-    returns them."""
-    if not queued.request.legacy or has_lost_entries(controller, queued):
-        return set()
+    """Refuse the partitions of a legacy request that have no such entry; returns them."""
     asked = queued.request.assignments
     unfounded = {
         name for name in asked if name not in entries or entries[name].replicas != asked[name]

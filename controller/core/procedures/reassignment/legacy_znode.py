@@ -22,17 +22,25 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
-from controller.core.procedures.reassignment.records import make_parents, repair_records
+from controller.core.procedures.reassignment.cancel_znode import current_cancel, report_waiting
+from controller.core.procedures.reassignment.records import (
+    RecordedMove,
+    make_parents,
+    repair_records,
+    write_with_record,
+)
 from controller.core.procedures.reassignment.submission import is_possible
+from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ZkPartitionReassignment
+from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
     DATA_BYTES_MAX,
     REQUEST_PREFIX,
     Entries,
     Entry,
     Name,
+    Reassignment,
     read_entries,
     without_originals,
     write_entries,
@@ -112,7 +120,7 @@ async def _replace_unreadable(
 ) -> LegacyZnode:
     under_way = entries_under_way(controller)
     what = "the entries under way take its place" if under_way else "it is removed"
-    text = f"{unreadable}; {what}, it held {excerpt(data)}"
+    text = f"{unreadable}; {what}, it contained {excerpt(data)}"
     controller.notice("error", "unreadable_znode", _PATH, text)
     error = await put_entries(controller, under_way, version)
     return LegacyZnode(under_way, version + 1) if under_way and error == OK else LegacyZnode({})
@@ -161,16 +169,18 @@ def fitting(entries: Mapping[Name, Entry]) -> bytes:
 async def process_legacy(controller: Controller) -> None:
     """Make a request of the new entries, and add their originals (KB 14.5.1).
 
-    Impossible entries are reported and removed. Entries that somebody removed while they were under
+    Impossible entries are reported and removed. Entries that a client removed while they were under
     way are written again, and the records are checked, which may have been changed too.
     """
     legacy = await read_legacy(controller)
     missing = _missing(controller, legacy.entries)
     if not legacy.exists and not missing:
         return
-    if await is_cancelled(controller):
-        if any(_is_new(controller, name, one) for name, one in legacy.entries.items()):
+    if cancel := await current_cancel(controller):
+        waiting = [name for name, one in legacy.entries.items() if _is_new(controller, name, one)]
+        if len(are_older(controller, waiting, cancel)) < len(waiting):
             report_waiting(controller, _PATH)
+        # The older ones are dropped: the creation of the znode is a separate trigger.
         return
     kept = {
         name: one
@@ -201,7 +211,10 @@ def _missing(controller: Controller, entries: Entries) -> Entries:
 
 def _report_missing(controller: Controller, missing: Entries) -> None:
     names = [one for name in missing if (one := controller.context.find(*name)) is not None]
-    text = f"somebody else took out {listed(names)}, under way: written again; to end it, cancel it"
+    text = (
+        f"the entries of {listed(names)} were removed while under way: they are written again; "
+        "cancel them to end the reassignments"
+    )
     controller.notice("warning", "entries_mended", _PATH, text)
 
 
@@ -224,7 +237,7 @@ def _is_new(controller: Controller, name: Name, entry: Entry) -> bool:
 
 
 def with_originals(controller: Controller, entries: Mapping[Name, Entry]) -> Entries:
-    """The entries with the original replicas of each partition, whatever somebody wrote there."""
+    """The entries with the original replicas of each partition, whatever the znode has."""
     return {name: _with_original(controller, name, one) for name, one in entries.items()}
 
 
@@ -236,8 +249,8 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
     given = entry.original_replicas
     if given is not None and given != originals:
         text = (
-            f"the entry of {partition} says that it had {list(given)}: that is not so, it goes "
-            f"back to {list(originals)}"
+            f"the entry of {partition} has wrong original replicas {list(given)}: the "
+            f"originals are {list(originals)}"
         )
         controller.notice("warning", "wrong_originals", _PATH, text)
     return Entry(entry.replicas, originals)
@@ -248,6 +261,30 @@ def originals_of(controller: Controller, partition: Partition) -> tuple[int, ...
     ones."""
     record = controller.context.reassignments.get(partition)
     return record.original_replicas if record is not None else partition.assignment.origin
+
+
+async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZnode) -> None:
+    """Record the reassignments of these entries that a stock controller has begun: they belong to
+    this route from now on."""
+    context = controller.context
+    for name in names:
+        partition, entry = context.find(*name), legacy.entries[name]
+        if (
+            partition is None
+            or partition not in context.reassigning
+            or partition in context.reassignments
+            or partition.assignment.target != entry.replicas
+        ):
+            continue
+        originals = entry.original_replicas
+        origin = partition.assignment.origin
+        if originals is None or set(originals) != set(origin):
+            originals = origin
+        record = Reassignment(entry.replicas, len(originals), True, originals)
+        content = znodes.write_topic(topic_content(context, partition.topic))
+        topic = SetData(znodes.topic_path(partition.topic.name), content, ANY_VERSION)
+        reason = Reason("reassignment: record what a stock controller began")
+        await write_with_record(controller, RecordedMove(partition, record, topic, reason))
 
 
 async def strip_originals(controller: Controller) -> None:

@@ -8,7 +8,7 @@ Each step is taken for all given partitions together. Under Kafka's rules that i
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
@@ -64,11 +64,12 @@ async def carry_out(controller: Controller, moves: list[Move]) -> Errors:
 
 async def _carry_out(controller: Controller, moves: list[Move]) -> Errors:
     mark_ineligible(controller.context, dict.fromkeys(one.partition.topic.name for one in moves))
+    moving = {one.partition: None for one in moves if one.partition.assignment.is_being_reassigned}
     errors = await _store(controller, moves)
     stored = [one.partition for one in moves if one.partition not in errors]
     complete = await complete_ones(controller, stored)
     under_way = [one for one in stored if one not in complete]
-    errors |= await _finish(controller, [one for one in stored if one in complete])
+    errors |= await _finish(controller, [one for one in stored if one in complete], moving)
     return errors | await _start_replicas(controller, under_way)
 
 
@@ -290,7 +291,10 @@ def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr)
 # Phase B ----------------------------------------------------------------------------------------
 
 
-async def _finish(controller: Controller, partitions: list[Partition]) -> Errors:
+async def _finish(
+    controller: Controller, partitions: list[Partition], moving: Collection[Partition]
+) -> Errors:
+    """`moving`: those that were being reassigned before the assignment that is complete now."""
     if not partitions:
         return {}
     before = {one: one.assignment for one in partitions}
@@ -317,7 +321,7 @@ async def _finish(controller: Controller, partitions: list[Partition]) -> Errors
     finished = [one for one in partitions if one not in errors]
     for partition in finished:
         controller.observer.stored(partition)
-        _report_completed(controller, partition, before[partition])
+        _report_completed(controller, partition, before[partition], was_moving=partition in moving)
     await _forget(controller, finished)
     return errors
 
@@ -337,12 +341,17 @@ async def _forget(controller: Controller, partitions: list[Partition]) -> None:
     await resume_deletion_for(controller, dict.fromkeys(one.topic.name for one in partitions))
 
 
-def _report_completed(controller: Controller, partition: Partition, before: Assignment) -> None:
+def _report_completed(
+    controller: Controller, partition: Partition, before: Assignment, *, was_moving: bool
+) -> None:
+    """Report the end of a reassignment, also if a request took it back to the originals. A request
+    for the replicas that the partition has is no reassignment."""
     record = controller.context.reassignments.get(partition)
+    is_taken_back = record is not None and was_moving
     originals = record.original_replicas if record is not None else partition.replicas
-    if not before.is_being_reassigned and originals == partition.replicas:
+    if not (before.is_being_reassigned or is_taken_back or originals != partition.replicas):
         return
-    text = f"it is on {list(partition.replicas)} now; asked for by {holder(controller, partition)}"
+    text = f"it is on {list(partition.replicas)} now; requested by {holder(controller, partition)}"
     controller.notice("info", "reassignment_completed", repr(partition), text)
 
 

@@ -1,7 +1,7 @@
 """/admin/reassignments/$topic/$partition: records of the reassignments under way (KB 14.4).
 
-A record is written together with the topic's znode in one multi, so that the two agree. If somebody
-else wrote the topic, the topic's znode counts and the record is obsolete.
+A record is written together with the topic's znode in one multi, so that the two agree. If another
+client wrote the topic, the topic's znode counts and the record is obsolete.
 """
 
 from collections.abc import Iterable
@@ -169,7 +169,7 @@ async def _delete(controller: Controller, names: list[znodes.Name]) -> None:
 
 
 async def repair_records(controller: Controller) -> None:
-    """Write the records again that somebody else changed or deleted.
+    """Write the records again that another client changed or deleted.
 
     The context counts. The number of records has no bound, so that none is watched: all are read in
     one go. A change after the read is left to the next check.
@@ -185,10 +185,10 @@ async def repair_records(controller: Controller) -> None:
         if error == NO_NODE:
             operations.append(Create(path, wanted))
             parents[znodes.reassignments_path(partition.topic.name)] = None
-            how = "it was deleted by somebody else; it is created again, its czxid is another one"
+            how = "another client deleted it; it is created again, with another czxid"
         elif error == OK and not _says(path, data, record):
             operations.append(SetData(path, wanted, found.versions[place]))
-            how = f"it was changed by somebody else; it is written again, it held {excerpt(data)}"
+            how = f"another client changed it; it is written again, it contained {excerpt(data)}"
         else:
             continue
         controller.notice("warning", "record_mended", path, how)
@@ -207,7 +207,7 @@ def _says(path: str, data: bytes | None, record: Reassignment) -> bool:
 async def _write_again(controller: Controller, operations: list[WriteOperation]) -> None:
     if not operations:
         return
-    writes = await write(controller, operations, Reason("reassignment: mend the record"))
+    writes = await write(controller, operations, Reason("reassignment: repair the record"))
     for operation, error in zip(operations, writes.errors, strict=True):
         if error not in (OK, BAD_VERSION, NO_NODE, NODE_EXISTS):
             text = f"it cannot be written (ZooKeeper code {error})"
@@ -215,7 +215,9 @@ async def _write_again(controller: Controller, operations: list[WriteOperation])
 
 
 async def load_records(controller: Controller) -> list[Partition]:
-    """Load the records at failover. Returns the partitions whose reassignment somebody else ended.
+    """Load the records at failover.
+
+    Returns the partitions whose reassignment another controller ended.
 
     Records that cannot be read, or whose partition does not exist, are removed.
     """
@@ -232,15 +234,14 @@ async def load_records(controller: Controller) -> list[Partition]:
         try:
             record = znodes.read_reassignment(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {excerpt(data)}"
+            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(name)
             continue
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
             if partition is None or not controller.context.is_queued(partition):
-                text = (
-                    f"there is no partition {name[0]}-{name[1]}; removed, it held {excerpt(data)}"
-                )
+                held = excerpt(data)
+                text = f"there is no partition {name[0]}-{name[1]}; removed, it contained {held}"
                 controller.notice("warning", "record_removed", path, text)
             unusable.append(name)
             continue
@@ -284,7 +285,7 @@ def _report_ended(controller: Controller, partition: Partition, record: Reassign
         level, what = "info", f"it was rolled back to {list(assignment.replicas)}"
     else:
         level, what = "warning", f"another controller has left it on {list(assignment.replicas)}"
-    text = f"its move to {target}, asked for by {route_of(record)}, is over: {what}"
+    text = f"its move to {target}, requested by {route_of(record)}, is over: {what}"
     controller.notice(level, "reassignment_ended", repr(partition), text)
 
 

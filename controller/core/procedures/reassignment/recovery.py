@@ -6,17 +6,13 @@ later source determines the target, unless it uses another route.
 
 from typing import NamedTuple
 
-from controller.core import znodes
-from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.operations import SetData
 from controller.core.procedures.reassignment.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment.cancellation import cancel_entries
 from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
     Queued,
     delete_request,
-    has_lost_entries,
     list_requests,
     read_requests,
     refuse_unfounded,
@@ -24,6 +20,8 @@ from controller.core.procedures.reassignment.kip236_requests import (
 )
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
+    adopt,
+    are_older,
     entries_under_way,
     put_entries,
     read_legacy,
@@ -31,12 +29,10 @@ from controller.core.procedures.reassignment.legacy_znode import (
 )
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import (
-    RecordedMove,
     load_records,
     make_parents,
     remove_records,
     route_of,
-    write_with_record,
 )
 from controller.core.procedures.reassignment.submission import (
     Submission,
@@ -45,9 +41,7 @@ from controller.core.procedures.reassignment.submission import (
     report_held,
     submit,
 )
-from controller.core.procedures.topics.topics import topic_content
 from controller.core.state import EntrySeen, Partition
-from controller.core.values import ANY_VERSION
 from controller.core.znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassignment
 
 
@@ -68,9 +62,10 @@ async def load_reassignments(controller: Controller) -> LegacyZnode:
     await make_parents(controller)
     await _forget_ended(controller, await load_records(controller))
     legacy = await read_legacy(controller)
-    await _adopt(controller, legacy)
     found = await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
+    older = are_older(controller, legacy.entries, found.czxid)
+    await adopt(controller, older if found.czxid else legacy.entries, legacy)
     return legacy
 
 
@@ -93,35 +88,12 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
 
 
 async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
-    """Remove the entries and records of reassignments that somebody else ended."""
+    """Remove the entries and records of reassignments that another controller ended."""
     records = controller.context.reassignments
     targets = {one.key: records[one].replicas for one in ended}
     if targets:
         await remove_entries(controller, lambda name, target: targets.get(name) == target)
         await remove_records(controller, ended)
-
-
-async def _adopt(controller: Controller, legacy: LegacyZnode) -> None:
-    """Reassignments that a stock controller began by the znode belong to that route."""
-    context = controller.context
-    for name, entry in legacy.entries.items():
-        partition = context.find(*name)
-        if (
-            partition is None
-            or partition not in context.reassigning
-            or partition in context.reassignments
-            or partition.assignment.target != entry.replicas
-        ):
-            continue
-        originals = entry.original_replicas
-        origin = partition.assignment.origin
-        if originals is None or set(originals) != set(origin):
-            originals = origin
-        record = Reassignment(entry.replicas, len(originals), True, originals)
-        content = znodes.write_topic(topic_content(context, partition.topic))
-        topic = SetData(znodes.topic_path(partition.topic.name), content, ANY_VERSION)
-        reason = Reason("reassignment: record what a stock controller began")
-        await write_with_record(controller, RecordedMove(partition, record, topic, reason))
 
 
 async def _cancel(controller: Controller, sources: Sources) -> None:
@@ -146,7 +118,8 @@ def _date_entries(controller: Controller, sources: Sources) -> None:
 async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     records = controller.context.reassignments
     for queued in sources.requests:
-        refuse_unfounded(controller, queued, sources.legacy.entries)
+        if queued.request.legacy and not _has_lost_entries(controller, queued):
+            refuse_unfounded(controller, queued, sources.legacy.entries)
     wanted, refused = _merged(controller, sources)
     before = dict(records)
     names = controller.order.names(wanted)
@@ -195,9 +168,16 @@ def _asked(controller: Controller, sources: Sources) -> list[Submission]:
         for queued in sources.requests
         for name, target in queued.request.assignments.items()
         if not queued.request.legacy
-        or (name not in entries and has_lost_entries(controller, queued))
+        or (name not in entries and _has_lost_entries(controller, queued))
     ]
     return asked + [Submission(name, one.replicas, True) for name, one in entries.items()]
+
+
+def _has_lost_entries(controller: Controller, queued: Queued) -> bool:
+    """Whether an earlier term left a legacy request: a stock controller, which cannot read entries
+    with originals, may have deleted them since. Only a failover finds such a request."""
+    epoch = queued.request.controller_epoch
+    return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
 
 
 def _record(controller: Controller, name: Name) -> Reassignment | None:
@@ -206,7 +186,7 @@ def _record(controller: Controller, name: Name) -> Reassignment | None:
 
 
 def _report_ignored(controller: Controller, one: Submission, before: Submission) -> None:
-    why = f"{before.source or before.route} asks for the partition, too, and was there first"
+    why = f"{before.source or before.route} also asks for the partition, and was there first"
     text = f"{one.source or one.route} asks for {list(one.target)}, which is refused: {why}"
     reject(controller, one.name, text, why)
 

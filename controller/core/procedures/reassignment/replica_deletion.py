@@ -21,6 +21,7 @@ from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ReplicaDeletions
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
+    DELETION_PREFIX,
     REPLICA_DELETIONS,
     Name,
     ReplicaDeletion,
@@ -54,19 +55,24 @@ async def delete_replicas(controller: Controller, replicas: Replicas, rule: str)
 
 
 def remember(controller: Controller, replicas: Replicas) -> None:
-    """Note the requested deletions, and report brokers that are not registered."""
+    """Note the requested deletions that are not noted yet, and report brokers that are not
+    registered."""
     if not _applies(controller):
         return
     context = controller.context
+    noted = {(one.broker, name) for one in context.deletions.values() for name in one.names}
     for broker, partitions in replicas.items():
         names = [one.key for one in partitions]
-        for start in range(0, len(names), _NAMES_MAX):
+        new = [name for name in names if (broker, name) not in noted]
+        is_registered = broker in context.brokers
+        if names and not is_registered:
+            _report(controller, broker, names)
+        for start in range(0, len(new), _NAMES_MAX):
             context.deletion_count += 1
             child = f"{context.epoch}_{context.deletion_count}"
-            pending = PendingDeletion(broker, names[start : start + _NAMES_MAX])
+            pending = PendingDeletion(broker, new[start : start + _NAMES_MAX])
+            pending.is_reported = not is_registered
             context.deletions[child] = pending
-            if broker not in context.brokers:
-                _report(controller, pending, "it is not registered")
     _start_timer(controller)
 
 
@@ -147,18 +153,20 @@ def report_unconfirmed(controller: Controller) -> None:
     context.is_deletion_timed = False
     for one in context.deletions.values():
         if one.names and one.is_due and not one.is_reported:
-            _report(controller, one, "it has not confirmed the deletion")
+            _report(controller, one.broker, one.names)
+            one.is_reported = True
         one.is_due = True
     _start_timer(controller)
 
 
-def _report(controller: Controller, pending: PendingDeletion, why: str) -> None:
-    pending.is_reported = True
+def _report(controller: Controller, broker: int, names: list[Name]) -> None:
+    is_registered = broker in controller.context.brokers
+    why = "it has not confirmed the deletion" if is_registered else "it is not registered"
     text = (
-        f"{why}: it may still have its replicas of {listed_names(pending.names)}; the deletion is "
-        f"recorded in {REPLICA_DELETIONS} and requested again when the broker registers"
+        f"{why}: it may still have its replicas of {listed_names(names)}; the deletion is recorded "
+        f"in {REPLICA_DELETIONS} and requested again when the broker registers"
     )
-    controller.notice("warning", "replicas_not_deleted", f"broker {pending.broker}", text)
+    controller.notice("warning", "replicas_not_deleted", f"broker {broker}", text)
 
 
 # What is remembered in ZooKeeper ----------------------------------------------------------------
@@ -197,7 +205,7 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
         try:
             one = read_deletion(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {excerpt(data)}"
+            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(Delete(path, ANY_VERSION))
             continue
@@ -208,9 +216,16 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
 
 
 def _leave_out_assigned(controller: Controller) -> None:
-    """A replica that is assigned is not deleted."""
-    for one in controller.context.deletions.values():
-        one.names = [name for name in one.names if not _is_assigned(controller, one.broker, name)]
+    """A replica that is assigned is not deleted, which is reported."""
+    for child, one in controller.context.deletions.items():
+        assigned = [name for name in one.names if _is_assigned(controller, one.broker, name)]
+        if not assigned:
+            continue
+        one.names = [name for name in one.names if name not in assigned]
+        path = deletion_path(child)
+        level = "warning" if path.startswith(DELETION_PREFIX) else "info"
+        text = f"{listed_names(assigned)}: not deleted, because broker {one.broker} is assigned"
+        controller.notice(level, "deletion_dropped", path, text)
 
 
 def _is_assigned(controller: Controller, broker: int, name: Name) -> bool:

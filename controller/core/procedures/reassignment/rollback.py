@@ -6,7 +6,7 @@ OAR - RAR (KIP-236 C-14). All partitions take a step together, then the next one
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
@@ -16,7 +16,9 @@ from controller.core.election import (
     ROLLBACK,
     Candidate,
     Elected,
+    RollbackGoal,
     Strategy,
+    TooFewInSync,
     Unclean,
     all_replicas,
     rollback_leader,
@@ -26,7 +28,10 @@ from controller.core.errors import ProcedureError
 from controller.core.failures import Failures, listed
 from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
 from controller.core.procedures.dynamic_configuration import read_min_insync_replicas
-from controller.core.procedures.elections.leadership import read_states
+from controller.core.procedures.elections.leadership import (
+    read_states,
+    with_unclean_permission,
+)
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
@@ -44,21 +49,39 @@ from controller.core.zookeeper_io import read_znodes, write
 
 _RULE: Final = "rollback"
 STORE_ORIGINALS: Final = "rollback: store the originals"
-_WAITS: Final = "rollback_waits"
+WAITS: Final = "rollback_waits"
+
+
+class Cause(NamedTuple):
+    """What cancels reassignments.
+
+    If a partition cannot be rolled back now, the log has a line with the code `code`: what happens
+    `meanwhile`, and the `remedy` for an operator who does not want to wait for more originals.
+    `reported` has the text that was logged of each partition.
+    """
+
+    name: str
+    code: str
+    meanwhile: str
+    remedy: str
+    reported: dict[Partition, str]
 
 
 class Rollback:
     """The partitions of one rollback, with the assignment that each had before.
 
-    `needed`: how many originals have to be live and in sync before another replica that is in sync
-    is removed.
+    `needed`: how many originals have to be live and in sync before the other replicas are removed.
     """
 
     def __init__(
-        self, originals: dict[Partition, tuple[int, ...]], needed: dict[Partition, int]
+        self,
+        originals: dict[Partition, tuple[int, ...]],
+        needed: dict[Partition, int],
+        cause: Cause,
     ) -> None:
         self.originals = originals
         self.needed = needed
+        self.cause = cause
         self.before = {one: one.assignment for one in originals}
 
     @property
@@ -66,13 +89,18 @@ class Rollback:
         """The partitions whose rollback proceeds."""
         return list(self.originals)
 
+    def goal(self, partition: Partition) -> RollbackGoal:
+        """OAR, RAR - OAR, and how many of OAR are needed."""
+        originals = self.originals[partition]
+        others = tuple(one for one in self.before[partition].replicas if one not in originals)
+        return RollbackGoal(originals, others, self.needed[partition])
+
     def dropped(self) -> Replicas:
         """RAR - OAR, by broker."""
         replicas: Replicas = defaultdict(list)
-        for partition, originals in self.originals.items():
-            for broker in self.before[partition].replicas:
-                if broker not in originals:
-                    replicas[broker].append(partition)
+        for partition in self.originals:
+            for broker in self.goal(partition).others:
+                replicas[broker].append(partition)
         return replicas
 
     def leave(self, partition: Partition) -> None:
@@ -85,28 +113,27 @@ Step = Callable[[Controller, Rollback], Awaitable[None]]
 
 
 async def roll_back(
-    controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: str
+    controller: Controller, originals: dict[Partition, tuple[int, ...]], cause: Cause
 ) -> list[Partition]:
-    """Roll partitions back to their originals; returns those that are rolled back. `cause`: what
-    cancels their reassignments.
+    """Roll partitions back to their originals; returns those that are rolled back.
 
-    A partition with too few originals in sync waits, which is reported.
+    A partition with too few originals in sync stays as it is, which is reported.
     """
     context = controller.context
     moving = [one for one in originals if one.assignment != Assignment(originals[one])]
     resting = [one for one in originals if one not in moving]
     needed = await _needed(controller, moving, originals)
-    possible = await _without_waiting(controller, moving, originals, needed)
+    rollback = Rollback({one: originals[one] for one in moving}, needed, cause)
+    await _leave_those_that_wait(controller, rollback)
     if resting:
-        _report(controller, 6, "nothing of it is under way", resting)
+        _report(controller, 6, "it is not under way", resting)
         await _forget(controller, resting)
-    rollback = Rollback(possible, needed)
-    routes = {one: holder(controller, one) for one in possible}
-    mark_ineligible(context, dict.fromkeys(one.topic.name for one in possible))
+    routes = {one: holder(controller, one) for one in rollback.partitions}
+    mark_ineligible(context, dict.fromkeys(one.topic.name for one in rollback.partitions))
     for step in STEPS:
         if rollback.originals:
             await step(controller, rollback)
-    _report_rolled_back(controller, rollback, routes, cause)
+    _report_rolled_back(controller, rollback, routes)
     done = [*resting, *rollback.partitions]
     for partition in done:
         context.rollback_waiting.pop(partition, None)
@@ -122,13 +149,13 @@ def _report(controller: Controller, step: int, what: str, partitions: list[Parti
 
 
 def _report_rolled_back(
-    controller: Controller, rollback: Rollback, routes: dict[Partition, str], cause: str
+    controller: Controller, rollback: Rollback, routes: dict[Partition, str]
 ) -> None:
     for partition, originals in rollback.originals.items():
         target = list(rollback.before[partition].target)
         text = (
-            f"it is on {list(originals)} again; its move to {target}, asked for by "
-            f"{routes[partition]}, was cancelled by {cause}"
+            f"it is on {list(originals)} again; its move to {target}, requested by "
+            f"{routes[partition]}, was cancelled by {rollback.cause.name}"
         )
         controller.notice("info", "reassignment_rolled_back", repr(partition), text)
 
@@ -147,36 +174,43 @@ async def _needed(
         return dict.fromkeys(partitions, 1)
     topics = [one.topic.name for one in partitions]
     least = await read_min_insync_replicas(controller, topics, _RULE)
-    return {one: min(least[one.topic.name], len(originals[one])) for one in partitions}
+    return {one: max(min(least[one.topic.name], len(originals[one])), 1) for one in partitions}
 
 
-async def _without_waiting(
-    controller: Controller,
-    moving: list[Partition],
-    originals: dict[Partition, tuple[int, ...]],
-    needed: dict[Partition, int],
-) -> dict[Partition, tuple[int, ...]]:
-    """The partitions that can be rolled back now. A partition without any state has nothing to
-    lose."""
+async def _leave_those_that_wait(controller: Controller, rollback: Rollback) -> None:
+    """Before the first step. A partition without any state has nothing to lose."""
+    moving, cause = rollback.partitions, rollback.cause
     await _watch_states(controller, moving)
     stateless: list[Partition] = []
-    unreadable = Failures(controller, _WAITS)
-    states = dict(await read_states(controller, moving, _RULE, unreadable, stateless))
-    failures = Failures(controller, _WAITS, controller.context.rollback_waiting)
-    possible = {one: originals[one] for one in moving}
+    unreadable = Failures(controller, cause.code)
+    states = await read_states(controller, moving, _RULE, unreadable, stateless)
+    permitted = await with_unclean_permission(controller, states, OFFLINE, unreadable)
+    candidates = {one.partition: one for one in permitted}
+    failures = Failures(controller, cause.code, cause.reported)
     for partition in moving:
-        state = states.get(partition)
-        if state is None:
+        goal, candidate = rollback.goal(partition), candidates.get(partition)
+        if candidate is None:
             if partition not in stateless or partition.leadership is not None:
-                failures.add(partition, "its state cannot be read: its rollback waits")
-                del possible[partition]
-        elif why := why_rollback_waits(
-            controller.context, partition, originals[partition], needed[partition], state
-        ):
-            failures.add(partition, why)
-            del possible[partition]
+                failures.add(partition, f"its state cannot be read: {cause.meanwhile}")
+                rollback.leave(partition)
+        elif too_few := why_rollback_waits(controller.context, candidate, goal):
+            failures.add(partition, _spelt(goal, too_few, cause))
+            rollback.leave(partition)
     failures.report()
-    return possible
+
+
+def _spelt(goal: RollbackGoal, too_few: TooFewInSync, cause: Cause) -> str:
+    """Why a partition is not rolled back."""
+    originals, in_sync = list(goal.originals), list(too_few.in_sync)
+    if in_sync:
+        return (
+            f"of its original replicas {originals} only {in_sync} are live and in sync and "
+            f"{too_few.needed} are needed: {cause.meanwhile}; {cause.remedy}"
+        )
+    return (
+        f"none of its original replicas {originals} is live and in sync, {too_few.needed} must be: "
+        f"{cause.meanwhile}"
+    )
 
 
 async def _watch_states(controller: Controller, partitions: list[Partition]) -> None:
@@ -202,15 +236,16 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
     _report(controller, 2, "a leader in OAR, the ISR without RAR - OAR", rollback.partitions)
     led = [one for one in rollback.partitions if one.leadership is not None]
     why_not: dict[Partition, str] = {}
+    cause = rollback.cause
 
     def choose(context: ControllerContext, candidate: Candidate) -> Elected:
         partition = candidate.partition
-        elected, why_not[partition] = rollback_leader(context, candidate, needed[partition])
-        if elected.leader != NO_LEADER:
-            del why_not[partition]
+        goal = rollback.goal(partition)
+        elected, too_few = rollback_leader(context, candidate, goal)
+        if elected.leader == NO_LEADER:
+            why_not[partition] = "" if too_few is None else _spelt(goal, too_few, cause)
         return elected
 
-    needed = rollback.needed
     strategy = Strategy(
         ROLLBACK,
         OFFLINE.kafka_name,
@@ -220,11 +255,11 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
         is_rollback=True,
     )
     results = await change_partitions(controller, led, PartitionState.ONLINE, _RULE, strategy)
-    failures = Failures(controller, _WAITS, controller.context.rollback_waiting)
+    failures = Failures(controller, cause.code, cause.reported)
     for partition in led:
         if results.get(partition) is not None:
             continue
-        why = why_not.get(partition, "its state cannot be read or written: its rollback waits")
+        why = why_not.get(partition, f"its state cannot be read or written: {cause.meanwhile}")
         if why:
             failures.add(partition, why)
             rollback.leave(partition)
@@ -272,7 +307,7 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
 
 
 async def _remove_from_znodes(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 6, f"out of {znodes.REASSIGN_PARTITIONS}", rollback.partitions)
+    _report(controller, 6, f"removed from {znodes.REASSIGN_PARTITIONS}", rollback.partitions)
     await _forget(controller, rollback.partitions)
 
 
@@ -285,7 +320,7 @@ async def _forget(controller: Controller, partitions: list[Partition]) -> None:
 
 
 async def _report_everybody(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 7, "every broker is told", rollback.partitions)
+    _report(controller, 7, "every broker is informed", rollback.partitions)
     batch = controller.new_batch(_RULE)
     batch.add_update_metadata(controller.context.brokers, rollback.partitions)
     controller.send(batch)

@@ -230,7 +230,7 @@ def _changed(
     originals = record.original_replicas
     dropped = replicas_to_drop(assigned, partition.leader, isr, record.top, target, originals)
     if dropped:
-        text = f"{list(dropped)} are dropped: neither wanted any more nor needed"
+        text = f"{list(dropped)} are dropped: no longer wanted or needed"
         controller.notice("info", "replicas_dropped", repr(partition), text)
     return changed_assignment(assigned, dropped, target, originals)
 

@@ -1,6 +1,6 @@
 """Winning, keeping and giving up the controller's role (KB 6.1, 13).
 
-The session that owns /controller tells whether the daemon has the role, not the broker id in the
+The daemon has the role if its session owns /controller, whatever broker id is in the
 znode: an earlier session of the daemon may have left its ephemeral znode (ROLE_BY_SESSION). Kafka
 then answers requests as a controller without state; the daemon is not active.
 """
@@ -146,7 +146,7 @@ def _is_own_id(controller: Controller, data: bytes | None) -> bool:
 
 def _report_who_leads(controller: Controller, data: bytes | None) -> None:
     holder = znodes.read_controller(data)
-    who = f"broker {holder.brokerid}" if holder else "somebody unreadable"
+    who = f"broker {holder.brokerid}" if holder else "an unreadable broker id"
     controller.notice("info", "standing_by", znodes.CONTROLLER, f"{who} is controller; waiting")
 
 
@@ -218,9 +218,9 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
     if not controller.is_active:
         return
     if not is_ours:
-        resign(controller, "another controller was seen")
+        resign(controller, "another controller was found")
     elif fenced and STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
-        text = "it was changed by somebody else while the role is ours: the role is taken anew"
+        text = "another client changed it while this daemon was controller: the role is taken again"
         controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
         resign(controller, "the controller epoch was changed")
         await elect(controller)
@@ -246,7 +246,7 @@ async def give_up(controller: Controller) -> None:
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
     if found.errors[0] == NO_NODE or found.owners[0] != controller.session_id:
         topics, channels = controller.context.topics, frozenset(controller.context.channels)
-        resign(controller, "the role was gone already")
+        resign(controller, "the role was already lost")
         if controller.configuration.keeps_state_without_role:
             controller.context.topics = topics
             controller.leftover_channels = channels

@@ -48,7 +48,7 @@ def repair_assignments(
         "warning",
         "own_id_repaired",
         znodes.topic_path(topic),
-        f"partitions {named} named the daemon's own id {own}; replicas are now "
+        f"partitions {named} named the daemon's id {own}; replicas are now "
         f"{[repaired[number].replicas for number in named]}",
     )
     return repaired
@@ -60,7 +60,7 @@ def is_daemon_in_sync(controller: Controller, partition: Partition) -> bool:
     if not has_in_isr(partition, own):
         return False
     path = znodes.state_path(partition.topic.name, partition.number)
-    text = f"its ISR named the daemon's own id {own}; a leader is elected without it"
+    text = f"its ISR named the daemon's id {own}; a leader is elected without it"
     controller.notice("warning", "own_id_repaired", path, text)
     return True
 

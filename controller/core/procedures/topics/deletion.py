@@ -27,9 +27,9 @@ from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, write
 
 _RULE = "topic deletion"
-_REASSIGNED = "a partition of it is being reassigned"
-_OFFLINE = "replicas of it are offline"
-_FAILED = "replicas of it could not be deleted"
+_REASSIGNED = "one of its partitions is being reassigned"
+_OFFLINE = "some of its replicas are offline"
+_FAILED = "some of its replicas could not be deleted"
 
 
 async def process_topic_deletion(controller: Controller) -> None:
@@ -266,6 +266,9 @@ async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
             if not context.is_online(broker, partition):
                 dead.setdefault(broker, []).append(partition)
                 waiting[name] = None
+                if state is ReplicaState.NEW and needs_no_state:
+                    # Its broker was not alive when the reassignment began.
+                    partition.replica_states[broker] = ReplicaState.OFFLINE
             elif state is not ReplicaState.DELETION_SUCCESSFUL:
                 alive.setdefault(broker, []).append(partition)
                 if state is ReplicaState.NON_EXISTENT and needs_no_state:

@@ -90,7 +90,7 @@ async def _mark(controller: Controller, names: list[str]) -> dict[str, int]:
     writes = await write(controller, creates, Reason(_RULE))
     for name, operation, error in zip(present, creates, writes.errors, strict=True):
         if error not in (OK, NODE_EXISTS):
-            text = f"the marker cannot be made (ZooKeeper code {error})"
+            text = f"the marker cannot be created (ZooKeeper code {error})"
             controller.notice("error", "topic_not_marked", operation.path, text)
             marked[name] = error_codes.UNKNOWN_SERVER_ERROR
     return marked

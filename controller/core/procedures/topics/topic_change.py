@@ -39,8 +39,7 @@ async def process_topic_change(controller: Controller) -> None:
 
 
 async def _end_reassignments(controller: Controller, gone: Mapping[str, object]) -> None:
-    """Topics were deleted by hand: remove their entries and records, which nobody else removes
-    (KIP-236)."""
+    """Topics were deleted by hand: remove their entries and records (KIP-236)."""
     records = controller.context.reassignments
     ended = sorted_partitions(one for one in records if one.topic.name in gone)
     if not ended:

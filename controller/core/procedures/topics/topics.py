@@ -67,7 +67,7 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     """Read a known topic again. Returns the partitions that it has gained (KB 3.6.1).
 
     All other changes are ignored, such as the controller's own writes, with two exceptions. A known
-    partition that now names the daemon is written back, and so is what somebody else changed while
+    partition that now names the daemon is written back, and so is what another client changed while
     partitions of the topic are being reassigned. The topic keeps a known id, whatever the znode
     has.
     """
@@ -96,7 +96,7 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
 def _restored(
     controller: Controller, topic: Topic, found: dict[int, Assignment]
 ) -> dict[int, Assignment]:
-    """The known assignments of the partitions that somebody assigned to the daemon: a stock
+    """The known assignments of the partitions that a client assigned to the daemon: a stock
     controller would adopt the znode's."""
     own = controller.configuration.id_without_replicas
     restored = {
@@ -105,7 +105,7 @@ def _restored(
         if names_broker(assignment, own) and (known := topic.partition(number)).replicas
     }
     if restored:
-        text = f"partitions {list(restored)} named the daemon's own id {own}; they are put back"
+        text = f"partitions {list(restored)} named the daemon's id {own}; they are restored"
         controller.notice("warning", "own_id_repaired", znodes.topic_path(topic.name), text)
     return restored
 
@@ -113,7 +113,7 @@ def _restored(
 def _changed_while_moving(
     controller: Controller, topic: Topic, found: dict[int, Assignment], data: bytes | None
 ) -> dict[int, Assignment]:
-    """The known assignments of the partitions that somebody else changed while one of the topic is
+    """The known assignments of the partitions that another client changed while one of the topic is
     being reassigned, or made look so: the known ones count
     (docs/kip-236.md#changed-by-hand-while-under-way)."""
     context = controller.context
@@ -126,9 +126,9 @@ def _changed_while_moving(
         return {}
     path = znodes.topic_path(topic.name)
     text = (
-        f"somebody else changed them in {path} while a reassignment was under way there or to look "
-        "so: written again as they are known; to move or to stop them use refold reassign. "
-        f"It held {excerpt(data)}"
+        f"another client changed them in {path} during a reassignment, or so that they look "
+        "reassigned: the known assignments are written again; use refold reassign. "
+        f"It contained {excerpt(data)}"
     )
     partitions = [topic.partition(number) for number in changed]
     controller.notice("warning", "assignment_mended", listed(partitions), text)
@@ -164,7 +164,7 @@ async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
     data = znodes.write_topic(TopicContent(kept, topic.id))
     writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(rule))
     if writes.errors[0] != OK:
-        raise ProcedureError(f"{path} cannot be put back (ZooKeeper code {writes.errors[0]})")
+        raise ProcedureError(f"{path} cannot be restored (ZooKeeper code {writes.errors[0]})")
     text = f"it is being deleted: partitions {sorted(set(found) - set(kept))} are not added"
     controller.notice("warning", "partitions_refused", path, text)
 
@@ -242,7 +242,7 @@ def _report_what_lacks(controller: Controller, path: str, name: str, content: To
         text = f"partitions {empty} have no replicas and get no leader: write them into the znode"
         controller.notice("warning", "no_replicas", path, text)
     if gone and topic is not None and not _is_moving(controller, topic):
-        text = f"partitions {gone} are missing in it and go on as they were: write them back"
+        text = f"partitions {gone} are missing in it and keep their state: write them back"
         controller.notice("warning", "partitions_missing", path, text)
     if not numbers and not gone:
         text = "the topic has no partitions: delete it, or write its assignment into the znode"

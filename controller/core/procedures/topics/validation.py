@@ -182,7 +182,7 @@ def _check_assignment(controller: Controller, given: Replicas) -> None:
         raise RequestRefused(refused, _EMPTY)
     if any(len(set(replicas)) != len(replicas) for replicas in given.values()):
         raise RequestRefused(refused, f"Duplicate replica assignment found: {_as_scala(given)}")
-    # Kafka checks the sum of the numbers, which accepts some negative ones that nobody can read.
+    # Kafka checks the sum of the numbers, which accepts some negative ones that no broker can read.
     if sorted(given) != list(range(len(given))):
         text = "partitions should be a consecutive 0-based integer sequence"
         raise RequestRefused(refused, text)

@@ -17,21 +17,6 @@ from controller.core.triggers import PartitionReassignmentIsrChange, Trigger
 from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
 
 _NS: Final = 1_000_000
-_IN_SNAPSHOT: Final = (
-    "context",
-    "session_id",
-    "is_active",
-    "is_connected",
-    "is_stopping",
-    "is_backing_off",
-    "stood_session",
-    "last_epoch",
-    "unsent",
-    "timed",
-)
-"""What a snapshot holds of the controller."""
-_NOT_IN_SNAPSHOT: Final = ("left_channels", "connections")
-"""What a snapshot leaves out."""
 
 
 class SteppedFold(Fold, Checkpointed):
@@ -80,7 +65,8 @@ class SteppedFold(Fold, Checkpointed):
         return {
             "steps": self._steps,
             "snapshot": take_snapshot(self),
-            "others": {name: getattr(self.controller, name) for name in _NOT_IN_SNAPSHOT},
+            "connections": self.controller.connections,
+            "leftover_channels": self.controller.leftover_channels,
             "observer": self._observer.save(),
         }
 
@@ -89,14 +75,23 @@ class SteppedFold(Fold, Checkpointed):
         if self._procedure is not None:
             self._procedure.close()
         self._procedure = self._wait = self._trigger = self._next = None
-        self.controller.triggers.clear()
-        self.controller.take_issued()
         self._steps = state["steps"]
-        restored = load_snapshot(state["snapshot"], self.controller.configuration).controller
-        for name in _IN_SNAPSHOT:
-            setattr(self.controller, name, getattr(restored, name))
-        for name, value in state["others"].items():
-            setattr(self.controller, name, value)
+        controller = self.controller
+        saved = load_snapshot(state["snapshot"], controller.configuration).controller
+        controller.triggers.clear()
+        controller.take_issued()
+        controller.context = saved.context
+        controller.session_id = saved.session_id
+        controller.is_active = saved.is_active
+        controller.is_connected = saved.is_connected
+        controller.is_stopping = saved.is_stopping
+        controller.is_backing_off = saved.is_backing_off
+        controller.candidate_session = saved.candidate_session
+        controller.last_epoch = saved.last_epoch
+        controller.timed = saved.timed
+        controller.unsent = saved.unsent
+        controller.connections = state["connections"]
+        controller.leftover_channels = state["leftover_channels"]
         self._observer.restore(state["observer"])
 
     @property

@@ -233,7 +233,7 @@ def test_content_that_cannot_be_read_fails_its_user_only() -> None:
     assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED), UserAnswer("bob"))
     assert cluster.data(ANN) == b"sealed as a whole"
     assert seen.notices() == [("credentials_not_altered", ANN)]
-    assert "mend or remove the znode" in seen.texts()[0]
+    assert "repair or delete the znode" in seen.texts()[0]
 
 
 def test_somebody_who_makes_the_znode_meanwhile() -> None:

@@ -225,6 +225,7 @@ def test_an_election_that_leaves_only_originals_in_the_isr_ends_the_wait(by_tool
     cancel_all(cluster)
     cluster.stop_broker(4)
     if by_tool:
+        set_minimum(cluster, 1)
         elect(cluster, "unclean", T0)
     else:
         configure(cluster, "topics/t", "true")

@@ -181,7 +181,7 @@ async def test_pending_deletions_for_a_broker_that_is_not_registered_are_listed(
     assert report.status == NOT_DONE_YET
     assert stage.lines[-1] == (
         f"Pending deletion of t-0 ({path}): broker 6 is not registered; the controller deletes the "
-        "replicas when it registers."
+        "replicas when it registers. If it never does, delete the znode."
     )
     assert report.data["pending_deletions"] == [
         {"znode": path, "broker": 6, "registered": False, "partitions": (T0,)}

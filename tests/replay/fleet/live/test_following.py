@@ -77,7 +77,7 @@ def test_snapshots_bound_what_is_folded_again(
 ) -> None:
     from replay.fleet.live import following
 
-    monkeypatch.setattr(following, "_REFOLDED_MAX", 20)
+    monkeypatch.setattr(following, "REFOLDED_MAX", 20)
     values, kept, most = published(log), Kept(), 0
     for start in range(0, len(values), 10):
         followed = take(stored(kept), values[start : start + 10])

@@ -1,10 +1,11 @@
 """Which events are there, and in which order they are taken where lines tell of some."""
 
+from typing import Any
+
 from controller.core.commands import CommandId
 from controller.core.configuration import Configuration
 from controller.core.events import (
     AlterPartitionReceived,
-    ApiRequest,
     BrokerAnswered,
     ControlledShutdownReceived,
     ElectLeadersReceived,
@@ -23,18 +24,27 @@ from controller.core.triggers import (
 from controller.core.values import Assignment
 from replay.stock_clusters.agreement.decisions.write_batch import Decision
 from replay.stock_clusters.agreement.logs.index import Index
-from replay.stock_clusters.agreement.logs.markers import LocatedMarker, LogMarker
-from replay.stock_clusters.agreement.logs.received_requests import ReceivedRequest, RequestOrder
+from replay.stock_clusters.agreement.logs.received_requests import RequestOrder
 from replay.stock_clusters.agreement.search.assumptions import Choices
 from replay.stock_clusters.agreement.trace.pending_events import PendingEvents
 from replay.stock_clusters.agreement.trace.stepped_fold import SteppedFold
+from replay.stock_clusters.imported_log.events import ControllerLogged
 from replay.stock_clusters.zookeeper_log.transactions import SetData
+from tests.replay.stock_clusters.agreement.sample_log import Log
 from tests.replay.stock_clusters.agreement.view import OTHER, STATE, Tree
 
 REASSIGNMENT = ZkPartitionReassignment(created=True)
 ANSWER = LeaderAndIsrResponseReceived(BrokerAnswered(CommandId(1, 1), 2, 5, 0, []), [("t", 0)])
 LINE = BrokerChange()
+BROKERS_CHANGED = (
+    "[Controller id=1] Newly added brokers: 1, deleted brokers: 7, bounced brokers: , all live "
+    "brokers: 1"
+)
+LOGGED_AT_DEBUG_ONLY = "[Controller id=1] Register BrokerModifications handler for Set(1)"
+ANSWERED_SEQ = 40
 
+Served = tuple[str, int, dict[str, Any]]
+"""A request as a broker's request log has it: API, version, content."""
 
 REQUEST = ApiCall(AlterPartitionReceived(1, 3, 1, 7, []))
 
@@ -49,10 +59,10 @@ def arrived(index: Index, *came: Trigger) -> PendingEvents:
 
 def before(line: Trigger, *came: Trigger, is_deposed: bool) -> list[Trigger]:
     """What is taken before the event that a line is about, of what came before it."""
-    index = Index(iter(()), "", Tree().view)
-    index.coverage.has_debug.add(1)
-    index.markers[1].append(LocatedMarker(1, 1000, LogMarker("BrokerChange", "")))
-    return arrived(index, *came, line).unlogged_before(line, is_deposed=is_deposed)
+    log = Log()
+    log.add(ControllerLogged(1, "BrokerChange", BROKERS_CHANGED))
+    log.add(ControllerLogged(1, "", LOGGED_AT_DEBUG_ONLY))
+    return arrived(log.index(), *came, line).unlogged_before(line, is_deposed=is_deposed)
 
 
 def test_what_leaves_no_line_is_taken_before_the_line_of_what_came_later() -> None:
@@ -103,12 +113,15 @@ def test_what_waits_is_not_taken_in_the_place_of_another_request() -> None:
     assert arrivals.next_unlogged() == other
 
 
-def cause(asked: ApiRequest, path: str, at_ms: int, *, line: str = "") -> Trigger | None:
+def cause(asked: Served, path: str, at_ms: int, *lines: str) -> Trigger | None:
     """What led to a write, of a request that seems to have come at 1000 ms."""
-    index = Index(iter(()), "", Tree().view)
-    index.received_requests[1].append(ReceivedRequest(1000, 40, asked))
-    if line:
-        index.markers[1].append(LocatedMarker(1, 1, LogMarker(line, "")))
+    log = Log()
+    for line in lines:
+        log.add(ControllerLogged(1, "BrokerChange", line))
+    while log.add(ControllerLogged(2, "", "")) < ANSWERED_SEQ - 1:
+        pass
+    log.serve(*asked, received_ms=1000)
+    index = log.index()
     fold = SteppedFold(Configuration(broker_id=1, rules="kafka"), ProcessingOrder())
     topic = fold.controller.context.topic("t")
     for number, replicas in enumerate(((1, 2), (1, 3))):
@@ -119,24 +132,28 @@ def cause(asked: ApiRequest, path: str, at_ms: int, *, line: str = "") -> Trigge
     return arrivals.request_causing(written, at_ms)
 
 
-ELECT = ElectLeadersReceived(1, 2, "preferred", [("t", 0)])
+T0 = {"topic": "t", "partitions": [0]}
+ELECT: Served = ("ELECT_LEADERS", 2, {"electionType": 0, "topicPartitions": [T0]})
+ELECT_ALL: Served = ("ELECT_LEADERS", 2, {"electionType": 0, "topicPartitions": None})
 
 
 def test_request_that_seems_to_have_come_behind_its_write_led_to_it() -> None:
     """Its log tells when it was put together, and takes off how long the request took."""
-    assert cause(ELECT, STATE, 990) == ApiCall(ELECT)
+    elect = ElectLeadersReceived(ANSWERED_SEQ, 2, "preferred", [("t", 0)])
+    assert cause(ELECT, STATE, 990) == ApiCall(elect)
     assert cause(ELECT, OTHER, 990) is None
     assert cause(ELECT, STATE, 400) is None
-    everything = ElectLeadersReceived(1, 2, "preferred", None)
-    assert cause(everything, OTHER, 990) == ApiCall(everything)
-    assert cause(everything, "/admin/reassign_partitions", 990) is None
+    elect_all = ElectLeadersReceived(ANSWERED_SEQ, 2, "preferred", None)
+    assert cause(ELECT_ALL, OTHER, 990) == ApiCall(elect_all)
+    assert cause(ELECT_ALL, "/admin/reassign_partitions", 990) is None
 
 
 def test_so_did_a_broker_that_shuts_down_if_it_has_a_replica() -> None:
-    asked = ControlledShutdownReceived(1, 3, 2, 70)
-    assert cause(asked, STATE, 990) == ApiCall(asked)
+    asked: Served = ("CONTROLLED_SHUTDOWN", 3, {"brokerId": 2, "brokerEpoch": 70})
+    shutdown = ControlledShutdownReceived(ANSWERED_SEQ, 3, 2, 70)
+    assert cause(asked, STATE, 990) == ApiCall(shutdown)
     assert cause(asked, OTHER, 990) is None
 
 
 def test_request_with_a_line_is_taken_there() -> None:
-    assert cause(ELECT, STATE, 990, line="BrokerChange") is None
+    assert cause(ELECT, STATE, 990, BROKERS_CHANGED) is None
