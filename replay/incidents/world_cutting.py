@@ -15,7 +15,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
-from replay.shadow_folds import shadow_folds
+from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
@@ -74,7 +74,9 @@ def _whole(world: ImportedLog, first: int) -> int:
 def divergences(reader: LogReader, last: int) -> set[tuple[int, str, tuple[str, ...]]]:
     """Where the fold and the log do not agree; of a log up to record `last`, if one is given, what
     the log ended too early for is left out."""
-    found = [one for each in shadow_folds(reader) for one in each.agreement.judgements]
+    found = [
+        one for each in shadow_folds(reader, ShadowObserver) for one in each.agreement.judgements
+    ]
     return {
         (one.zxid, one.verdict, one.paths)
         for one in found

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import Struct
-
 from controller.core import znodes
-from controller.core.commands import Issued
-from controller.core.fold_observer import FoldObserver
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
 from replay.progress import Progress
-from replay.shadow_folds import shadow_folds
+from replay.shadow_folds import Noted, ShadowObserver, shadow_folds
 from replay.stock_clusters.agreement.decisions.judgements import Judgement
-from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
-from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
@@ -73,44 +68,20 @@ def decisions(log: ImportedLog, first: int, last: int, progress: Progress) -> It
 
 
 _ELECTION: Final = "election"
-
-
-class _Wrote(Struct, frozen=True):
-    """A write of the fold, when the log was at record `seq`."""
-
-    seq: int
-    issued: Issued
-
-
-class _Following(FoldObserver, Checkpointed):
-    """Notes by path what the fold of a session writes."""
-
-    STATE = ("wrote",)
-
-    def __init__(self, stock: ControllerTrace) -> None:
-        self._beside = stock.fold
-        self.wrote: dict[str, tuple[_Wrote, ...]] = {}
-        stock.fold.controller.observer = self
-
-    def issues(self, issued: Issued) -> None:
-        if hasattr(issued.command, "operations"):
-            for path in paths_of_command(issued.command):
-                wrote = _Wrote(self._beside.seq, issued)
-                self.wrote[path] = (*self.wrote.get(path, ()), wrote)
+_JUDGED: Final = ("agreed", "differs", "missing")
 
 
 class _Explained:
     """The verdict on each decision, and the write of the fold that goes with it."""
 
     def __init__(self, log: ImportedLog, progress: Progress) -> None:
-        ranges = shadow_folds(log.reader, _Following, progress=progress)
-        self._judged: dict[int, tuple[Judgement, ControllerTrace]] = {
-            one.seq: (one, stock)
-            for each in ranges
-            for stock in each.controllers
-            for one in stock.judgements
-            if one.verdict in ("agreed", "differs", "missing")
-        }
+        self._judged: dict[int, tuple[Judgement, dict[str, list[Noted]]]] = {}
+        for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
+            for trace, observer in found.sessions:
+                wrote = _by_path(observer.noted)
+                for one in trace.judgements:
+                    if one.verdict in _JUDGED:
+                        self._judged[one.seq] = (one, wrote)
 
     def decision(
         self, record: EventRecord, transaction: Transaction, observed: Observed, chroot: str
@@ -138,18 +109,26 @@ class _Explained:
         )
 
 
-def _choices(wrote: _Wrote, subjects: tuple[str, ...]) -> list[Chosen]:
+def _choices(wrote: Noted, subjects: tuple[str, ...]) -> list[Chosen]:
     """Of a write of many partitions those that the transaction is about."""
     told = (chosen(one) for one in wrote.issued.reason.choices)
     return [one for one in told if one.partition in subjects]
 
 
-def _write_of(stock: ControllerTrace, paths: list[str], seq: int) -> _Wrote | None:
+def _by_path(noted: list[Noted]) -> dict[str, list[Noted]]:
+    """The writes of a fold."""
+    found: dict[str, list[Noted]] = defaultdict(list)
+    for one in noted:
+        if hasattr(one.issued.command, "operations"):
+            for path in paths_of_command(one.issued.command):
+                found[path].append(one)
+    return found
+
+
+def _write_of(wrote: dict[str, list[Noted]], paths: list[str], seq: int) -> Noted | None:
     """The last write of the fold of what a transaction writes."""
-    follower = stock.fold.controller.observer
-    assert isinstance(follower, _Following), "it was put there"
     for path in reversed(paths):
-        for one in reversed(follower.wrote.get(path, ())):
+        for one in reversed(wrote.get(path, ())):
             if one.seq <= seq:
                 return one
     return None

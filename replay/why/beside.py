@@ -52,7 +52,6 @@ class Beside(Following, Checkpointed):
         super().__init__(stock.fold.controller, subject)
         self._beside = stock.fold
         self.decided: list[Decided] = []
-        stock.fold.controller.observer = self
 
     def save(self) -> State:
         """Also what is known of ZooKeeper, and of the partition's reassignments."""

@@ -48,15 +48,15 @@ def history_of(world: ImportedLog, subject: Subject, seq: int, progress: Progres
     ranges = shadow_folds(
         world.reader, lambda one: Beside(one, subject), progress=progress, last=seq
     )
-    followers = [_Followed(stock) for one in ranges for stock in one.controllers]
+    sessions = [session for one in ranges for session in one.sessions]
     notes = unfinished_notes(world)
-    explained = _Explained(followers)
+    explained = _Explained(sessions)
     facts = [explained.fact(one) for one in facts]
-    facts += [one for each in followers for one in each.observer.facts if _is_of_fold(one)]
+    facts += [one for _, beside in sessions for one in beside.facts if _is_of_fold(one)]
     facts.sort(key=lambda one: one.seq)
     words = _Words(world)
     facts = [words.with_cause(one) for one in facts]
-    if not followers:
+    if not sessions:
         notes.append(
             "The controller of this log's whole time had been elected before it begins: what was "
             "done is known, by which rule is not."
@@ -101,16 +101,6 @@ class _Words:
         return self._texts[seq]
 
 
-class _Followed:
-    """A session of a stock controller, with the observer of its fold."""
-
-    def __init__(self, stock: ControllerTrace) -> None:
-        self.stock = stock
-        found = stock.fold.controller.observer
-        assert isinstance(found, Beside), "it was put there"
-        self.observer = found
-
-
 def _is_of_fold(fact: AnyFact) -> bool:
     """What no transaction shows. What a znode asks for, transactions show."""
     if isinstance(fact, BrokerChanged):
@@ -125,20 +115,17 @@ def _is_of_fold(fact: AnyFact) -> bool:
 class _Explained:
     """Finds for what was written the rule by which the fold wrote the same."""
 
-    def __init__(self, followed: list[_Followed]) -> None:
+    def __init__(self, sessions: list[tuple[ControllerTrace, Beside]]) -> None:
         self._judged: dict[int, Judgement] = {}
+        self._session_of: dict[int, int] = {}
         self._decided: dict[tuple[int, str], list[Decided]] = defaultdict(list)
-        for one in followed:
-            for judgement in one.stock.judgements:
+        for trace, beside in sessions:
+            for judgement in trace.judgements:
+                self._session_of[judgement.seq] = trace.session
                 if judgement.verdict in ("agreed", "differs"):
                     self._judged[judgement.seq] = judgement
-            for decided in one.observer.decided:
-                self._decided[one.stock.session, decided.path].append(decided)
-        self._session_of = {
-            judgement.seq: one.stock.session
-            for one in followed
-            for judgement in one.stock.judgements
-        }
+            for decided in beside.decided:
+                self._decided[trace.session, decided.path].append(decided)
 
     def fact(self, fact: AnyFact) -> AnyFact:
         """A write with its rule, if there is one that explains it."""

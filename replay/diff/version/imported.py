@@ -17,16 +17,14 @@ from replay.diff.messages import Agreed, Disagreement, Folded
 from replay.diff.version.fold_options import Wanted
 from replay.diff.version.imported_way import ImportedWay, is_election
 from replay.diff.version.imported_world import ImportedWorld
-from replay.diff.version.shadow_observer import ShadowObserver
 from replay.logs.open_log import open_reader
 from replay.progress import Progress
-from replay.shadow_folds import shadow_folds
+from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.agreement.comparison import told
 from replay.stock_clusters.agreement.conformance import paired
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
 from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.results import AgreementResult, Side, result_of
-from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed
@@ -45,9 +43,9 @@ def fold_imported(
     with open_reader(log) as reader:
         result, last, end_ns = AgreementResult(), reader.last_seq, 0
         elections: dict[int, _Stretch] = {}
-        for number, found in enumerate(shadow_folds(reader, _observe, settings, progress)):
+        for number, found in enumerate(shadow_folds(reader, ShadowObserver, settings, progress)):
             result.go_on(result_of(found.agreement, str(log)))
-            sessions = {one.session: _follower(one) for one in found.controllers}
+            sessions = {trace.session: observer for trace, observer in found.sessions}
             stretch = _Stretch(number, found.log_index, sessions)
             elections |= dict.fromkeys(_elections(found.log), stretch)
             end_ns = max(end_ns, _take_decided(stretch, wanted))
@@ -76,16 +74,6 @@ class _Stretch(Struct, frozen=True):
     number: int
     index: Index
     sessions: Mapping[int, ShadowObserver]
-
-
-def _observe(controller: ControllerTrace) -> None:
-    controller.fold.controller.observer = ShadowObserver(controller.fold, [])
-
-
-def _follower(controller: ControllerTrace) -> ShadowObserver:
-    follower = controller.fold.controller.observer
-    assert isinstance(follower, ShadowObserver), "each session is followed"
-    return follower
 
 
 def _agreed(result: AgreementResult) -> Agreed:
