@@ -1,4 +1,4 @@
-"""The words of a transcript for what admin tools ask about topics and features."""
+"""What admin tools ask about topics and features, and the answers, in words."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,24 +23,24 @@ from controller.core.topic_requests import (
 from controller.core.znodes import write_topic_id
 
 
-def spell_topic_request(request: TopicRequest) -> list[str]:
-    """What is asked for, then a line for each topic or feature."""
+def described_topic_request(request: TopicRequest) -> list[str]:
+    """How it is asked, then a line for each topic or feature."""
     match request:
         case CreateTopicsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=new):
-            return [_head("CreateTopics", dry, timeout_ms), *map(_new_topic, new)]
+            return [_how(dry, timeout_ms), *map(_new_topic, new)]
         case CreatePartitionsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=grown):
-            return [_head("CreatePartitions", dry, timeout_ms), *map(_new_partitions, grown)]
+            return [_how(dry, timeout_ms), *map(_new_partitions, grown)]
         case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=doomed):
-            head = _head("DeleteTopics", False, timeout_ms)
-            return [head, *(_topic(one.name, one.topic_id) for one in doomed)]
+            named = (_topic(one.name, one.topic_id) for one in doomed)
+            return [_how(False, timeout_ms), *named]
         case UpdateFeaturesReceived(validate_only=dry, timeout_ms=timeout_ms, updates=updates):
             return [
-                _head("UpdateFeatures", dry, timeout_ms),
+                _how(dry, timeout_ms),
                 *(f"{one.feature} to {one.level}, type {one.upgrade_type}" for one in updates),
             ]
 
 
-def spell_topic_answer(answer: AnswerTopicRequest) -> list[str]:
+def described_topic_answer(answer: AnswerTopicRequest) -> list[str]:
     """The error of all of it, if it has one, then a line for each topic or feature."""
     match answer:
         case AnswerCreateTopics(topics=created):
@@ -53,8 +53,8 @@ def spell_topic_answer(answer: AnswerTopicRequest) -> list[str]:
             return [_coded("", error, message), *map(_answered, features)]
 
 
-def _head(api: str, dry: bool, timeout_ms: int) -> str:
-    return f"{api}{', validate only' if dry else ''}, within {timeout_ms} ms"
+def _how(dry: bool, timeout_ms: int) -> str:
+    return f"{', validate only' if dry else ''}, within {timeout_ms} ms"
 
 
 def _new_topic(topic: NewTopic) -> str:

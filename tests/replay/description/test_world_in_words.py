@@ -2,8 +2,8 @@
 
 import pytest
 
+from replay.description.imported_events import transaction_in_words
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Create, OpCode, Transaction
-from replay.wording.world_in_words import transaction_in_words
 
 
 def created(path: str, chroot: str) -> str:

@@ -1,7 +1,6 @@
 """A command in plain words."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from controller.core import commands, znodes
 from controller.core.errors import ZnodeError
@@ -13,11 +12,9 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.values import ANY_VERSION, NO_LEADER, LeaderAndIsr
-from replay.wording.error_names import error_name
-from replay.wording.events_in_words import listed
-
-_SHOWN: Final = 5
+from controller.core.values import ANY_VERSION
+from replay.description.error_names import error_name
+from replay.description.phrases import listed, some, state
 
 
 def command_in_words(command: commands.Command) -> str:
@@ -32,13 +29,9 @@ def command_in_words(command: commands.Command) -> str:
         case commands.SyncZnodes(path=path):
             return f"sync {path}"
         case commands.WriteZnodes(operations=operations):
-            return some(map(_operation, operations))
+            return some(operation_in_words(one, content) for one in operations)
         case commands.WriteAtomically(operations=operations):
-            return f"all or nothing: {some(map(_operation, operations))}"
-        case commands.OpenChannel(broker=broker):
-            return f"connect to broker {broker}"
-        case commands.CloseChannel(broker=broker):
-            return f"no more to broker {broker}"
+            return f"all or nothing: {some(operation_in_words(one, content) for one in operations)}"
         case commands.LeaderAndIsrRequest(broker=broker, partitions=partitions):
             return f"LeaderAndIsr to broker {broker}: {_led(partitions)}"
         case commands.UpdateMetadataRequest(broker=broker, partitions=parts, live_brokers=live):
@@ -50,22 +43,10 @@ def command_in_words(command: commands.Command) -> str:
                 for one in stopped
             )
             return f"StopReplica to broker {broker}: {told}"
-        case commands.Notice(level=level, subject=subject, text=text):
-            return f"tell the operator ({level}): {subject}: {text}"
-        case commands.StartTimer(timer=timer, delay_ms=delay_ms):
-            return f"wake up in {delay_ms} ms for {timer}"
-        case commands.CancelTimer(timer=timer):
-            return f"do not wake up for {timer}"
-        case commands.DrawTopicIds(count=count):
-            return f"draw {count} topic ids"
-        case commands.DrawNumbers(bounds=bounds):
-            return f"draw {len(bounds)} numbers"
-        case commands.Stop(reason=reason):
-            return f"end the daemon{': ' if reason else ''}{reason}"
-        case commands.AnswerLater(request=request):
-            return f"request {request} is answered later"
-        case _:
+        case _ if isinstance(command, commands.ApiAnswer):
             return _answer(command)
+        case _:
+            return described(command)
 
 
 def _led(
@@ -92,19 +73,48 @@ def _named(one: object) -> str:
     return topic if number is None else f"{topic}-{number}"
 
 
-def _operation(one: WriteOperation) -> str:
+def described(command: commands.Command) -> str:
+    """A command about channels, timers, draws, requests that wait, or the operator."""
+    match command:
+        case commands.OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):
+            return f"open channel to {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
+        case commands.CloseChannel(broker=broker, broker_epoch=epoch):
+            return f"close channel to {broker} epoch {epoch}"
+        case commands.Notice(level=level, code=code, subject=subject, text=text):
+            return f"{level} {code} {subject}: {text}"
+        case commands.DrawTopicIds(count=count):
+            return f"draw {count} topic ids"
+        case commands.DrawNumbers(bounds=bounds):
+            return f"draw numbers below {' '.join(map(str, bounds))}"
+        case commands.StartTimer(timer=timer, delay_ms=delay_ms):
+            return f"start timer {timer} of {delay_ms} ms"
+        case commands.AnswerLater(request=request):
+            return f"request {request} is answered later"
+        case commands.CancelTimer(timer=timer):
+            return f"cancel timer {timer}"
+        case commands.Stop(reason=reason):
+            return f"stop: {reason or 'as asked for'}"
+        case _:
+            raise AssertionError(f"a command without words: {command}")
+
+
+def operation_in_words(one: WriteOperation, content_of: Callable[[str, bytes], str]) -> str:
+    """What is done to a znode; `content_of` says what it then holds."""
     match one:
-        case Create(path=path, data=data):
-            return f"create {path}{content(path, data)}"
-        case CreateSequential(path=path):
-            return f"create {path}..., numbered"
+        case Create(path=path, data=data, ephemeral=ephemeral):
+            return f"create {'ephemeral ' if ephemeral else ''}{path}{content_of(path, data)}"
+        case CreateSequential(path=path, data=data):
+            return f"create sequential {path}{content_of(path, data)}"
         case SetData(path=path, data=data, version=version):
-            at = "" if version == ANY_VERSION else f" at version {version}"
-            return f"set {path}{at}{content(path, data)}"
-        case Delete(path=path):
-            return f"delete {path}"
+            return f"set {path}{_at(version)}{content_of(path, data)}"
+        case Delete(path=path, version=version):
+            return f"delete {path}{_at(version)}"
         case Check(path=path, version=version):
-            return f"if {path} has version {version}"
+            return f"check {path}{_at(version)}"
+
+
+def _at(version: int) -> str:
+    return "" if version == ANY_VERSION else f" at version {version}"
 
 
 def content(path: str, data: bytes | None) -> str:
@@ -115,16 +125,3 @@ def content(path: str, data: bytes | None) -> str:
         return f" ({state(znodes.read_state(path, data, 0))})"
     except ZnodeError:
         return ""
-
-
-def state(one: LeaderAndIsr) -> str:
-    """A leader, its epoch and the ISR."""
-    leader = "no leader" if one.leader == NO_LEADER else f"leader {one.leader}"
-    return f"{leader}, epoch {one.leader_epoch}, ISR {listed(one.isr)}"
-
-
-def some(texts: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
-    items = list(texts)
-    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return ("; ".join(items[:_SHOWN]) or "nothing") + more

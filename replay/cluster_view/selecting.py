@@ -2,8 +2,8 @@
 
 from msgspec import structs
 
+from replay.cluster_view.views import Cluster
 from replay.errors import ReplayError
-from replay.inspect.cluster import Cluster
 
 _SHOWN = 20
 

@@ -1,5 +1,8 @@
 """A record of an imported log in plain words."""
 
+from replay.description.commands import content
+from replay.description.error_names import zookeeper_error_name
+from replay.description.phrases import some
 from replay.stock_clusters.imported_log import events
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
@@ -16,12 +19,10 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.wording.commands_in_words import content, some
-from replay.wording.error_names import zookeeper_error_name
 from replay.world.paths import below
 
 
-def in_words(event: events.WorldEvent, chroot: str) -> str:
+def imported_event_in_words(event: events.WorldEvent, chroot: str) -> str:
     """What is in it, in one line."""
     match event:
         case Transaction(session=session):

@@ -10,7 +10,7 @@ from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import Assignment, Broker
-from replay.inspect.cluster import (
+from replay.cluster_view.views import (
     NOBODY,
     BrokerView,
     Cluster,

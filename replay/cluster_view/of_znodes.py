@@ -3,7 +3,7 @@
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
-from replay.inspect.cluster import (
+from replay.cluster_view.views import (
     NOBODY,
     BrokerView,
     Cluster,

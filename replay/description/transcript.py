@@ -18,26 +18,18 @@ from controller.core.commands import (
     AnswerAlterPartitionReassignments,
     AnswerControlledShutdown,
     AnswerElectLeaders,
-    AnswerLater,
     AnswerListPartitionReassignments,
     ApiAnswer,
     BrokerRequest,
-    CancelTimer,
     Choice,
-    CloseChannel,
     Command,
     CommandId,
-    DrawNumbers,
-    DrawTopicIds,
     Issued,
     LeaderAndIsrRequest,
     Notice,
-    OpenChannel,
     ReadChildren,
     ReadStats,
     ReadZnodes,
-    StartTimer,
-    Stop,
     StopReplicaRequest,
     SyncZnodes,
     UpdateMetadataRequest,
@@ -47,26 +39,14 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.events import (
-    AllocateProducerIdsReceived,
-    AlterPartitionReassignmentsReceived,
-    AlterPartitionReceived,
     ApiRequest,
     BrokerAnswered,
-    ChannelFault,
     ChildrenRead,
-    ControlledShutdownReceived,
-    ElectLeadersReceived,
     Event,
-    ListPartitionReassignmentsReceived,
-    NumbersDrawn,
     Recorded,
     SessionConnected,
     SessionDisconnected,
     SessionExpired,
-    ShutdownRequested,
-    TimerFired,
-    TopicIdsDrawn,
-    VersionsOffered,
     WatchFired,
     ZnodesRead,
     ZnodesWritten,
@@ -81,22 +61,18 @@ from controller.core.operations import (
     OK,
     RUNTIME_INCONSISTENCY,
     SESSION_EXPIRED,
-    Check,
-    Create,
-    CreateSequential,
-    Delete,
-    SetData,
     WriteOperation,
 )
-from controller.core.releases import release_of
 from controller.core.scram_requests import (
-    AlterUserScramCredentialsReceived,
     AnswerAlterUserScramCredentials,
 )
-from controller.core.topic_requests import AnswerTopicRequest, TopicRequest
-from controller.core.values import ANY_VERSION, NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
+from controller.core.topic_requests import AnswerTopicRequest
+from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from controller.core.znodes import write_topic_id
-from replay.world.topic_request_words import spell_topic_answer, spell_topic_request
+from replay.description.commands import described as described_command
+from replay.description.commands import operation_in_words
+from replay.description.events import described, described_request
+from replay.description.topic_requests import described_topic_answer
 
 _CODES: Final = {
     OK: "ok",
@@ -155,72 +131,9 @@ def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
         case ZnodesWritten():
             return _written(event, asked.get(event.command))
         case _ if isinstance(event, ApiRequest):
-            return _asked_for(event)
+            return described_request(event)
         case _:
-            return [_told(event)]
-
-
-def _asked_for(request: ApiRequest) -> list[str]:
-    number = f"request {request.request}:"
-    match request:
-        case _ if isinstance(request, TopicRequest):
-            head, *asked = spell_topic_request(request)
-            return [f"{number} {head}", *asked]
-        case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
-            gone = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
-            given = [
-                f"{one.user} mechanism {one.mechanism} of {one.iterations} iterations"
-                for one in upsertions
-            ]
-            return [f"{number} AlterUserScramCredentials", *gone, *given]
-        case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
-            states = [
-                f"{one.topic}-{one.partition} e {one.leader_epoch} isr {_ids(one.isr)}"
-                f" at version {one.partition_epoch}"
-                for one in proposed
-            ]
-            return [f"{number} AlterPartition v{version} of broker {broker}", *states]
-        case AlterPartitionReassignmentsReceived(partitions=targets):
-            wanted = [
-                f"{one.topic}-{one.partition} "
-                + ("cancel" if one.replicas is None else f"to {_ids(one.replicas)}")
-                for one in targets
-            ]
-            return [f"{number} AlterPartitionReassignments", *wanted]
-        case ListPartitionReassignmentsReceived(partitions=named):
-            return [f"{number} ListPartitionReassignments of {_names(named)}"]
-        case ElectLeadersReceived(election=election, partitions=named):
-            return [f"{number} ElectLeaders, {election}, of {_names(named)}"]
-        case ControlledShutdownReceived(broker=broker):
-            return [f"{number} ControlledShutdown of broker {broker}"]
-        case AllocateProducerIdsReceived(broker=broker):
-            return [f"{number} AllocateProducerIds of broker {broker}"]
-
-
-def _names(named: list[tuple[str, int]] | None) -> str:
-    return "all" if named is None else ", ".join(f"{topic}-{number}" for topic, number in named)
-
-
-def _told(event: Event) -> str:
-    match event:
-        case BrokerAnswered(broker=broker, error=error, partition_errors=errors):
-            spelt = "".join(f", {topic}-{number} code {code}" for topic, number, code in errors)
-            return f"broker {broker} answered code {error}{spelt}"
-        case ChannelFault(broker=broker, kind=kind, text=text):
-            return f"channel to broker {broker} {kind}: {text}"
-        case VersionsOffered(broker=broker, highest=highest):
-            release = ".".join(map(str, release_of(highest)))
-            return f"broker {broker} offers what Kafka {release} does"
-        case TopicIdsDrawn(topic_ids=ids):
-            return f"topic ids drawn: {' '.join(map(write_topic_id, ids))}"
-        case NumbersDrawn(numbers=numbers):
-            return f"numbers drawn: {' '.join(map(str, numbers))}"
-        case ShutdownRequested(reason=reason):
-            return f"shutdown requested: {reason}"
-        case TimerFired(timer=timer):
-            return f"timer {timer}"
-        case _:
-            raise AssertionError(f"an event without words: {event}")
+            return described(event)
 
 
 def _read(event: ZnodesRead, command: Command | None) -> list[str]:
@@ -320,7 +233,7 @@ def spell(command: Command) -> list[str]:
         case _ if isinstance(command, ApiAnswer):
             return _answer(command)
         case _:
-            return [_other(command)]
+            return [described_command(command)]
 
 
 def _request(request: BrokerRequest) -> list[str]:
@@ -357,7 +270,7 @@ def _request(request: BrokerRequest) -> list[str]:
 
 def _answer(answer: ApiAnswer) -> list[str]:
     if isinstance(answer, AnswerTopicRequest):
-        head, *answered = spell_topic_answer(answer)
+        head, *answered = described_topic_answer(answer)
         return [f"answer {answer.request}: {head}".rstrip(": "), *answered]
     if isinstance(answer, AnswerAlterUserScramCredentials):
         users = [
@@ -382,7 +295,8 @@ def _answer(answer: ApiAnswer) -> list[str]:
             ]
             return [head, *assignments]
         case AnswerControlledShutdown(remaining=remaining):
-            return [f"{head}, leading still {_names(list(remaining)) or 'nothing'}"]
+            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
+            return [f"{head}, leading still {leading or 'nothing'}"]
         case AnswerAllocateProducerIds(start=start, length=length):
             return [f"{head}, {length} from {start} on"]
 
@@ -405,30 +319,6 @@ def _assignment(assignment: Assignment) -> str:
     return text
 
 
-def _other(command: Command) -> str:
-    match command:
-        case OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):
-            return f"open channel to {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
-        case CloseChannel(broker=broker, broker_epoch=epoch):
-            return f"close channel to {broker} epoch {epoch}"
-        case Notice(level=level, code=code, subject=subject, text=text):
-            return f"{level} {code} {subject}: {text}"
-        case DrawTopicIds(count=count):
-            return f"draw {count} topic ids"
-        case DrawNumbers(bounds=bounds):
-            return f"draw numbers below {' '.join(map(str, bounds))}"
-        case StartTimer(timer=timer, delay_ms=delay_ms):
-            return f"start timer {timer} of {delay_ms} ms"
-        case AnswerLater(request=request):
-            return f"request {request} is answered later"
-        case CancelTimer(timer=timer):
-            return f"cancel timer {timer}"
-        case Stop(reason=reason):
-            return f"stop: {reason or 'as asked for'}"
-        case _:
-            raise AssertionError(f"a command without words: {command}")
-
-
 def spell_state(state: LeaderAndIsr) -> str:
     """A leadership in the words of the scenario tables: leader, e, ISR, v, controller epoch."""
     recovering = " recovering" if state.recovery_state == RECOVERING else ""
@@ -439,25 +329,11 @@ def spell_state(state: LeaderAndIsr) -> str:
 
 
 def _writes(operations: tuple[WriteOperation, ...]) -> list[str]:
-    return [_operation(one) for one in operations]
+    return [operation_in_words(one, _whole) for one in operations]
 
 
-def _operation(operation: WriteOperation) -> str:
-    match operation:
-        case Create(path=path, data=data, ephemeral=ephemeral):
-            return f"create {'ephemeral ' if ephemeral else ''}{path} {data.decode()}".rstrip()
-        case CreateSequential(path=path, data=data):
-            return f"create sequential {path} {data.decode()}".rstrip()
-        case SetData(path=path, data=data, version=version):
-            return f"set {path}{_at(version)} {data.decode()}"
-        case Delete(path=path, version=version):
-            return f"delete {path}{_at(version)}"
-        case Check(path=path, version=version):
-            return f"check {path}{_at(version)}"
-
-
-def _at(version: int) -> str:
-    return "" if version == ANY_VERSION else f" at version {version}"
+def _whole(path: str, data: bytes) -> str:
+    return f" {data.decode()}".rstrip()
 
 
 def _paths(paths: tuple[str, ...]) -> str:
