@@ -16,7 +16,7 @@ from replay.cli.fleet import analysis as fleet_analysis
 from replay.cli.fleet import commands as fleet
 from replay.cli.fleet.commands import app
 from replay.fleet import session
-from replay.fleet.analysis.analysing import Analysis, Options
+from replay.fleet.analysis.analyse import Analysis, Options
 from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, SetAside
@@ -76,13 +76,20 @@ def test_wrong_master(command: str, master: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["decode", "replay", "divergences", "analyse", "report"])
 def test_folder_without_a_table(command: str, tmp_path: Path) -> None:
     told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(told, f"refold fleet {command}: {tmp_path} is no table: make one with `refold")
+    assert_one_line(
+        told, f"refold fleet {command}: {tmp_path} is not a table: create one with `refold"
+    )
     (tmp_path / "refold-fleet.json").write_text('{"layout": 2}')
     told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(told, f"refold fleet {command}: {tmp_path} holds no records: `refold fleet in")
+    assert_one_line(
+        told,
+        f"refold fleet {command}: {tmp_path} contains no records: add logs with `refold fleet in",
+    )
     (tmp_path / "refold-fleet.json").write_text('{"layout": 3}')
     told = refold(*_arguments(command, tmp_path, table=False))
-    assert_one_line(told, "made by another refold (layout 3, this one has 2): use that version")
+    assert_one_line(
+        told, "created by another version of refold (layout 3, not 2): use that version"
+    )
 
 
 def test_table_that_was_not_replayed(tmp_path: Path) -> None:
@@ -92,14 +99,14 @@ def test_table_that_was_not_replayed(tmp_path: Path) -> None:
 
 def test_source_that_is_not_there(tmp_path: Path) -> None:
     told = refold("fleet", "ingest", str(tmp_path / "gone"), "--out", str(tmp_path / "table"))
-    assert_one_line(told, "gone is not there: name a folder, a log or an archive")
+    assert_one_line(told, "gone does not exist: name a folder, a log or an archive")
     assert not (tmp_path / "table").exists()
 
 
 def test_source_that_is_empty_starts_no_spark(tmp_path: Path) -> None:
     """Nor does a table of which nothing is left to decode."""
     told = refold("fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none")
-    assert_one_line(told, "holds nothing to read: no segment (.refold), no archive")
+    assert_one_line(told, "contains nothing to read: no segment (.refold), no archive")
     table = _table(tmp_path / "table")
     (table / "decoded" / "batch=000001").mkdir(parents=True)
     told = refold("fleet", "decode", str(table), "--json", JAVA_HOME="/none")
@@ -124,7 +131,9 @@ def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
     [file] = table.glob("records/batch=*/cluster=a/date=*/*.parquet")
     file.write_bytes(file.read_bytes()[:2000])
     told = refold("fleet", "analyse", str(table), *LOCAL)
-    assert_one_line(told, f"refold fleet analyse: {table}: Spark failed, the analysis is as it was")
+    assert_one_line(
+        told, f"refold fleet analyse: {table}: Spark failed; the previous analysis is kept"
+    )
     assert f"{file.name} cannot be decoded: Parquet magic bytes not found" in told.stderr
     told = refold("fleet", "replay", str(table), "--versions", str(ROOT), *LOCAL)
     assert told.returncode == 1
@@ -157,8 +166,10 @@ def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: 
 
 def of_session(leader: int) -> list[str]:
     """The commands of a session that run."""
-    listed = subprocess.run(["ps", "-ww", "-e", "-o", "sid=,args="], capture_output=True, text=True)
-    rows = [line.split(maxsplit=1) for line in listed.stdout.splitlines()]
+    list_divergences = subprocess.run(
+        ["ps", "-ww", "-e", "-o", "sid=,args="], capture_output=True, text=True
+    )
+    rows = [line.split(maxsplit=1) for line in list_divergences.stdout.splitlines()]
     return [args for sid, args in rows if sid == str(leader)]
 
 

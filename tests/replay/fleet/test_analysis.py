@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from replay.fleet.analysis import analysing
-from replay.fleet.analysis.analysing import Analysis, Options, analyse
+from replay.fleet.analysis.analyse import Analysis, Options, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -239,9 +239,9 @@ def test_made_up_log(analysed: Analysed) -> None:
 
 
 def test_only_what_is_asked_for(analysed: Analysed) -> None:
-    with pytest.raises(FleetError, match="holds no log of these clusters"):
+    with pytest.raises(FleetError, match="contains no log of these clusters"):
         analyse(analysed.spark, analysed.table, Options(clusters=("none",)))
-    with pytest.raises(FleetError, match="holds no log of these clusters and times"):
+    with pytest.raises(FleetError, match="contains no log of these clusters and times"):
         analyse(analysed.spark, analysed.table, Options(end=1))
     # What was there before is there still.
     assert analysed.rows("failovers")

@@ -11,11 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from replay.fleet.analysis.brokers import flapping_brokers
-from replay.fleet.analysis.leaders import leader_changes, leader_churn
+from replay.fleet.analysis.failovers import failover_percentiles
 from replay.fleet.analysis.outages import outages
+from replay.fleet.analysis.partitions import leader_changes, leader_churn
 from replay.fleet.analysis.races import races
 from replay.fleet.analysis.reassignments import reassignments
-from replay.fleet.analysis.terms import failover_percentiles
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
 from replay.fleet.columns import RECORDS

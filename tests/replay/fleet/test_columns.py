@@ -12,11 +12,11 @@ from controller.core.commands import CommandId
 from controller.core.events import ChildrenRead, WatchFired, ZnodesRead
 from eventstore.reader import LogReader
 from eventstore.segment import open_segment
-from replay.fleet.by_kind import command_columns, event_columns
 from replay.fleet.columns import RECORDS, Batches, Origin
+from replay.fleet.fact_columns import command_columns, event_columns
 from replay.fleet.facts import znode_name
 from replay.fleet.naming import JSON_BYTES_MAX
-from replay.fleet.reading import command_batches, event_batches
+from replay.fleet.segments import command_batches, event_batches
 from tools.fleet.incidents import History, write_log
 
 

@@ -15,7 +15,7 @@ from replay.fleet.columns import DECODED, RECORDS, STORED, Batches, Origin, deco
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.log_source import LogSource
-from replay.fleet.reading import command_batches, event_batches
+from replay.fleet.segments import command_batches, event_batches
 from tools.fleet.incidents import History, write_log
 
 pytestmark = [
@@ -109,7 +109,9 @@ def test_what_cannot_be_decoded_leaves_no_half_of_a_batch(
     [file] = out.glob("records/batch=*/cluster=c/date=*/*.parquet")
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FleetError, match="Spark failed, it is decoded as far as it was"):
+    with pytest.raises(
+        FleetError, match="Spark failed; the batches that were decoded before are kept"
+    ):
         decoding.decode_table(spark, out)
     assert not list((out / "decoded").glob("batch=*"))
     file.write_bytes(whole)

@@ -236,7 +236,7 @@ def test_what_cannot_be_a_table(spark: SparkSession, logs: Path, tmp_path: Path)
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "letters.txt").write_text("mine")
-    with pytest.raises(FleetError, match="holds something else"):
+    with pytest.raises(FleetError, match="contains other files"):
         ingest(spark, [str(logs)], foreign)
     newer = tmp_path / "newer"
     newer.mkdir()
@@ -249,10 +249,10 @@ def test_what_cannot_be_a_table(spark: SparkSession, logs: Path, tmp_path: Path)
 
 def test_what_cannot_be_a_source(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for source, reason in (("empty", "holds nothing to read"), ("gone", "is not there")):
+    for source, reason in (("empty", "contains nothing to read"), ("gone", "does not exist")):
         with pytest.raises(FleetError, match=reason):
             ingest(spark, [str(tmp_path / source)], tmp_path / "table")
-    with pytest.raises(FleetError, match="is not there"):
+    with pytest.raises(FleetError, match="does not exist"):
         ingest(spark, [str(tmp_path / "no*thing")], tmp_path / "table")
     assert not (tmp_path / "table").exists()
 

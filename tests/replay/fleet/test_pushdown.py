@@ -28,7 +28,7 @@ from eventstore.reader import LogReader
 from eventstore.segment import open_segment
 from replay.fleet.columns import RECORDS, Batches, Origin
 from replay.fleet.pushdown import push
-from replay.fleet.reading import command_batches, event_batches
+from replay.fleet.segments import command_batches, event_batches
 from tools.fleet.incidents import History, write_log
 
 Row = dict[str, Any]

@@ -38,7 +38,7 @@ def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("master", ["lokal", "local[", "local[two]", "spark:/h:7077", "", "yarn2"])
 def test_what_is_no_master(master: str) -> None:
-    with pytest.raises(FleetError, match=r"none of local\[N\]"):
+    with pytest.raises(FleetError, match=r"is invalid: use local\[N\]"):
         check_master(master)
 
 

@@ -130,10 +130,10 @@ def test_session_that_pushes_no_filters(spark: SparkSession, setting: str, logs:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({}, "name what to read"),
-        ({"path": "/no/such/place"}, "is not there"),
-        ({"path": "/proc/self/fdinfo"}, "holds no segment"),
-        ({"path": "/", "columns": "seq, colour"}, "no column 'colour'"),
+        ({}, "no path is given"),
+        ({"path": "/no/such/place"}, "does not exist"),
+        ({"path": "/proc/self/fdinfo"}, "contains no segment"),
+        ({"path": "/", "columns": "seq, colour"}, "unknown column 'colour'"),
         ({"path": "/", "rowsPerPartition": "none"}, "rowsPerPartition"),
         ({"path": "/", "damaged": "maybe"}, "damaged is 'maybe'"),
     ],

@@ -42,12 +42,12 @@ def counted(log: Path) -> list[list[State]]:
 
 
 def _state(one: PartitionView) -> State:
-    kept = [replica for replica in one.replicas if replica not in one.adding]
+    state = [replica for replica in one.replicas if replica not in one.adding]
     if one.leader < 0 or len(one.isr) == 0:
         health = "offline"
-    elif set(kept) - set(one.isr):
+    elif set(state) - set(one.isr):
         health = "under_replicated"
-    elif one.leader != kept[0]:
+    elif one.leader != state[0]:
         health = "not_preferred"
     else:
         health = "healthy"

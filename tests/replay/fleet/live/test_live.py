@@ -111,7 +111,7 @@ def test_without_its_checkpoint_all_comes_again_and_nothing_changes(
         command(bootstrap, "live", out, jars), capture_output=True, text=True, timeout=300
     )
     assert other.returncode == 2
-    assert "is of topic again on Kafka cluster" in other.stderr
+    assert "belongs to topic again on Kafka cluster" in other.stderr
     assert "Traceback" not in other.stderr
 
 

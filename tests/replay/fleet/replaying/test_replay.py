@@ -19,7 +19,7 @@ from replay.diff.version.recorded_history import body_of
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.replaying import results
-from replay.fleet.replaying.listing import Wanted, listed
+from replay.fleet.replaying.divergence_list import DivergenceFilter, list_divergences
 from replay.fleet.replaying.replay import replay
 from replay.fleet.replaying.results import open_replays
 from replay.fleet.replaying.summary import RULES_MAX
@@ -215,11 +215,11 @@ def test_way_down_to_the_single_divergence(
 ) -> None:
     head = str(fleet.versions[1].reference)
     rule = "offline partition leader election"
-    of_cluster = Wanted(version=head, rule=rule, cluster=CLUSTER)
-    count, [first, *_] = listed(spark, fleet.table, of_cluster, 5)
+    of_cluster = DivergenceFilter(version=head, rule=rule, cluster=CLUSTER)
+    count, [first, *_] = list_divergences(spark, fleet.table, of_cluster, 5)
     assert count >= 1
-    wanted = Wanted(head, rule, first.cluster, first.log, first.partitions[0], first.seq)
-    count, [one, *_] = listed(spark, fleet.table, wanted, 5)
+    wanted = DivergenceFilter(head, rule, first.cluster, first.log, first.partitions[0], first.seq)
+    count, [one, *_] = list_divergences(spark, fleet.table, wanted, 5)
     assert (one.what, one.kind, one.seq) == ("changed", "set", first.seq)
     [leader] = [each for each in one.differences if each.part == "data.leader"]
     assert leader.recorded != leader.version
@@ -280,8 +280,8 @@ def test_bad_log_fails_alone(spark: SparkSession, tmp_path: Path) -> None:
         ("newer", other),
     }  # fmt: skip
     assert "fails at the log: KeyError: 150 (fold.py, line" in reasons["crash", other]
-    assert "hangs: it told of no progress for 15 s" in reasons["hang", other]
-    assert "are not in the table: ingest the whole log" in reasons["cut", this]
+    assert "no progress for 15 s after event" in reasons["hang", other]
+    assert "are not in the table: ingest the complete log" in reasons["cut", this]
     assert "newer" in reasons["newer", this]
     assert result.failed == 6
     assert {(one.version, one.logs - one.failed) for one in result.versions} == {
@@ -294,7 +294,7 @@ def test_bad_log_fails_alone(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_what_cannot_be_replayed(spark: SparkSession, tmp_path: Path) -> None:
     version = find_version(str(ROOT), ROOT, tmp_path / "cache")
-    with pytest.raises(FleetError, match="is no table: make one with `refold fleet ingest`"):
+    with pytest.raises(FleetError, match="is not a table: create one with `refold fleet ingest`"):
         replay(spark, tmp_path, [version])
 
 

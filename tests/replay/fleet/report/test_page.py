@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from replay.fleet.report.events import events
+from replay.fleet.report.details import events
 from replay.fleet.report.page import page_of
 from tests.replay.fleet.report.samples import BEGIN, CLUSTER, PAYLOAD, TOPIC, findings, record
 
@@ -152,5 +152,5 @@ def test_a_quiet_fleet(browser: Browser, tmp_path: Path) -> None:
     opened = Opened(browser, path)
     assert opened.complaints == []
     assert opened.page.get_by_text("refold fleet replay").is_visible()
-    assert opened.page.get_by_text("No partition was without service").is_visible()
+    assert opened.page.get_by_text("No partition was unavailable").is_visible()
     opened.page.context.close()

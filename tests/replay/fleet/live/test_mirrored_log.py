@@ -7,28 +7,28 @@ import pytest
 
 from eventstore.frames import EventsFrame, decode, encode
 from eventstore.reader import LogReader
-from replay.fleet.live.following import FollowedLog, Kept
+from replay.fleet.live.mirrored_log import LogState, MirroredLog
 from tests.replay.fleet.live.mirrored import State, counted, published
 from tools.fleet.incidents import History, write_log
 
 
-def states(log: FollowedLog) -> list[State] | None:
+def states(log: MirroredLog) -> list[State] | None:
     found = log.partitions()
     if found is None:
         return None
     return [(one.topic, one.partition, one.health, one.leader, one.isr) for one in found]
 
 
-def take(kept: Kept, values: list[bytes]) -> FollowedLog:
-    log = FollowedLog(kept)
+def take(state: LogState, values: list[bytes]) -> MirroredLog:
+    log = MirroredLog(state)
     for value in values:
         log.take(value, None)
     return log
 
 
-def stored(kept: Kept) -> Kept:
+def stored(state: LogState) -> LogState:
     """As it comes back from the disk."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=Kept)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=LogState)
 
 
 def events_in(values: list[bytes]) -> int:
@@ -51,9 +51,9 @@ def plain(log: Path) -> list[list[State]]:
 def test_what_is_found_is_what_inspect_says(log: Path, plain: list[list[State]]) -> None:
     values = published(log)
     assert len(LogReader(log).segments) > 1
-    followed = take(Kept(), values)
-    assert followed.kept().trouble == ""
-    assert followed.taken == 400
+    followed = take(LogState(), values)
+    assert followed.state().trouble == ""
+    assert followed.new_events == 400
     assert states(followed) == plain[-1] != []
     assert {one[2] for of_all in plain for one in of_all} == {"offline", "under_replicated"}
 
@@ -62,41 +62,41 @@ def test_what_is_found_is_what_inspect_says(log: Path, plain: list[list[State]])
 def test_batches_of_any_size_come_to_the_same(
     log: Path, plain: list[list[State]], size: int
 ) -> None:
-    values, kept, taken = published(log), Kept(), 0
+    values, state, taken = published(log), LogState(), 0
     for start in range(0, len(values), size):
-        followed = take(stored(kept), values[start : start + size])
-        kept, taken = followed.kept(), taken + followed.taken
+        followed = take(stored(state), values[start : start + size])
+        state, taken = followed.state(), taken + followed.new_events
         found = states(followed)
         if found is not None:
-            assert found == plain[kept.seq]
-    assert (taken, kept.seq, kept.trouble, kept.is_active) == (400, 400, "", True)
+            assert found == plain[state.seq]
+    assert (taken, state.seq, state.trouble, state.is_active) == (400, 400, "", True)
 
 
 def test_snapshots_bound_what_is_folded_again(
     log: Path, plain: list[list[State]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from replay.fleet.live import following
+    from replay.fleet.live import mirrored_log
 
-    monkeypatch.setattr(following, "_REFOLDED_MAX", 20)
-    values, kept, most = published(log), Kept(), 0
+    monkeypatch.setattr(mirrored_log, "_REFOLDED_MAX", 20)
+    values, state, most = published(log), LogState(), 0
     for start in range(0, len(values), 10):
-        followed = take(stored(kept), values[start : start + 10])
-        kept = followed.kept()
-        most = max(most, len(kept.events))
-    assert kept.snapshot is not None
+        followed = take(stored(state), values[start : start + 10])
+        state = followed.state()
+        most = max(most, len(state.events))
+    assert state.snapshot is not None
     assert most < 100
-    assert states(take(Kept(), values)) == plain[-1]
-    assert kept.trouble == ""
+    assert states(take(LogState(), values)) == plain[-1]
+    assert state.trouble == ""
 
 
 def test_what_comes_again_changes_nothing(log: Path, plain: list[list[State]]) -> None:
     values = published(log)
-    first = take(Kept(), values[:300])
-    kept = first.kept()
-    again = take(stored(kept), values[:300])
-    assert (again.taken, again.kept()) == (0, kept)
-    late = take(stored(kept), values[100:])
-    assert late.taken == events_in(values) - events_in(values[:300])
+    first = take(LogState(), values[:300])
+    state = first.state()
+    again = take(stored(state), values[:300])
+    assert (again.new_events, again.state()) == (0, state)
+    late = take(stored(state), values[100:])
+    assert late.new_events == events_in(values) - events_in(values[:300])
     assert states(late) == plain[-1]
 
 
@@ -105,12 +105,12 @@ def test_what_is_missing_is_told(log: Path) -> None:
     missing = next(
         number for number in range(200, 300) if isinstance(decode(values[number]), EventsFrame)
     )
-    kept = take(Kept(), values[:missing] + values[missing + 1 :]).kept()
+    state = take(LogState(), values[:missing] + values[missing + 1 :]).state()
     seq = events_in(values[:missing])
-    assert kept.seq == seq
-    assert kept.trouble.startswith(f"event {seq + 2} does not follow event {seq}")
+    assert state.seq == seq
+    assert state.trouble.startswith(f"event {seq + 2} does not follow event {seq}")
     # And stays so.
-    assert take(stored(kept), values).kept().trouble == kept.trouble
+    assert take(stored(state), values).state().trouble == state.trouble
 
 
 def test_a_record_that_was_changed_is_told(log: Path) -> None:
@@ -122,14 +122,20 @@ def test_a_record_that_was_changed_is_told(log: Path) -> None:
     assert isinstance(frame, EventsFrame)
     seq, wall_ns, *others = frame.rows[0]
     values[changed] = encode(EventsFrame([(seq, wall_ns + 1, *others)]))  # type: ignore[list-item]
-    assert take(Kept(), values).kept().trouble.startswith(f"event {seq} does not follow")
+    assert take(LogState(), values).state().trouble.startswith(f"event {seq} does not follow")
 
 
 def test_the_beginning_is_needed(log: Path) -> None:
     values = published(log)
-    assert take(Kept(), values[1:]).kept().trouble == "its beginning is not on the topic"
+    assert (
+        take(LogState(), values[1:]).state().trouble
+        == "the topic does not contain the beginning of the log"
+    )
     second = next(n for n in range(1, len(values)) if values[n][1:9] == values[0][1:9])
-    assert take(Kept(), values[second:]).kept().trouble == "its beginning is not on the topic"
+    assert (
+        take(LogState(), values[second:]).state().trouble
+        == "the topic does not contain the beginning of the log"
+    )
 
 
 def test_parts_of_a_record(log: Path, plain: list[list[State]]) -> None:
@@ -140,31 +146,31 @@ def test_parts_of_a_record(log: Path, plain: list[list[State]]) -> None:
     )
     body = values[whole]
     parts = [(body[:20], "1/3"), (body[20:30], "2/3"), (body[30:], "3/3")]
-    followed = take(Kept(), values[:whole])
+    followed = take(LogState(), values[:whole])
     for value, part in parts[:2]:
         followed.take(value, part)
-    kept = stored(followed.kept())
-    assert kept.parts == [body[:20], body[20:30]]
+    state = stored(followed.state())
+    assert state.parts == [body[:20], body[20:30]]
     for again in range(3):
-        followed = FollowedLog(kept)
+        followed = MirroredLog(state)
         for value, part in parts[again:]:
             followed.take(value, part)
-        assert followed.taken == 1
-        followed = take(stored(followed.kept()), values[whole + 1 :])
+        assert followed.new_events == 1
+        followed = take(stored(followed.state()), values[whole + 1 :])
         assert states(followed) == plain[-1]
 
 
 def test_an_end_that_lacks_records_is_told(told: History, tmp_path: Path) -> None:
     values = published(write_log(tmp_path / "run-1", told, "a", 1))
-    ended = take(Kept(), values).kept()
+    ended = take(LogState(), values).state()
     assert (ended.is_ended, ended.trouble, ended.snapshot) == (True, "", None)
     last = max(n for n, one in enumerate(values) if isinstance(decode(one), EventsFrame))
-    kept = take(Kept(), values[:last] + values[-1:]).kept()
-    assert kept.trouble == "it ends with event 400, not 399"
+    state = take(LogState(), values[:last] + values[-1:]).state()
+    assert state.trouble == "the log ends with event 400, not 399"
 
 
 def test_a_message_that_is_none_is_told(log: Path) -> None:
     values = published(log)
     header = msgspec.json.decode(decode(values[0]).header)  # type: ignore[union-attr]
-    assert take(Kept(), [b"nonsense", *values]).kept().trouble.startswith("after event 0:")
+    assert take(LogState(), [b"nonsense", *values]).state().trouble.startswith("after event 0:")
     assert header["kind"] == "recorded"

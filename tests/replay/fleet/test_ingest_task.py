@@ -12,8 +12,8 @@ from eventstore.reader import LogReader
 from eventstore.segment import open_segment
 from replay.fleet.day_files import put_in_place
 from replay.fleet.errors import OutputError
-from replay.fleet.reading import log_name
-from replay.fleet.units import Task
+from replay.fleet.ingest_task import Task
+from replay.fleet.segments import log_name
 from tools.fleet.incidents import History, write_log
 
 Row = dict[str, Any]
@@ -99,7 +99,7 @@ def test_other_log_does_not_go_on_where_one_ended(told: History, tmp_path: Path)
     [
         ("update events set payload = x'00' where seq = 222", "event 222"),
         ("update commands set reason = x'00' where rowid = 200", "command "),
-        ("delete from events where seq = 222", "event 222: it is not there"),
+        ("delete from events where seq = 222", "event 222: it is missing"),
         ("delete from events where seq > 222", "closing record"),
         ("delete from commands where cause > 300", "closing record"),
         ("update events set kind = 7 where seq = 9", "event 9"),
@@ -129,7 +129,7 @@ def test_file_cut_in_the_middle_is_set_aside(share: float, told: History, tmp_pa
 def test_large_damaged_log_leaves_no_file(
     told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replay.fleet.units._OWN_FILES_BYTES", 1000)
+    monkeypatch.setattr("replay.fleet.ingest_task._OWN_FILES_BYTES", 1000)
     monkeypatch.setattr("replay.fleet.day_files._GROUP_ROWS", 10)
     segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
     _, records = ingest(segment, tmp_path / "whole")
@@ -165,7 +165,7 @@ def test_only_files_that_belong_to_the_table_come_into_it(told: History, tmp_pat
 
 
 def test_what_was_written_and_is_gone_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="abc is gone: do all executors see the same folder"):
+    with pytest.raises(OutputError, match="abc is missing: use a folder that all executors share"):
         put_in_place([SimpleNamespace(token="abc")], tmp_path, tmp_path / "table")
 
 

@@ -14,9 +14,9 @@ from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
 from replay.fleet.report import queries
-from replay.fleet.report.gathering import gather
+from replay.fleet.report.collect import collect_findings
 from replay.fleet.report.queries import TABLES
-from replay.fleet.report.reporting import check_target, write_report
+from replay.fleet.report.write import check_target, write_report
 from replay.fleet.table import segments
 from tools.fleet.incidents import History, write_log
 
@@ -135,7 +135,7 @@ def folder(spark: SparkSession, told: History, tmp_path_factory: pytest.TempPath
 
 
 def test_incidents_are_stretches_without_a_pause(spark: SparkSession, folder: Path) -> None:
-    found = gather(spark, folder, 20).incidents
+    found = collect_findings(spark, folder, 20).incidents
     told = [
         (one.about["what"], one.about["partitions"], one.about["partition_seconds"])
         for one in found
@@ -156,14 +156,14 @@ def test_incidents_are_stretches_without_a_pause(spark: SparkSession, folder: Pa
 def test_of_many_events_those_about_its_partitions_come_first(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = gather(spark, folder, 20).incidents[2]
+    every = collect_findings(spark, folder, 20).incidents[2]
     # Answers of the broker that was behind it, and the one write of topic-1-3, which is of two.
     about = [one["seq"] for one in every.records if one["broker"] == 2 or one["seq"] == 90]
     assert 90 in about
     assert 1 < len(about) < len(every.records) / 2
     fewer = queries.RECORDS.replace("<= 150", f"<= {len(about)}")
     monkeypatch.setattr(queries, "RECORDS", fewer)
-    few = gather(spark, folder, 20).incidents[2].records
+    few = collect_findings(spark, folder, 20).incidents[2].records
     assert [one["seq"] for one in few] == about
     assert few[0]["of_all"] == len(every.records)
 
@@ -190,7 +190,7 @@ def test_first_divergence_of_each_version_in_a_log(spark: SparkSession, folder: 
         place = folder / "replays" / "batch=000001" / name
         place.mkdir(parents=True)
         parquet.write_table(pa.Table.from_pylist(rows, schema), place / "1.parquet")
-    told = gather(spark, folder, 20)
+    told = collect_findings(spark, folder, 20)
     shutil.rmtree(folder / "replays")
     assert told.replays is not None
     assert {(one["version"], one["decisions"]) for one in told.replays["versions"]} == {
@@ -217,7 +217,7 @@ def test_first_divergence_of_each_version_in_a_log(spark: SparkSession, folder: 
 def test_both_kinds_have_places_among_as_many_as_are_asked_for(
     count: int, expected: list[tuple[str, int]], spark: SparkSession, folder: Path
 ) -> None:
-    found = [one.about for one in gather(spark, folder, count).incidents]
+    found = [one.about for one in collect_findings(spark, folder, count).incidents]
     assert [(one["what"], one["partition_seconds"]) for one in found] == expected
 
 
@@ -236,9 +236,9 @@ def test_what_cannot_be_reported(
     write_log(tmp_path / "logs", told, "a", 1)
     ingest(spark, [str(tmp_path / "logs")], tmp_path / "table")
     with pytest.raises(FleetError, match="run `refold fleet analyse` first"):
-        gather(spark, tmp_path / "table", 20)
-    with pytest.raises(FleetError, match="is no table"):
-        gather(spark, tmp_path, 20)
+        collect_findings(spark, tmp_path / "table", 20)
+    with pytest.raises(FleetError, match="is not a table"):
+        collect_findings(spark, tmp_path, 20)
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(FleetError, match="is a folder"):
         check_target(tmp_path / "folder.html")

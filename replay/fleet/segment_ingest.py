@@ -1,4 +1,4 @@
-"""One segment into batches, record by record along its checksum chains."""
+"""Reading one segment as batches, with each record checked against the checksum chains."""
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from eventstore.errors import PUT_A_COPY, LogCorrupt
 from eventstore.records import Tip
 from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import STORED, Batches, Origin
-from replay.fleet.reading import segment_id, stored_clocks
+from replay.fleet.segments import segment_id, stored_clocks
 from replay.fleet.stored_pages import StoredPages
 from replay.fleet.table import Known
 
@@ -45,26 +45,28 @@ class Ingested(Struct):
 
     @property
     def has_news(self) -> bool:
-        """Whether there was anything."""
+        """Whether there were new records."""
         return bool(self.events or self.commands)
 
     def row(self) -> dict[str, Any]:
-        """As a row of the manifest."""
+        """The fields as a row of the manifest."""
         return msgspec.structs.asdict(self)
 
 
 def ingest_segment(
     path: Path, known: Known | None, cluster: str, log: str, on_batch: OnBatch
 ) -> Ingested:
-    """Give what a segment holds behind what is known of it, while a daemon writes it, too.
+    """Pass the records of a segment that follow the known ones to `on_batch`. A daemon may be
+    writing the segment.
 
-    Raises LogCorrupt where the checksum chain breaks, what is known included, and LogError.
+    Raises LogCorrupt if the checksum chain breaks, also where known records were changed, and
+    LogError.
     """
     with open_segment(path) as segment, StoredPages(segment) as pages:
-        return _Reading(segment, pages, known, Origin(cluster, log), on_batch).read()
+        return _SegmentReader(segment, pages, known, Origin(cluster, log), on_batch).read()
 
 
-class _Reading:
+class _SegmentReader:
     def __init__(
         self,
         segment: Segment,
@@ -84,13 +86,14 @@ class _Reading:
         self._clocks: list[pa.Table] = []
 
     def read(self) -> Ingested:
-        """How far it has come, asked in this order, is consistent while the log grows."""
+        """Read all new records. The positions are read in this order so that they are consistent
+        while the log grows."""
         segment, known = self._segment, self._known
         closing = segment.closing
         last_command = segment.command_count()
         last_seq = segment.last_seq()
         if last_seq < known.last_seq or last_command < known.last_command:
-            text = "holds less than when it was ingested: put the whole file back"
+            text = "has fewer records than when it was ingested: restore the complete file"
             raise LogCorrupt(segment.path, text)
         event_chain = self._events(known.last_seq, last_seq)
         command_chain = self._commands(known.last_command, last_command)
@@ -131,7 +134,7 @@ class _Reading:
                 pairs = enumerate(seqs.to_pylist(), expected)
                 missing = next(number for number, seq in pairs if seq != number)
                 raise LogCorrupt(
-                    self._segment.path, f"it is not there: {PUT_A_COPY}", f"event {missing}"
+                    self._segment.path, f"it is missing: {PUT_A_COPY}", f"event {missing}"
                 )
             previous = self._follow("event", previous, columns)
             expected += size
@@ -141,26 +144,26 @@ class _Reading:
         return previous
 
     def _follow(self, what: str, previous: bytes, columns: list[pa.Array]) -> bytes:
-        """The chain value at a page's end. Raises LogCorrupt."""
+        """The chain value at the end of a page. Raises LogCorrupt."""
         try:
             *fields, chains = (column.to_pylist() for column in columns)
         except UnicodeDecodeError as error:
             raise self._pages.damage(what, f"cannot be read ({error}): {PUT_A_COPY}") from None
         begin = blake2b(digest_size=CHAIN_BYTES).copy
-        # It is chain.link, without a call and a new hash's arguments for each of millions of rows.
+        # This is chain.link inlined: it runs for each of millions of rows.
         for row, link in zip(zip(*fields, strict=True), chains, strict=True):
             following = begin()
             following.update(previous + _encode(row))
             previous = following.digest()
             if previous != link:
-                text = f"it was changed, moved or put in, or the one before it was: {PUT_A_COPY}"
+                text = f"it was changed, moved or inserted, or its predecessor was: {PUT_A_COPY}"
                 raise LogCorrupt(self._segment.path, text, f"{what} {row[0]}")
         return previous
 
 
 class _Clocks:
-    """Of the events that were read, numbered from `first` on, so that each command finds those of
-    its cause: to ask the log for them takes a tenth of an ingest."""
+    """The clocks of the events that were read, numbered from `first`, for the commands that they
+    caused. Reading them from the log again would take a tenth of an ingest."""
 
     def __init__(self, segment: Segment, first: int, read: list[pa.Table]) -> None:
         self._segment = segment
@@ -168,11 +171,11 @@ class _Clocks:
         self._read = pa.concat_tables([_NO_CLOCKS, *read]).combine_chunks()
 
     def of(self, numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Both clocks of events."""
+        """The wall and monotonic clocks of events."""
         places = pc.subtract(numbers, self._first)
         bounds = pc.min_max(places)
         if bounds["min"].as_py() < 0 or bounds["max"].as_py() >= len(self._read):
-            # What was stored late may be of events that were ingested before.
+            # Commands that were stored late may belong to events of an earlier ingest.
             return stored_clocks(self._segment, numbers)
         found = self._read.take(places)
         return found["wall_ns"].chunk(0), found["mono_ns"].chunk(0)

@@ -1,9 +1,10 @@
-"""How far a version agrees with a log: with what its daemon recorded, or with Kafka's controllers.
+"""Comparing the decisions of a version with a log: those that a daemon recorded, or those of
+Kafka's controllers.
 
-A version that follows a daemon's log decides what is recorded: the digests of all commands are
-equal. Only from where it leaves the log are decisions compared by what they say, as `refold diff`
-does it, the log in the place of its base. A version that follows the log stands for it, if there is
-one: it knows what the log does not hold, large commands and the controller events behind all.
+If a version follows a daemon's log, the digests of all commands are equal. Where it leaves the log,
+the contents of decisions are compared as in `refold diff`, with the log as the base. Another
+version that follows the log replaces the log in this comparison, if there is one: it knows what the
+log does not contain, such as large commands and the controller events of all decisions.
 """
 
 import re
@@ -31,30 +32,36 @@ from replay.diff.matching import match
 from replay.diff.messages import Decision, Disagreement, FoldLog
 from replay.diff.processes import Answered
 from replay.errors import ReplayError
-from replay.fleet.replaying.recorded import Recorded, Unknown, recorded_decisions
+from replay.fleet.replaying.recorded_decisions import (
+    RecordedDecisions,
+    UnreadableCommand,
+    recorded_decisions,
+)
 
 _WHAT: Final = {"differs": "changed", "missing": "missing", "extra": "new"}
-"""The verdicts of `refold agree` in the words of `refold diff`."""
+"""The verdicts of `refold agree` in terms of `refold diff`."""
 
 _NAMES: Final = {"base": "log", "head": "version"}
 _SIDES: Final = re.compile(r"^(base|head)\b")
 
 Fold = Callable[[FoldLog], Answered]
-"""Folds the log by a version. Raises DiffError."""
+"""Folds the log with a version. Raises DiffError."""
 
 
 class Difference(Struct, frozen=True):
-    """A part of a decision in the log and in the version; None: that one has no such part."""
+    """A part of a decision in the log and in the version; None if one of them has no such part."""
 
     part: str
     recorded: str | None
     version: str | None
 
 
-class Found(Struct, frozen=True):
-    """A divergence, as results.DIVERGENCES has it. `first_seq` and `first_rule` are of the one that
-    it follows from: its own where it stands for itself. `counted_rule` is the rule of Judged under
-    which it is counted."""
+class FoundDivergence(Struct, frozen=True):
+    """A divergence, with the fields of results.DIVERGENCES.
+
+    `first_seq` and `first_rule` are those of the divergence that it follows from, or its own if it
+    follows from none. `counted_rule` is the rule of `Comparison` under which it is counted.
+    """
 
     subject: str
     what: str
@@ -78,52 +85,55 @@ class Found(Struct, frozen=True):
     zxid: int = 0
 
 
-class Judged(Struct):
-    """What a version's fold of a log came to. `decided` has by rule how many decisions the log
-    has, and `differing` how many of these the version does not make, or otherwise; `is_told`:
-    whether the version tells that. `unjudged` are decisions of the version beside such of the log
-    that nobody knows."""
+class Comparison(Struct):
+    """The result of folding a log with a version.
+
+    `decided` has the number of the log's decisions by rule, `differing` how many of these the
+    version does not make, or makes differently. `knows_agreement` is False for a version that
+    cannot compare itself with a stock cluster. `unjudged` counts decisions of the version that
+    correspond to decisions of the log with unknown content.
+    """
 
     events: int
     decided: Counter[str]
     differing: Counter[str] = field(default_factory=Counter)
-    is_told: bool = True
+    knows_agreement: bool = True
     left_at: int = 0
     unjudged: int = 0
-    divergences: list[Found] = field(default_factory=list)
+    divergences: list[FoundDivergence] = field(default_factory=list)
 
     @property
     def decisions(self) -> int:
-        """How many the log has."""
+        """The number of decisions in the log."""
         return self.decided.total()
 
     @property
     def agreed(self) -> int | None:
-        """How many of them the version makes, too; None where it does not tell."""
-        return self.decisions - self.differing.total() if self.is_told else None
+        """How many of them the version also makes; None if it does not know."""
+        return self.decisions - self.differing.total() if self.knows_agreement else None
 
     @property
     def follows(self) -> bool:
-        """Whether the version issues what the log has, to its end."""
+        """Whether the version issues the commands of the log up to its end."""
         return self.left_at == 0 and self.agreed == self.decisions and not self.divergences
 
 
-def judge(log: str, reader: LogReader, fold: Fold, others: Sequence[Fold]) -> Judged:
-    """Fold the log and judge; `others` are the folds of other versions. Raises ReplayError,
+def compare_log(log: str, reader: LogReader, fold: Fold, others: Sequence[Fold]) -> Comparison:
+    """Fold the log and compare. `others` fold the log with other versions. Raises ReplayError,
     LogError."""
     answered = fold(FoldLog(log))
     if reader.header.kind != "recorded":
-        return _beside(reader, answered)
-    return _Judging(log, reader, fold, others).judge(answered)
+        return _compare_with_stock_controllers(reader, answered)
+    return _LogComparison(log, reader, fold, others).compare(answered)
 
 
-class _Follower(NamedTuple):
+class _FollowingVersion(NamedTuple):
     fold: Fold
     decisions: list[Decision]
 
 
-class _Judging:
-    """A daemon's log and one version."""
+class _LogComparison:
+    """The comparison of a daemon's log with one version."""
 
     def __init__(self, log: str, reader: LogReader, fold: Fold, others: Sequence[Fold]) -> None:
         self._log = log
@@ -134,21 +144,22 @@ class _Judging:
         self._stored_until = self._last_seq if reader.closing is not None else _last_cause(reader)
         self._end_ns = _time_of(reader, self._last_seq)
 
-    def judge(self, answered: Answered) -> Judged:
-        """`answered` is what it says of the log without contents."""
+    def compare(self, answered: Answered) -> Comparison:
+        """Compare; `answered` is the version's fold of the log without contents."""
         left_at = 0 if self._follows(answered) else answered.folded.left_at
         begin = left_at or self._last_seq + 1
         if self._reader.closing is None:
             begin = min(begin, self._stored_until)
         events = self._last_seq - self._reader.header.first_seq + 1
         followed = (one.rule for one in self._within(answered, 0) if one.seq < begin)
-        judged = Judged(events, Counter(followed), left_at=left_at)
+        judged = Comparison(events, Counter(followed), left_at=left_at)
         if begin <= self._last_seq:
             self._compare(judged, answered, begin)
         return judged
 
     def _follows(self, answered: Answered) -> bool:
-        """Whether it follows the log to its end, and only goes on there with what is under way."""
+        """Whether a version follows the log to its end. After the end it may only continue work in
+        progress."""
         if answered.folded.left_at != self._last_seq:
             return answered.folded.left_at == 0
         logged = recorded_decisions(self._reader, self._last_seq, {})
@@ -156,13 +167,13 @@ class _Judging:
         stored = [one.key for one in logged.decisions]
         return [one.key for one in last[: len(stored)]] == stored
 
-    def _compare(self, judged: Judged, answered: Answered, begin: int) -> None:
+    def _compare(self, judged: Comparison, answered: Answered, begin: int) -> None:
         head = self._within(answered, begin)
         follower = self._follower(begin)
         if follower is None:
             logged = recorded_decisions(self._reader, begin, {one.seq: one.cause for one in head})
         else:
-            logged = Recorded(self._stored(follower.decisions), [])
+            logged = RecordedDecisions(self._stored(follower.decisions), [])
         base, unknown = logged.decisions, logged.unknown
         digests = {one.digest for one in unknown}
         same = {one.key: one.rule for one in head if one.key in digests}
@@ -173,26 +184,26 @@ class _Judging:
         request = FoldLog(self._log, with_contents=True, known=b"".join(alike(base, head)))
         if follower is not None:
             base = self._stored(self._within(follower.fold(request), begin))
-        of_version = self._within(self._fold(request), begin)
-        head = _without(of_version, unknown)
-        judged.unjudged = len(of_version) - len(head) - len(same)
+        decided_by_version = self._within(self._fold(request), begin)
+        head = _without(decided_by_version, unknown)
+        judged.unjudged = len(decided_by_version) - len(head) - len(same)
         found = [one for one in divergences(base, head) if not self._is_unstored(one)]
         judged.differing.update(_differing(base, head, found))
         judged.divergences = list(_found(found))
 
-    def _follower(self, begin: int) -> _Follower | None:
-        """A version that follows the log to its end: it knows what was decided, and upon what."""
+    def _follower(self, begin: int) -> _FollowingVersion | None:
+        """A version that follows the log to its end: it knows all decisions and their causes."""
         for fold in self._others:
             try:
                 answered = fold(FoldLog(self._log))
             except ReplayError:
                 continue
             if self._follows(answered):
-                return _Follower(fold, self._within(answered, begin))
+                return _FollowingVersion(fold, self._within(answered, begin))
         return None
 
     def _stored(self, decisions: list[Decision]) -> list[Decision]:
-        """Without what a daemon that was killed decided at the end, and had not stored."""
+        """The decisions without those at the end that a killed daemon made but did not store."""
         if self._reader.closing is not None:
             return decisions
         logged = recorded_decisions(self._reader, self._stored_until, {})
@@ -200,7 +211,8 @@ class _Judging:
         return [one for one in decisions if one.seq < self._stored_until or one.key in keys]
 
     def _within(self, answered: Answered, begin: int) -> list[Decision]:
-        """From an event on, without what a version decides behind the end of the log."""
+        """Decisions from an event on, without those that a version makes after the end of the
+        log."""
         turns = sys.maxsize
         if answered.folded.left_at == self._last_seq:
             turns = self._last_seq
@@ -223,7 +235,7 @@ class _Judging:
 
 
 def _last_cause(reader: LogReader) -> int:
-    """From there on the log may lack commands: its daemon was killed, or runs."""
+    """After this event the log may lack commands: its daemon was killed, or is running."""
     last = 0
     for command in reader.commands():
         last = command.cause
@@ -235,9 +247,9 @@ def _time_of(reader: LogReader, seq: int) -> int:
     return 0 if found is None else found.wall_ns
 
 
-def _without(decisions: Sequence[Decision], unknown: Sequence[Unknown]) -> list[Decision]:
-    """Those of which the log says what was decided."""
-    of_seq: dict[int, list[Unknown]] = defaultdict(list)
+def _without(decisions: Sequence[Decision], unknown: Sequence[UnreadableCommand]) -> list[Decision]:
+    """The decisions whose recorded counterpart is known."""
+    of_seq: dict[int, list[UnreadableCommand]] = defaultdict(list)
     digests = set()
     for one in unknown:
         of_seq[one.seq].append(one)
@@ -252,7 +264,7 @@ def _without(decisions: Sequence[Decision], unknown: Sequence[Unknown]) -> list[
 def _differing(
     base: Sequence[Decision], head: Sequence[Decision], found: Iterable[Divergence]
 ) -> Iterator[str]:
-    """The rules of recorded decisions that the version does not make, or otherwise."""
+    """The rules of recorded decisions that the version does not make, or makes differently."""
     matched = match(base, head)
     ours = [base[place] for place in matched.base_only]
     theirs = [head[place] for place in matched.head_only]
@@ -265,10 +277,10 @@ def _differing(
             yield one.base_rule
 
 
-def _found(divergences: Iterable[Divergence]) -> Iterator[Found]:
+def _found(divergences: Iterable[Divergence]) -> Iterator[FoundDivergence]:
     for root in roots(divergences):
         for one in (root.first, *root.followers):
-            yield Found(
+            yield FoundDivergence(
                 subject="decision",
                 what=one.what,
                 kind=one.kind,
@@ -282,7 +294,7 @@ def _found(divergences: Iterable[Divergence]) -> Iterator[Found]:
                 differences=tuple(
                     Difference(each.part, each.base, each.head) for each in one.differences
                 ),
-                details=tuple(map(_in_words, one.details)),
+                details=tuple(map(_name_sides, one.details)),
                 is_first=one is root.first,
                 first_seq=root.first.seq,
                 first_rule=root.first.rule,
@@ -292,33 +304,33 @@ def _found(divergences: Iterable[Divergence]) -> Iterator[Found]:
             )
 
 
-def _in_words(detail: str) -> str:
-    """The base is the log here, and the head the version."""
+def _name_sides(detail: str) -> str:
+    """Replace "base" by the log and "head" by the version."""
     return _SIDES.sub(lambda found: f"the {_NAMES[found[0]]}", detail)
 
 
-# Beside a stock cluster's controllers -------------------------------------------------------------
+# Comparison with the controllers of a stock cluster ----------------------------------------------
 
 
-def _beside(reader: LogReader, answered: Answered) -> Judged:
-    told = answered.folded.agreed
-    if told is None:
+def _compare_with_stock_controllers(reader: LogReader, answered: Answered) -> Comparison:
+    agreement = answered.folded.agreed
+    if agreement is None:
         decided = Counter(one.rule for one in answered.decisions)
-        return Judged(answered.folded.events, decided, is_told=False)
-    found = [_disagreement(one, _time_of(reader, one.seq)) for one in told.disagreements]
-    decided = Counter({rule: decisions for rule, (decisions, _) in told.by_rule.items()})
-    agreed = Counter({rule: count for rule, (_, count) in told.by_rule.items()})
-    # A version of before tells sums only.
-    decided[""] += told.decisions - decided.total()
-    agreed[""] += told.agreed - agreed.total()
-    return Judged(answered.folded.events, decided, decided - agreed, divergences=found)
+        return Comparison(answered.folded.events, decided, knows_agreement=False)
+    found = [_disagreement(one, _time_of(reader, one.seq)) for one in agreement.disagreements]
+    decided = Counter({rule: decisions for rule, (decisions, _) in agreement.by_rule.items()})
+    agreed = Counter({rule: count for rule, (_, count) in agreement.by_rule.items()})
+    # Older versions report only totals.
+    decided[""] += agreement.decisions - decided.total()
+    agreed[""] += agreement.agreed - agreed.total()
+    return Comparison(answered.folded.events, decided, decided - agreed, divergences=found)
 
 
-def _disagreement(one: Disagreement, time_ns: int) -> Found:
+def _disagreement(one: Disagreement, time_ns: int) -> FoundDivergence:
     cause, _, rule = one.cause.partition(": ")
     what = _WHAT[one.verdict]
     states = [state for path in one.paths if (state := znodes.state_of(path)) is not None]
-    return Found(
+    return FoundDivergence(
         subject=one.subject,
         what=what,
         kind=one.kind,

@@ -1,7 +1,8 @@
-"""Analysing a table of records: each table of results from those before it, written by executors.
+"""Running an analysis: each table of results is computed from earlier ones and written by
+executors.
 
-Only counts come to the driver. Tables that do not need each other are made side by side: most of
-what a small one takes is Spark's planning on the driver, a thread's work.
+Only counts reach the driver. Independent tables are computed in parallel: for a small table most of
+the time is Spark's planning, which occupies one thread of the driver.
 """
 
 import time
@@ -20,32 +21,37 @@ from pyspark.sql import functions as sql
 from replay.fleet import decoding
 from replay.fleet import table as tables
 from replay.fleet.analysis.brokers import broker_changes, flapping_brokers
+from replay.fleet.analysis.failovers import failover_percentiles, failover_steps, failovers
 from replay.fleet.analysis.folder import NAME, AnalysisFolder, open_analysis
-from replay.fleet.analysis.leaders import leader_changes, leader_churn
 from replay.fleet.analysis.logs import logs
 from replay.fleet.analysis.outages import outage_seconds, outages
-from replay.fleet.analysis.partitions import assignments, partition_states
+from replay.fleet.analysis.partitions import (
+    assignments,
+    leader_changes,
+    leader_churn,
+    partition_states,
+)
 from replay.fleet.analysis.races import races
 from replay.fleet.analysis.reassignments import reassignments
 from replay.fleet.analysis.summary import Summary, summaries
-from replay.fleet.analysis.terms import failover_percentiles, failover_steps, failovers
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
 from replay.fleet.errors import FleetError
-from replay.fleet.jobs import Progress, for_few_rows, rows_in, spark_errors, telling
+from replay.fleet.jobs import Progress, for_few_rows, reporting_steps, rows_in, spark_errors
 
-_BESIDE: Final = ["znodes", "assignments"]
-_AT_ONCE: Final = 4
+_INTERMEDIATE: Final = ["znodes", "assignments"]
+_THREADS: Final = 4
 _FEW_ROWS: Final = 300_000
-"""With more, queries that Spark compiles are worth their time."""
+"""For larger tables, compiling the queries saves more time than it takes."""
 _BRIEF_ROWS: Final = 1_000_000
 
 _Source = DataFrame | Future[DataFrame]
 
 
 class Options(Struct, frozen=True):
-    """What is analysed, and what counts as what. `begin` and `end` are wall clocks in ms since
-    1970, both included: the logs with records in between, whole. `clusters` empty: all."""
+    """What is analysed, and the thresholds. `begin` and `end` are wall clocks in ms since 1970,
+    both inclusive: logs with records in this range are analysed completely. If `clusters` is empty,
+    all clusters are analysed."""
 
     window_s: float = 1.0
     flap_s: float = 300.0
@@ -57,7 +63,8 @@ class Options(Struct, frozen=True):
 
 
 class Analysis(Struct):
-    """What an analysis came to: rows by table, and in short; stored beside the tables, too."""
+    """The result of an analysis: rows per table, and summaries. It is also stored next to the
+    tables."""
 
     folder: str
     made: str
@@ -68,20 +75,20 @@ class Analysis(Struct):
 
 
 def is_brief(folder: Path) -> bool:
-    """Whether the table is so small that Java had better not compile thoroughly. Raises FleetError
-    if there is none."""
+    """Whether the table is so small that thorough JIT compilation does not pay off. Raises
+    FleetError if there is no table."""
     return tables.rows(folder) <= _BRIEF_ROWS
 
 
 def analyse(
     spark: SparkSession, folder: Path, options: Options, progress: Progress | None = None
 ) -> Analysis:
-    """Analyse the table in the folder: tables in `folder`/analysis.
+    """Analyse the table in the folder and write the results to `folder`/analysis.
 
-    Raises FleetError if there is no table, nothing in it is wanted, or Spark fails.
+    Raises FleetError if there is no table, if no log matches the options, or if Spark fails.
     """
     start = time.monotonic()
-    failed = spark_errors(f"{folder}: Spark failed, the analysis is as it was")
+    failed = spark_errors(f"{folder}: Spark failed; the previous analysis is kept")
     rows = tables.rows(folder)
     if rows <= _FEW_ROWS:
         spark = for_few_rows(spark, rows)
@@ -89,12 +96,12 @@ def analyse(
     with (
         open_analysis(folder) as into,
         failed,
-        telling(spark, progress) as tell,
-        _side_by_side(spark) as pool,
+        reporting_steps(spark, progress) as report_step,
+        _threads(spark) as pool,
     ):
-        records = wanted(decoding.records(spark, folder, tell), options)
-        run = _Analysis(spark, into, tell, pool)
-        run.begin_all(records, segments, options)
+        records = filtered(decoding.records(spark, folder, report_step), options)
+        run = _Analysis(spark, into, report_step, pool)
+        run.start_all(records, segments, options)
         run.await_all()
         analysis = Analysis(
             folder=str(folder / NAME),
@@ -104,14 +111,14 @@ def analyse(
             summaries=run.summaries(),
             seconds=time.monotonic() - start,
         )
-        into.commit(analysis, _BESIDE)
+        into.commit(analysis, _INTERMEDIATE)
     return analysis
 
 
 @contextmanager
-def _side_by_side(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
-    """What goes on when all is lost is ended."""
-    pool = ThreadPoolExecutor(_AT_ONCE, "table")
+def _threads(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
+    """A pool of threads. If the block fails, Spark's jobs are cancelled."""
+    pool = ThreadPoolExecutor(_THREADS, "table")
     try:
         yield pool
     except BaseException:
@@ -122,8 +129,8 @@ def _side_by_side(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown()
 
 
-def wanted(records: DataFrame, options: Options) -> DataFrame:
-    """Of the records those of the clusters and logs that are asked for."""
+def filtered(records: DataFrame, options: Options) -> DataFrame:
+    """The records of the clusters and logs that match the options."""
     if options.clusters:
         records = records.where(sql.col("cluster").isin(*options.clusters))
     if options.begin is None and options.end is None:
@@ -134,7 +141,7 @@ def wanted(records: DataFrame, options: Options) -> DataFrame:
         spans = spans.where(sql.col("z") >= options.begin)
     if options.end is not None:
         spans = spans.where(sql.col("a") <= options.end)
-    # A part of a log would not tell what stood before.
+    # Logs are kept complete: a part of a log does not contain the state before it.
     return records.join(spans, ["cluster", "log"], "left_semi")
 
 
@@ -143,28 +150,28 @@ class _Analysis:
         self,
         spark: SparkSession,
         into: AnalysisFolder,
-        tell: Callable[[str], None],
+        report_step: Callable[[str], None],
         pool: ThreadPoolExecutor,
     ) -> None:
         self._spark = spark
         self._into = into
-        self._tell = tell
+        self._report_step = report_step
         self._pool = pool
         self._tables: dict[str, Future[DataFrame]] = {}
 
-    def begin_all(self, records: DataFrame, segments: DataFrame, options: Options) -> None:
-        """Every table, each as soon as those are there that it is made of."""
-        write = self._begin
+    def start_all(self, records: DataFrame, segments: DataFrame, options: Options) -> None:
+        """Start all tables. Each waits for the tables that it is computed from."""
+        write = self._start
         of = write("logs", logs, records, segments)
-        told = write("znodes", znodes, records)
-        assigned = write("assignments", assignments, told)
-        brokers = write("broker_changes", broker_changes, records, told, of)
-        states = write("partition_states", partition_states, records, told, assigned, of)
+        observed = write("znodes", znodes, records)
+        assigned = write("assignments", assignments, observed)
+        brokers = write("broker_changes", broker_changes, records, observed, of)
+        states = write("partition_states", partition_states, records, observed, assigned, of)
         flap = partial(flapping_brokers, window_s=options.flap_s, times_min=options.flap_times)
         write("flapping_brokers", flap, brokers)
         terms = write("failovers", failovers, records, states, of)
         race = partial(races, window_s=options.window_s)
-        write("races", race, records, told, assigned, states, brokers, of)
+        write("races", race, records, observed, assigned, states, brokers, of)
         lost = write("outages", outages, states, brokers, of)
         changes = write("leader_changes", leader_changes, states)
         write("reassignments", partial(reassignments, stuck_s=options.stuck_s), states, of)
@@ -175,28 +182,29 @@ class _Analysis:
         write("failover_percentiles", failover_percentiles, terms, steps)
 
     def await_all(self) -> None:
-        """Raises FleetError where no log is wanted, or what the first table failed by."""
-        # In the order in which they were begun: one that lacks another one is behind it.
+        """Wait for all tables. Raises FleetError if no log matches the options, or the first
+        table's error."""
+        # In the order in which they were started: a table follows those that it depends on.
         for table in self._tables.values():
             table.result()
 
     def rows(self) -> dict[str, int]:
-        """How many rows each table has that is a result."""
-        return {name: self._rows_of(name) for name in self._tables if name not in _BESIDE}
+        """The number of rows of each result table."""
+        return {name: self._rows_of(name) for name in self._tables if name not in _INTERMEDIATE}
 
     def summaries(self) -> list[Summary]:
-        """In short."""
-        self._tell("summing up")
+        """The summaries of the results."""
+        self._report_step("summing up")
         made = {name: table.result() for name, table in self._tables.items()}
         return summaries(self._spark, made, self._pool)
 
-    def _begin(
+    def _start(
         self, name: str, make: Callable[..., DataFrame], *sources: _Source
     ) -> Future[DataFrame]:
         def made() -> DataFrame:
-            # These were begun before: whatever the number of threads, one of them goes on.
+            # The sources were started earlier, so any number of threads avoids a deadlock.
             frames = [one if isinstance(one, DataFrame) else one.result() for one in sources]
-            self._tell(name.replace("_", " "))
+            self._report_step(name.replace("_", " "))
             return self._write(name, make(*frames))
 
         self._tables[name] = self._pool.submit(made)
@@ -206,8 +214,8 @@ class _Analysis:
         path = self._into.path_of(name)
         frame.write.parquet(path)
         if name == "logs" and not self._rows_of(name):
-            raise FleetError(f"{self._into.folder} holds no log of these clusters and times")
-        # Without a schema Spark runs a job to find it out.
+            raise FleetError(f"{self._into.folder} contains no log of these clusters and times")
+        # Without a schema Spark runs a job to infer it.
         return self._spark.read.schema(frame.schema).parquet(path)
 
     def _rows_of(self, name: str) -> int:

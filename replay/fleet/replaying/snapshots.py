@@ -1,10 +1,10 @@
-"""The snapshots that a log is split at: of a version's own, at the starts of the log's segments.
+"""The snapshots at which a log is split, made by each version at the starts of the log's segments.
 
-A daemon begins a segment while its fold is idle, and so is that of a version that follows the log.
-The version's own `replay.logs.snapshots`, which its daemon runs, makes them. A fold from there
-decides the same as one from the beginning as long as the version follows the log, which all pieces
-show; if one of them does not, the log is replayed as a whole. Snapshots are kept: other versions
-with the same core use them, too.
+A daemon begins a segment while its fold is idle; a version that follows the log is idle there, too.
+The version's `replay.logs.snapshots`, which its daemon also uses, makes the snapshots. A fold from
+a snapshot makes the same decisions as one from the beginning as long as the version follows the
+log. The pieces show whether it does; if one of them does not, the log is replayed as a whole.
+Snapshots are kept, so that other versions with the same core can use them.
 """
 
 import shutil
@@ -19,25 +19,25 @@ from eventstore.snapshots import SnapshotName, names_in, put_snapshot, read_snap
 from replay.diff.processes import environment_of
 from replay.errors import ReplayError
 from replay.fleet.day_files import escaped
-from replay.fleet.replaying.rebuilt import StoredLog, rebuild
-from replay.fleet.replaying.versions import Shipped
+from replay.fleet.replaying.rebuild import StoredLog, rebuild
+from replay.fleet.replaying.versions import ShippedVersion
 
 _EVENTS_A_SECOND_MIN: Final = 200
-"""A version that makes snapshots more slowly is taken to hang."""
+"""A version that makes snapshots more slowly is stopped."""
 
 
 class Snapshots:
-    """Those of one table."""
+    """The snapshots for the logs of one table."""
 
     def __init__(self, table: Path, folder: Path) -> None:
         self._table = table
         self._folder = folder
 
-    def make(self, stored: StoredLog, version: Shipped, patience_s: float) -> None:
-        """Let the version make what it has not. Where it cannot there are none: the log is
-        replayed as a whole then. Raises OSError."""
-        wanted = [one.first_seq - 1 for one in stored.segments[1:]]
-        if self._has(stored, version.core, wanted):
+    def make(self, stored: StoredLog, version: ShippedVersion, patience_s: float) -> None:
+        """Let the version make the missing snapshots. If it cannot, there are none, and the log is
+        replayed as a whole. Raises OSError."""
+        seqs = [one.first_seq - 1 for one in stored.segments[1:]]
+        if self._has(stored, version.core, seqs):
             return
         with TemporaryDirectory(prefix="refold-fleet-") as scratch:
             try:
@@ -50,8 +50,9 @@ class Snapshots:
             except (ReplayError, LogError, subprocess.SubprocessError):
                 return
 
-    def put_beside(self, log: Path, stored: StoredLog, piece: int, core: str) -> bool:
-        """Give a piece of the log, made again, what it begins with. False if there is none."""
+    def copy_to_piece(self, log: Path, stored: StoredLog, piece: int, core: str) -> bool:
+        """Copy the snapshot at which a piece begins to the rebuilt piece. False if there is
+        none."""
         if piece == 0:
             return True
         seq = stored.segments[piece].first_seq - 1
@@ -60,19 +61,19 @@ class Snapshots:
             shutil.copy(one.path, log)
         return bool(found)
 
-    def _has(self, stored: StoredLog, core: str, wanted: Iterable[int]) -> bool:
-        return len(self._find(stored, core, wanted)) == len(stored.segments) - 1
+    def _has(self, stored: StoredLog, core: str, seqs: Iterable[int]) -> bool:
+        return len(self._find(stored, core, seqs)) == len(stored.segments) - 1
 
-    def _find(self, stored: StoredLog, core: str, wanted: Iterable[int]) -> list[SnapshotName]:
+    def _find(self, stored: StoredLog, core: str, seqs: Iterable[int]) -> list[SnapshotName]:
         folder = self._of(stored, core)
-        seqs = set(wanted)
+        seqs = set(seqs)
         return [one for one in names_in(folder) if one.seq in seqs] if folder.is_dir() else []
 
     def _of(self, stored: StoredLog, core: str) -> Path:
         return self._folder / f"core={core}" / f"cluster={escaped(stored.cluster)}" / stored.log
 
 
-def _run(version: Shipped, log: Path, timeout_s: float) -> None:
+def _run(version: ShippedVersion, log: Path, timeout_s: float) -> None:
     here = version.here()
     subprocess.run(
         [here.python, "-m", "replay.logs.snapshots", str(log)],

@@ -1,7 +1,7 @@
-"""What an executor does with an input: look at it, and bring its records into the table's files.
+"""Ingest on an executor: survey an input, and write its records to the files of the table.
 
-A unit is a segment, an archive, or a stock cluster's folder. It fails alone: what is wrong with it
-is the reason in its row, and none of its records are kept.
+A unit is a segment, an archive, or the folder of a stock cluster. A unit that cannot be read does
+not affect the others: its row contains the reason, and none of its records are kept.
 """
 
 import shutil
@@ -23,13 +23,13 @@ from replay.fleet.day_files import DayFiles
 from replay.fleet.errors import OutputError, reason_of
 from replay.fleet.inputs import Kind
 from replay.fleet.read_ahead import with_read_ahead
-from replay.fleet.reading import log_name, segment_id
-from replay.fleet.segment_rows import ingest_segment
-from replay.fleet.stock import ingest_stock
+from replay.fleet.segment_ingest import ingest_segment
+from replay.fleet.segments import log_name, segment_id
+from replay.fleet.stock_ingest import ingest_stock
 from replay.fleet.table import INGESTED, Known, known_of
 
 INPUTS: Final = pa.schema([("kind", pa.string()), ("path", pa.string()), ("size", pa.int64())])
-"""What the driver names."""
+"""The inputs that the driver lists."""
 
 SURVEYED: Final = pa.schema(
     [
@@ -44,8 +44,8 @@ SURVEYED: Final = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""What a look at an input tells: which segment it is, of which log, and how far it has come; or,
-of archives and stock clusters' folders, `container`: what tells that they were not changed."""
+"""The result of surveying an input. Of a segment: its id, its log, and its last event and command.
+Of an archive or a stock cluster's folder: `container`, which changes when its content changes."""
 
 UNITS: Final = pa.schema(
     [
@@ -60,24 +60,24 @@ UNITS: Final = pa.schema(
                              ("event_chain", pa.binary()), ("command_chain", pa.binary())])),
     ]
 )  # fmt: skip
-"""What is to be ingested; `known`: how far a segment is in the table."""
+"""What is to be ingested; `known` says how much of a segment the table contains."""
 
 _OWN_FILES_BYTES: Final = 64 << 20
-"""A segment with more rows than this has files of its own, which go if it turns out damaged."""
+"""A larger segment is written to its own files, which are deleted if the segment is damaged."""
 
 Row = dict[str, Any]
 Values = tuple[Any, ...]
 
 
 def survey(rows: Iterable[Any]) -> Iterator[Values]:
-    """Rows of INPUTS to those of SURVEYED: opens segments, lists folders, unpacks nothing."""
+    """Map rows of INPUTS to rows of SURVEYED: opens segments and lists folders, unpacks nothing."""
     for row in rows:
-        named = row.asDict()
-        yield _values({**named, **_look(named)}, SURVEYED)
+        entry = row.asDict()
+        yield _values({**entry, **_survey_input(entry)}, SURVEYED)
 
 
 def ingest_units(rows: Iterable[Any], table: Path, files: Path) -> Iterator[Values]:
-    """Rows of UNITS to those of INGESTED: writes the records to the folder `files`. Raises
+    """Map rows of UNITS to rows of INGESTED and write the records to the folder `files`. Raises
     OutputError."""
     task = Task(table, files)
     with paused_collector():
@@ -92,7 +92,8 @@ def _values(row: Row, schema: pa.Schema) -> Values:
 
 
 class Task:
-    """Ingests the units of one task. Small segments share files, which are whole at its end."""
+    """Ingests the units of one task. Small segments share files, which are complete when the task
+    ends."""
 
     def __init__(self, table: Path, files: Path) -> None:
         self.shared = DayFiles(files, uuid.uuid4().hex)
@@ -100,8 +101,8 @@ class Task:
         self._files = files
 
     def ingest(self, unit: Row) -> list[Row]:
-        """Rows of INGESTED for a unit: one a segment with something new, or why it is set aside.
-        Raises OutputError."""
+        """Rows of INGESTED for a unit: one for each segment with new records, or the reason why the
+        unit is set aside. Raises OutputError."""
         try:
             if unit["kind"] == Kind.SEGMENT:
                 known = None if unit["known"] is None else Known(**unit["known"])
@@ -110,7 +111,7 @@ class Task:
             return [{**unit, **found} for found in self._container(unit)]
         except OutputError:
             raise
-        except Exception as error:  # a bad log fails alone
+        except Exception as error:  # a damaged log must not affect the others
             return [{**unit, "reason": reason_of(error)}]
 
     def _segment(self, path: Path, known: Known | None, cluster: str, log: str) -> Row:
@@ -120,7 +121,7 @@ class Task:
         return {**found.row(), "token": sink.token}
 
     def _container(self, unit: Row) -> Iterator[Row]:
-        """The segments of an archive, or of what is imported of a stock cluster."""
+        """Ingest the segments of an archive, or import the data of a stock cluster."""
         path = Path(unit["path"])
         with TemporaryDirectory(prefix="refold-fleet-") as folder:
             segments = _unpacked(path, Path(folder)) if unit["kind"] == Kind.ARCHIVE else []
@@ -151,8 +152,8 @@ class Task:
 
 
 class Sink:
-    """Keeps the batches of one segment back until it is known to be sound: few in memory, many in
-    files of their own."""
+    """Holds back the batches of one segment until the whole segment was checked: a few batches in
+    memory, more in separate files."""
 
     def __init__(self, shared: DayFiles | None, own: DayFiles, cluster: str) -> None:
         self._shared = shared
@@ -163,11 +164,11 @@ class Sink:
 
     @property
     def token(self) -> str:
-        """Of the files that have the records."""
+        """The token of the files that contain the records."""
         return self._own.token if self._shared is None else self._shared.token
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take a batch. Raises OutputError."""
+        """Add a batch. Raises OutputError."""
         self._kept.append(batch)
         self._bytes += batch.nbytes
         if self._bytes >= _OWN_FILES_BYTES:
@@ -190,11 +191,11 @@ class Sink:
         self._own.close()
 
 
-def _look(row: Row) -> Row:
+def _survey_input(row: Row) -> Row:
     path = Path(row["path"])
     try:
         if row["kind"] != Kind.SEGMENT:
-            return {"container": _stamp(path)}
+            return {"container": _content_stamp(path)}
         with open_segment(path) as segment:
             origin = log_name(segment)
             return {
@@ -205,21 +206,21 @@ def _look(row: Row) -> Row:
                 "last_command": segment.command_count(),
                 "last_seq": segment.last_seq(),
             }
-    except Exception as error:  # a bad log fails alone
+    except Exception as error:  # a damaged log must not affect the others
         return {"reason": reason_of(error)}
 
 
-def _stamp(path: Path) -> str:
-    """What changes when a file or something in a folder does."""
+def _content_stamp(path: Path) -> str:
+    """A text that changes when the file changes, or a file in the folder."""
     files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    told = [f"{one.relative_to(path)} {(at := one.stat()).st_size} {at.st_mtime_ns}"
+    entries = [f"{one.relative_to(path)} {(at := one.stat()).st_size} {at.st_mtime_ns}"
             for one in files]  # fmt: skip
-    return f"{path} {chain.checksum(chr(10).join(told).encode(errors='replace')).hex()}"
+    return f"{path} {chain.checksum(chr(10).join(entries).encode(errors='replace')).hex()}"
 
 
 def _unpacked(archive: Path, folder: Path) -> list[Path]:
-    """The segments in an archive, in folders by those that they lie in; none where there are none.
-    Raises ReplayError."""
+    """Unpack the segments of an archive into one folder per log. Returns no segments if the archive
+    has none. Raises ReplayError."""
     segments: list[Path] = []
     places: dict[PurePosixPath, Path] = {}
     try:
@@ -237,7 +238,7 @@ def _unpacked(archive: Path, folder: Path) -> list[Path]:
                 if folders.is_segment(place / name.name):
                     segments.append(place / name.name)
     except tarfile.ReadError as error:
-        reason = "it is no tar archive, or its beginning is damaged"
+        reason = "it is not a tar archive, or its beginning is damaged"
         if not str(error).startswith("file could not be opened"):
             reason = str(error)
         raise ReplayError(f"{archive} cannot be unpacked: {reason}") from None

@@ -1,8 +1,8 @@
 """One log, folded from the messages of the mirror's topic.
 
-Events are followed along the checksum chain: one that is there already is passed over, one that
-does not go on where the log ended stops it for good, with the reason. Commands are not needed: the
-fold makes them again.
+Events are checked against the checksum chain. A repeated event is ignored. An event that does not
+continue the chain stops the log permanently, with the reason. Commands are not needed: the fold
+issues them again.
 """
 
 from typing import Final
@@ -27,13 +27,13 @@ from replay.fleet.mirror_stream import Parts
 from replay.logs.decode import UPCASTERS, configuration_of, recorded
 
 _REFOLDED_MAX: Final = 500
-"""Events; with more since the last snapshot the next one is taken."""
+"""With more events since the last snapshot, a new snapshot is taken."""
 
 
-class Kept(Struct, frozen=True, array_like=True):
-    """A log between two batches: a snapshot of the fold, and the events since it. `header` is that
-    of the segment it is in, `parts` those of a record that is not whole yet, `trouble` why it is
-    not followed any further."""
+class LogState(Struct, frozen=True, array_like=True):
+    """A log between two batches: a snapshot of the fold, and the events since then. `header` is the
+    header of the current segment, `parts` are the parts of an incomplete record, `trouble` says why
+    the log is not folded any more."""
 
     header: bytes = b""
     seq: int = 0
@@ -49,7 +49,7 @@ class Kept(Struct, frozen=True, array_like=True):
 
 
 class PartitionHealth(Struct, frozen=True):
-    """How a partition is. `leader` is -1 where there is none."""
+    """The health of a partition. `leader` is -1 if there is none."""
 
     topic: str
     partition: int
@@ -60,45 +60,45 @@ class PartitionHealth(Struct, frozen=True):
     replicas: tuple[int, ...]
 
 
-class FollowedLog:
-    """Takes messages of one log in their order. `taken` counts the events that were new."""
+class MirroredLog:
+    """Takes the messages of one log in order. `new_events` counts the events that were new."""
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
-        self._header = _header(kept.header) if kept.header else None
-        self._parts = Parts(list(kept.parts))
-        self._fold: _Fold | None = None
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+        self._header = _header(state.header) if state.header else None
+        self._parts = Parts(list(state.parts))
+        self._fold: _MirroredFold | None = None
         self._new: list[EventRow] = []
-        self._seq, self._chain, self._wall_ns = kept.seq, kept.event_chain, kept.wall_ns
-        self._is_ended, self._trouble = kept.is_ended, kept.trouble
-        self.taken = 0
+        self._seq, self._chain, self._wall_ns = state.seq, state.event_chain, state.wall_ns
+        self._is_ended, self._trouble = state.is_ended, state.trouble
+        self.new_events = 0
 
     def take(self, value: bytes, part: str | None) -> None:
-        """The next message. Nothing is raised: what is wrong becomes the log's trouble."""
+        """Take the next message. Errors are not raised: they become the log's `trouble`."""
         if self._trouble:
             return
         try:
             whole = self._parts.take(value, part)
             if whole is not None:
                 self._take(whole)
-        except _Broken as error:
+        except _LogBroken as error:
             self._trouble = str(error)
         except (LogError, ReplayError, msgspec.MsgspecError) as error:
             self._trouble = f"after event {self._seq}: {error}"
 
-    def kept(self) -> Kept:
-        """What the next batch goes on from."""
-        fold, kept = self._fold, self._kept
-        snapshot, events = kept.snapshot, [*kept.events, *self._new]
-        term, is_active = kept.term, kept.is_active
+    def state(self) -> LogState:
+        """The state that the next batch resumes from."""
+        fold, state = self._fold, self._state
+        snapshot, events = state.snapshot, [*state.events, *self._new]
+        term, is_active = state.term, state.is_active
         if fold is not None:
             term, is_active = max(fold.known_term, term), fold.is_active
             if len(events) > _REFOLDED_MAX and fold.is_idle:
                 snapshot, events = fold.snapshot(), []
         if self._is_ended or self._trouble:
             snapshot, events, is_active = None, [], False
-        return Kept(
-            kept.header,
+        return LogState(
+            state.header,
             self._seq,
             self._chain,
             self._wall_ns,
@@ -112,7 +112,8 @@ class FollowedLog:
         )
 
     def partitions(self) -> list[PartitionHealth] | None:
-        """How they are, as the daemon of this log knew it last; None where nothing is new of it."""
+        """The health of all partitions, as the daemon of this log last knew it; None without new
+        events."""
         return self._fold.partitions() if self._fold is not None else None
 
     def _take(self, whole: bytes) -> None:
@@ -127,69 +128,69 @@ class FollowedLog:
                 self._end(body)
 
     def _begin(self, number: int, body: bytes) -> None:
-        if body == self._kept.header:
+        if body == self._state.header:
             return
         if number > FORMAT:
-            raise _Broken(f"made by a newer refold (format {number}, this one reads {FORMAT})")
+            raise _LogBroken(f"written by a newer refold (format {number}, not {FORMAT})")
         header = _header(body)
         if self._header is None:
             self._check_first(header)
         elif header.first_seq <= self._seq:
             return
         elif header.predecessor is None or header.predecessor.event_chain != self._chain:
-            raise _Broken(f"segment {header.first_seq} does not follow event {self._seq}")
+            raise _LogBroken(f"segment {header.first_seq} does not follow event {self._seq}")
         start = chain.start(header, body)
-        self._header, self._kept = header, msgspec.structs.replace(self._kept, header=body)
+        self._header, self._state = header, msgspec.structs.replace(self._state, header=body)
         self._seq, self._chain = start.last_seq, start.event_chain
 
     def _check_first(self, header: Header) -> None:
         if header.kind != "recorded":
-            raise _Broken("an imported log, of a stock controller: it is not followed")
+            raise _LogBroken("an imported log of a stock controller: only recorded logs are folded")
         if header.first_seq != 1:
-            raise _Broken("its beginning is not on the topic")
+            raise _LogBroken("the topic does not contain the beginning of the log")
 
     def _event(self, row: EventRow) -> None:
         if self._header is None:
-            raise _Broken("its beginning is not on the topic")
+            raise _LogBroken("the topic does not contain the beginning of the log")
         seq = row[0]
         if seq <= self._seq:
             return
         if seq != self._seq + 1 or chain.link(self._chain, row[:-1]) != row[-1]:
-            raise _Broken(f"event {seq} does not follow event {self._seq}: records are missing")
+            raise _LogBroken(f"event {seq} does not follow event {self._seq}: records are missing")
         if self._fold is None:
-            self._fold = _Fold(self._header, self._kept)
+            self._fold = _MirroredFold(self._header, self._state)
         self._fold.take(row)
         self._new.append(row)
         self._seq, self._chain, self._wall_ns = seq, row[-1], row[1]
-        self.taken += 1
+        self.new_events += 1
 
     def _end(self, body: bytes) -> None:
         closing = msgspec.json.decode(body, type=Closing)
         if closing.tip.event_chain != self._chain and closing.tip.last_seq >= self._seq:
-            raise _Broken(f"it ends with event {closing.tip.last_seq}, not {self._seq}")
+            raise _LogBroken(f"the log ends with event {closing.tip.last_seq}, not {self._seq}")
         self._is_ended = True
 
 
-class _Broken(Exception):
-    """A log that cannot be followed any further, and why."""
+class _LogBroken(Exception):
+    """Why a log cannot be folded any further."""
 
 
-class _Fold(FoldObserver):
-    """The fold, and for which term its context is whole."""
+class _MirroredFold(FoldObserver):
+    """The fold of a log, and the last term for which its context is complete."""
 
-    def __init__(self, header: Header, kept: Kept) -> None:
-        """As it is after the events of `kept`. Raises ReplayError."""
+    def __init__(self, header: Header, state: LogState) -> None:
+        """Restore the fold after the events of `state`. Raises ReplayError."""
         configuration = configuration_of(header)
         self._origin = header
         self._fold = (
             Fold(configuration)
-            if kept.snapshot is None
-            else load_snapshot(kept.snapshot, configuration)
+            if state.snapshot is None
+            else load_snapshot(state.snapshot, configuration)
         )
-        self.known_term = self._controller.context.epoch if kept.snapshot else 0
+        self.known_term = self._controller.context.epoch if state.snapshot else 0
         self._controller.follower = self
         self._known: ControllerContext | None = None
-        for row in kept.events:
+        for row in state.events:
             self.take(row)
 
     @property
@@ -205,23 +206,23 @@ class _Fold(FoldObserver):
         return self._fold.is_idle
 
     def ends(self) -> None:
-        # The first procedure of a term is its failover; before its end not all is read.
+        # The first procedure of a term is its failover; the context is complete at its end.
         if self._controller.is_active:
             self.known_term = self._controller.context.epoch
 
     def take(self, row: EventRow) -> None:
-        """Fold an event. Raises ReplayError, LogError, _Broken."""
+        """Fold an event. Raises ReplayError, LogError, _LogBroken."""
         event = recorded(UPCASTERS.upcast(EventRecord._make(row[:-1]), "the topic"))
         try:
             for _ in self._fold.apply(event):
                 pass
         except Exception as error:
-            raise _Broken(
+            raise _LogBroken(
                 f"recorded by core {self._origin.core_fingerprint} (refold "
                 f"{self._origin.code_version}); this one, {core_fingerprint()}, cannot fold event "
                 f"{event.seq} ({error!r})"
             ) from error
-        # What is given up with the role is another object afterwards: this one stays as it was.
+        # A resignation replaces the context, so this object stays unchanged.
         if self._knows_all:
             self._known = self._controller.context
 

@@ -1,4 +1,4 @@
-"""Asking the tables: nothing but bounded answers comes to the driver."""
+"""Querying the tables. All results that reach the driver are bounded."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,17 +26,17 @@ class _Made(msgspec.Struct):
     options: dict[str, Any] = {}
 
 
-def gather(spark: SparkSession, folder: Path, incidents: int) -> Findings:
-    """What the analysis in a table's folder found, and so many of its incidents.
+def collect_findings(spark: SparkSession, folder: Path, incidents: int) -> Findings:
+    """The results of the analysis in a table's folder, with up to `incidents` incidents.
 
-    Raises FleetError where there is no table or no analysis, or Spark fails.
+    Raises FleetError if there is no table or no analysis, or if Spark fails.
     """
     check_table(folder)
     made = _made(folder)
     with spark_errors(f"{folder}: Spark failed"):
         of_records = decoding.records(spark, folder)
     try:
-        return _gather(spark, folder, of_records, made, incidents)
+        return _collect(spark, folder, of_records, made, incidents)
     except (PySparkException, Py4JError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         text = f"its analysis cannot be read ({lines[0]}): {_ANALYSE} again"
@@ -53,7 +53,7 @@ def _made(folder: Path) -> _Made:
         raise FleetError(f"{path} cannot be read ({error}): {_ANALYSE} again") from None
 
 
-def _gather(
+def _collect(
     spark: SparkSession, folder: Path, of_records: DataFrame, made: _Made, incidents: int
 ) -> Findings:
     for name in queries.TABLES:
@@ -83,8 +83,8 @@ def _period(totals: dict[str, Any]) -> str:
 
 
 def _replays(spark: SparkSession, folder: Path) -> dict[str, Rows] | None:
-    """They are the views "replayed" and "divergences". Two versions may have the same name: a
-    working tree that was changed meanwhile."""
+    """Register the views "replayed" and "divergences". Versions get unique names, since a working
+    tree may have changed between replays."""
     found = results.replayed(spark, folder)
     if found.isEmpty():
         return None
@@ -128,18 +128,18 @@ _INCIDENTS: Final = (
 
 
 def _name_incidents(spark: SparkSession, found: Rows) -> None:
-    """They are the view "incidents"; their `subjects` are partitions."""
+    """Register the view "incidents". Their `subjects` are partitions."""
     keys = [one.split()[0] for one in _INCIDENTS.split(", ")][1:]
     rows = [(number, *(one.get(key) for key in keys)) for number, one in enumerate(found)]
     sql.broadcast(spark.createDataFrame(rows, _INCIDENTS)).createOrReplaceTempView("incidents")
 
 
 def _events(spark: SparkSession, of_records: DataFrame, found: Rows) -> dict[int, Rows]:
-    """What was observed and written in each stretch of a log."""
+    """The events and writes in the period of each incident."""
     if not found:
         return {}
     _name_incidents(spark, found)
-    # What the join cannot tell Spark beforehand: which files it need not open.
+    # Spark cannot derive this filter from the join; it skips files by it.
     clusters, logs = ({one[key] for one in found} for key in ("cluster", "log"))
     named = sql.col("cluster").isin(clusters) & sql.col("log").isin(logs)
     of_records.where(named).createOrReplaceTempView("records")

@@ -1,7 +1,7 @@
-"""What the records of a page are about, in columns: the records of a kind all at once.
+"""Decoded columns of a page of records: what each record is about, and its content as JSON.
 
-A few calls for each of millions of records are what takes time. So the payloads of a kind are
-decoded in one call and written as JSON in one, and each of its columns comes out of all of them.
+All payloads of one kind are decoded in one call and encoded as JSON in one call. Separate calls for
+each of millions of records would take most of the time.
 """
 
 from collections import defaultdict
@@ -28,12 +28,12 @@ from replay.stock_clusters.imported_log.encoding import decode_event as decode_w
 from replay.stock_clusters.imported_log.events import WorldEvent
 
 Columns = dict[str, list[Any]]
-"""By name, a value a record."""
+"""For each column name, one value per record."""
 
 Decode = Callable[[bytes], Any]
 
 COLUMNS: Final = frozenset((*Facts._fields, "payload", "reason"))
-"""What there can be: `payload` and `reason` are JSON, `partitions` are those of facts.py."""
+"""The columns that can be decoded. `payload` and `reason` are JSON; see facts.py for the others."""
 
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError)
 _UPDATE_METADATA: Final = "update_metadata"
@@ -43,15 +43,15 @@ _generic: Final = msgspec.msgpack.Decoder().decode
 
 
 class _Reader(NamedTuple):
-    """Decodes payloads: one of any kind, or an array of one kind, which unknown ones do not have;
-    what they are about."""
+    """Decodes the payloads of one kind. `one` decodes a single payload, `array` an array of
+    payloads of this kind (None for an unknown kind); `facts` says what the records are about."""
 
     one: Decode
     array: Decode | None
     facts: dict[type, Facts]
 
     def all(self, payloads: Sequence[bytes]) -> list[Any] | None:
-        """Those of one kind; None if one of them cannot be read so."""
+        """All payloads decoded; None if any of them is not of this kind and schema."""
         if self.array is None:
             return None
         size = len(payloads).to_bytes(_SIZE_BYTES, "big")
@@ -78,11 +78,14 @@ _UNKNOWN_COMMAND: Final = _Reader(decode_command, None, COMMANDS)
 
 
 def event_columns(
-    kinds: Sequence[str], payloads: Sequence[bytes], wanted: AbstractSet[str] = COLUMNS
+    kinds: Sequence[str], payloads: Sequence[bytes], requested: AbstractSet[str] = COLUMNS
 ) -> Columns:
-    """What events are about. Of one that this version cannot read only its content, without names;
-    of bytes that are nothing at all, nothing."""
-    page = _Page(len(kinds), wanted)
+    """The requested columns of events.
+
+    An event that this version cannot decode has only `payload`, without field names. An event whose
+    bytes are not MessagePack has no values at all.
+    """
+    page = _Page(len(kinds), requested)
     for kind, places in _places(kinds).items():
         page.read(_OF_EVENTS.get(kind, _UNKNOWN_EVENT), places, [payloads[one] for one in places])
     return page.columns
@@ -93,12 +96,13 @@ def command_columns(
     targets: Sequence[str],
     reasons: Sequence[bytes],
     bodies: Sequence[bytes | None],
-    wanted: AbstractSet[str] = COLUMNS,
+    requested: AbstractSet[str] = COLUMNS,
 ) -> Columns:
-    """What commands are about. Where a body is not stored its reason still names partitions."""
-    page = _Page(len(kinds), wanted)
+    """The requested columns of commands. If a body is not stored, the partitions in the reason are
+    used."""
+    page = _Page(len(kinds), requested)
     for kind, places in _places(kinds).items():
-        # The same partitions go to every broker: what they say is in the decision they follow.
+        # UpdateMetadata repeats for every broker the partitions of the decision that caused it.
         is_read = kind != _UPDATE_METADATA
         stored = {one: body for one in places if is_read and (body := bodies[one]) is not None}
         reader = _OF_COMMANDS.get(kind, _UNKNOWN_COMMAND)
@@ -107,7 +111,7 @@ def command_columns(
         page.put("broker", missing, [broker_of_target(targets[one]) for one in missing])
         unnamed += missing
         page.put("path", unnamed, [path_of_target(targets[one]) for one in unnamed])
-    page.explain(reasons)
+    page.put_reasons(reasons)
     return page.columns
 
 
@@ -119,22 +123,25 @@ def _places(kinds: Sequence[str]) -> dict[str, list[int]]:
 
 
 class _Page:
-    """Columns that are filled kind by kind; what is not put into one is None."""
+    """The columns of a page, filled kind by kind. Values that are never set are None."""
 
-    def __init__(self, size: int, wanted: AbstractSet[str]) -> None:
-        self.columns: Columns = {name: [None] * size for name in wanted & COLUMNS}
-        if "partitions" in wanted:
+    def __init__(self, size: int, requested: AbstractSet[str]) -> None:
+        self.columns: Columns = {name: [None] * size for name in requested & COLUMNS}
+        if "partitions" in requested:
             self.columns["partitions"] = [()] * size
 
     def put(self, name: str, places: Iterable[int], values: Iterable[Any]) -> None:
-        """Values of a column, if it is wanted."""
+        """Set values of a column, if the column is requested."""
         column = self.columns.get(name)
         if column is not None:
             for place, value in zip(places, values, strict=True):
                 column[place] = value
 
     def read(self, reader: _Reader, places: list[int], payloads: list[bytes]) -> list[int]:
-        """Put what payloads of one kind say. The places of those that no table of facts has."""
+        """Decode payloads of one kind and set their columns.
+
+        Returns the places of the records whose kind has no entry in the table of facts.
+        """
         if not payloads:
             return []
         values = reader.all(payloads)
@@ -164,8 +171,8 @@ class _Page:
                 self.put(name, places, map(fact, values))
         return []
 
-    def explain(self, reasons: Sequence[bytes]) -> None:
-        """Put why: few reasons are behind most of a page's commands."""
+    def put_reasons(self, reasons: Sequence[bytes]) -> None:
+        """Set the columns that come from reasons. Most commands of a page share a few reasons."""
         if self.columns.keys().isdisjoint(("rule", "reason", "partitions")):
             return
         known = {one: _why(one) for one in set(reasons)}

@@ -1,4 +1,4 @@
-"""Writing the page."""
+"""Writing the page to a file."""
 
 from pathlib import Path
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from replay.fleet.errors import FleetError, OutputError
-from replay.fleet.report.gathering import gather
+from replay.fleet.report.collect import collect_findings
 from replay.fleet.report.page import page_of
 
 _SUFFIXES: Final = (".html", ".htm")
 
 
 def check_target(target: Path) -> None:
-    """Raises FleetError where no page can be written, before anything is asked."""
+    """Raises FleetError if the page cannot be written to this path, before any query runs."""
     if target.suffix.lower() not in _SUFFIXES:
-        raise FleetError(f"-o {target}: the page is HTML: name a file that ends with .html")
+        raise FleetError(f"-o {target}: the page is HTML; name a file that ends with .html")
     if target.is_dir():
         raise FleetError(f"-o {target} is a folder: name a file")
     if not target.absolute().parent.is_dir():
@@ -23,11 +23,12 @@ def check_target(target: Path) -> None:
 
 
 def write_report(spark: SparkSession, folder: Path, target: Path, incidents: int) -> int:
-    """Write what an analysis found as a page, in the place of one that is there; its bytes.
+    """Write the results of an analysis as a page, replacing an existing file; returns its size in
+    bytes.
 
-    Raises FleetError where there is no analysis, OutputError where it cannot be written.
+    Raises FleetError if there is no analysis, OutputError if the page cannot be written.
     """
-    body = page_of(gather(spark, folder, incidents)).encode(errors="replace")
+    body = page_of(collect_findings(spark, folder, incidents)).encode(errors="replace")
     partial = target.with_name(f".{target.name}.partial")
     try:
         partial.write_bytes(body)

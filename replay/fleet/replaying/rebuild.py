@@ -1,7 +1,8 @@
-"""A log made again of the table's stored columns, segment by segment, on an executor.
+"""Writing a log from the table's stored columns, segment by segment, on an executor.
 
-The records of a daemon's log are chained anew from the header on: what comes out is what the
-manifest says was ingested, or the log is refused. An imported log has no chain that says so.
+The records of a daemon's log are chained again from the header on. The result has to have the
+checksums in the manifest, otherwise the log is rejected. An imported log has no checksums to
+compare with.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ _COMMAND_COLUMNS: Final = (
 
 
 class StoredSegment(Struct, frozen=True):
-    """What the manifest knows of a segment: its header, and how far it has come."""
+    """A segment in the manifest: its header, and its last record."""
 
     header: str
     first_seq: int
@@ -42,7 +43,7 @@ class StoredSegment(Struct, frozen=True):
 
 
 class StoredLog(Struct, frozen=True):
-    """A log in the table. `tokens` begin the names of the files that have its records."""
+    """A log in the table. `tokens` begin the names of the files that contain its records."""
 
     cluster: str
     log: str
@@ -52,7 +53,7 @@ class StoredLog(Struct, frozen=True):
 
     @property
     def events(self) -> int:
-        """How many there are."""
+        """The number of events."""
         return sum(one.last_seq - one.first_seq + 1 for one in self.segments)
 
 
@@ -63,11 +64,13 @@ def rebuild(
     pieces: slice = slice(None),
     core: str | None = None,
 ) -> Path:
-    """Make the log, or some of its segments, in the new folder; `core` stands in the headers in the
-    place of the one that recorded it, and then nothing is checked. A segment that is not the log's
-    last is given a closing record, so that all of its commands have to be there.
+    """Write the log, or some of its segments, to the new folder.
 
-    Raises ReplayError where the records are not those that were ingested, LogError.
+    With `core`, this fingerprint replaces the one in the headers, and checksums are not compared. A
+    segment that is not the log's last gets a closing record, so that all of its commands are
+    required.
+
+    Raises ReplayError if the records are not those that were ingested, LogError.
     """
     folder.mkdir()
     records = _Records(table, stored)
@@ -99,7 +102,7 @@ def _append_events(made: RestoredSegment, records: "_Records", segment: StoredSe
 
 
 def _closed_ns(header: Header) -> int:
-    """When a log was closed is not in the table."""
+    """The table does not contain the time at which a log was closed."""
     return header.created_ns
 
 
@@ -108,7 +111,7 @@ def _check_gaps(stored: StoredLog) -> None:
         if after.first_seq != before.last_seq + 1:
             raise ReplayError(
                 f"events {before.last_seq + 1} to {after.first_seq - 1} are not in the table:"
-                " ingest the whole log"
+                " ingest the complete log"
             )
 
 
@@ -120,14 +123,14 @@ def _check(made: RestoredSegment, segment: StoredSegment, stored: StoredLog) -> 
         is_whole = is_whole and chains == (segment.event_chain, segment.command_chain)
     if not is_whole:
         raise ReplayError(
-            f"events {segment.first_seq} to {segment.last_seq}: the table has not the records that"
-            " were ingested: files of it are missing or were changed; ingest the log into a new"
+            f"events {segment.first_seq} to {segment.last_seq}: the table does not have the records"
+            " that were ingested: files are missing or were changed; ingest the log into a new"
             " folder"
         )
 
 
 class _Records:
-    """The rows of one log, in order, few at a time."""
+    """The rows of one log in order, a few at a time."""
 
     def __init__(self, table: Path, stored: StoredLog) -> None:
         days = f"batch=*/cluster={escaped(stored.cluster)}/date=*/*.parquet"

@@ -1,8 +1,8 @@
-"""A stock cluster's incident into batches, as `refold import` makes a log of it.
+"""Reading an incident of a stock cluster as batches, converted as by `refold import`.
 
-It has no chain of its own that a second import would give again: one is made of the records but
-for what an import says of itself. So a source that grew gives only what is new, and one that no
-longer begins as it did is found.
+The checksum chain of an import cannot be compared with that of a second import. A separate chain is
+computed over the records, without those that describe the import itself. It allows to add only what
+is new in a source that grew, and to detect a source whose beginning changed.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from eventstore.chain import CHAIN_BYTES, Row
 from eventstore.segment import open_segment
 from replay.errors import ReplayError
 from replay.fleet.columns import STORED, Batches, Origin
-from replay.fleet.reading import moment
-from replay.fleet.segment_rows import Ingested, all_events
+from replay.fleet.segment_ingest import Ingested, all_events
+from replay.fleet.segments import sortable_time
 from replay.fleet.table import Known
 from replay.stock_clusters.imports.importing import Selection, import_source
 
@@ -35,15 +35,17 @@ def ingest_stock(
     known_of: Callable[[str], Known | None],
     add: Callable[[str, pa.RecordBatch], None],
 ) -> Ingested:
-    """Import what lies at `path` into the new folder `log`, and give what is new of it. Raises
-    ReplayError, LogError."""
+    """Import the source at `path` into the new folder `log`, and pass its new records to `add`.
+    Raises ReplayError, LogError."""
     import_source(path, log, Selection())
     segments = folders.segments_in(log)
     with open_segment(segments[0]) as first:
         cluster, header = first.header.cluster_id, first.header_body.decode()
     unit, begun_ns = _identity(segments, cluster)
-    origin = Origin(cluster, f"{moment(begun_ns)}-{unit.removeprefix(_STOCK)[:_ID_CHARACTERS]}")
-    reading = _Stock(path, known_of(unit), Batches(STORED, origin, decodes=False))
+    origin = Origin(
+        cluster, f"{sortable_time(begun_ns)}-{unit.removeprefix(_STOCK)[:_ID_CHARACTERS]}"
+    )
+    reading = _ImportedRecords(path, known_of(unit), Batches(STORED, origin, decodes=False))
     for segment in segments:
         for page in all_events(segment):
             for batch in reading.take(page):
@@ -52,22 +54,22 @@ def ingest_stock(
 
 
 def _identity(segments: list[Path], cluster: str) -> tuple[str, int]:
-    """What tells one incident from all others: its cluster and its first transaction; and when
-    that was, in ns. Raises ReplayError."""
+    """An id of the incident from its cluster and its first transaction, and the time of that
+    transaction in ns. Raises ReplayError."""
     for segment in segments:
         for page in all_events(segment):
             for row in page:
                 if row[4] == "transaction":
-                    told = _encode([cluster, row[9]])
-                    digest = blake2b(told, digest_size=CHAIN_BYTES).hexdigest()
+                    identity = _encode([cluster, row[9]])
+                    digest = blake2b(identity, digest_size=CHAIN_BYTES).hexdigest()
                     wall_ns = row[1]
                     assert isinstance(wall_ns, int)
                     return _STOCK + digest, wall_ns
-    raise ReplayError("there is no transaction in it")
+    raise ReplayError("the source contains no transaction")
 
 
-class _Stock:
-    """Follows the records of an import, and gives those that are new."""
+class _ImportedRecords:
+    """Chains the records of an import and selects the new ones."""
 
     def __init__(self, path: Path, known: Known | None, batches: Batches) -> None:
         self._path = path
@@ -79,7 +81,7 @@ class _Stock:
         self._from_seq = 0 if known is None else known.last_seq
 
     def take(self, page: list[Row]) -> list[pa.RecordBatch]:
-        """A page of events in, those that are new out. Raises ReplayError."""
+        """Take a page of events; returns the new ones. Raises ReplayError."""
         new: list[Row] = []
         for row in page:
             seq = row[0]
@@ -88,8 +90,8 @@ class _Stock:
                 if row[4] == "world_begun" and self._known is None:
                     new.append(row)
                 continue
-            told = self._chain + _encode(row[:-1])
-            self._chain = blake2b(told, digest_size=CHAIN_BYTES).digest()
+            identity = self._chain + _encode(row[:-1])
+            self._chain = blake2b(identity, digest_size=CHAIN_BYTES).digest()
             self._last_seq = seq
             if self._known is None or seq > self._known.last_seq:
                 new.append(row)
@@ -119,6 +121,6 @@ class _Stock:
 
     def _changed(self) -> ReplayError:
         return ReplayError(
-            f"{self._path} no longer begins as it did when it was ingested: put back what is gone"
-            " of it, or ingest it into another folder"
+            f"{self._path} no longer begins as it did when it was ingested: restore the"
+            " missing files, or ingest it into another folder"
         )

@@ -1,7 +1,8 @@
-"""Controllerships and how each began: failovers, their steps, and percentiles of both.
+"""Failovers: one per term, with their steps, and percentiles of both.
 
-Of a daemon the steps are told by its commands: a step is from its first one to the next step's.
-Of a stock cluster they are told by controller.log, where there is one.
+In a daemon's log, commands mark the steps: a step lasts from its first command to the first command
+of the next step. In a stock cluster's log, lines of controller.log mark the steps, if it was
+imported.
 """
 
 from typing import Final
@@ -42,11 +43,11 @@ _STEP_OF_LINE: Final = """
 
 
 def failovers(records: DataFrame, states: DataFrame, logs: DataFrame) -> DataFrame:
-    """One row a term that began in a log. `seconds` is null unless it is `done`; of an imported
-    one without controller.log the outcome is `unknown`."""
+    """One row per term that began in a log. `seconds` is null unless the outcome is `done`. Without
+    controller.log the outcome of an imported term is `unknown`."""
     return records.sparkSession.sql(
         """
-        with told as (
+        with terms as (
             select * from {recorded} union all select * from {imported}
         ), lives as (
             select cluster, log, seq, int(not is_deleted) - int(was_there) as more
@@ -59,12 +60,12 @@ def failovers(records: DataFrame, states: DataFrame, logs: DataFrame) -> DataFra
                     order by seq, place) as partitions
                 from (select cluster, log, bigint(null) as term, seq, 0 as place, more from lives
                     union all
-                    select cluster, log, term, coalesce(ended_seq, seq), 1, 0 from told)
+                    select cluster, log, term, coalesce(ended_seq, seq), 1, 0 from terms)
             ) where term is not null
         ), sized as (
-            select t.* except (told_partitions), coalesce(told_partitions, partitions, 0)
+            select t.* except (logged_partitions), coalesce(logged_partitions, partitions, 0)
                 as partitions
-            from told as t left join sizes as s using (cluster, log, term)
+            from terms as t left join sizes as s using (cluster, log, term)
         )
         select cluster, log, l.kind, l.version, term, coalesce(s.controller, l.controller)
             as controller, trigger, seq, time, ended_seq, ended_time,
@@ -83,10 +84,10 @@ def failovers(records: DataFrame, states: DataFrame, logs: DataFrame) -> DataFra
 
 
 def _recorded(records: DataFrame) -> DataFrame:
-    """A daemon's terms: from the moment it stood, to the notice that it is done."""
+    """A daemon's terms: from the start of its election to the notice that the failover is done."""
     return records.sparkSession.sql(
         """
-        with said as (
+        with notices as (
             select cluster, log, term, seq, ordinal, time, rule, payload,
                 max(if(rule = 'controller election' and kind = 'read_stats', struct(seq, time),
                     null)) over (partition by cluster, log order by seq, ordinal) as stood
@@ -95,7 +96,7 @@ def _recorded(records: DataFrame) -> DataFrame:
             select cluster, log, term, min_by(stood, seq) filter (where rule = 'elected') as stood,
                 min(if(rule in ('failover_done', 'failover_failed', 'resigned'),
                     struct(seq, ordinal, time, rule, payload), null)) as ended
-            from said where rule in ('elected', 'failover_done', 'failover_failed', 'resigned')
+            from notices where rule in ('elected', 'failover_done', 'failover_failed', 'resigned')
             group by all having stood is not null
         ), triggers as (
             select cluster, log, seq, kind from {records}
@@ -108,7 +109,7 @@ def _recorded(records: DataFrame) -> DataFrame:
             case when ended is null then 'unfinished' when ended.rule = 'failover_done' then 'done'
                 else 'failed' end as outcome,
             cast(nullif(regexp_extract(ended.payload, ', ([0-9]+) partitions', 1), '') as bigint)
-                as told_partitions
+                as logged_partitions
         from (select *, stood.seq from terms) left join triggers as g using (cluster, log, seq)
         """,
         records=records,
@@ -116,7 +117,8 @@ def _recorded(records: DataFrame) -> DataFrame:
 
 
 def _imported(records: DataFrame) -> DataFrame:
-    """A stock controller's terms: from its election's transaction to its last line about it."""
+    """A stock controller's terms: from the transaction of its election to the last line about its
+    failover."""
     return records.sparkSession.sql(
         """
         with elected as (
@@ -143,7 +145,7 @@ def _imported(records: DataFrame) -> DataFrame:
             if(previous is null, 'other', 'controller_gone') as trigger, seq, time,
             done.seq as ended_seq, done.time as ended_time,
             case when lines is null then 'unknown' when done is null then 'unfinished'
-                else 'done' end as outcome, bigint(null) as told_partitions
+                else 'done' end as outcome, bigint(null) as logged_partitions
         from terms left join ended using (cluster, log, term)
         """,
         records=records,
@@ -151,8 +153,8 @@ def _imported(records: DataFrame) -> DataFrame:
 
 
 def failover_steps(records: DataFrame, failovers: DataFrame) -> DataFrame:
-    """The steps of those that are done, in order; one that comes twice has two rows. What a
-    daemon does from standing to being elected is step `election`."""
+    """The steps of completed failovers in order. A step that occurs twice has two rows. The time
+    from the start of the election to the election is step `election`."""
     return records.sparkSession.sql(
         f"""
         with done as (select * from {{failovers}} where outcome = 'done'),
@@ -201,7 +203,7 @@ def failover_steps(records: DataFrame, failovers: DataFrame) -> DataFrame:
 
 
 def failover_percentiles(failovers: DataFrame, steps: DataFrame) -> DataFrame:
-    """Durations of failovers and their steps: of all, by cluster, by version, by size."""
+    """Durations of failovers and their steps: overall, by cluster, by version and by size."""
     return failovers.sparkSession.sql(
         f"""
         with durations as (

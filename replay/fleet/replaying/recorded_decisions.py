@@ -1,4 +1,4 @@
-"""What a daemon's log itself says was decided, in the form in which versions tell it."""
+"""The decisions that a daemon's log recorded, in the form in which versions report them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -18,8 +18,8 @@ from replay.logs.decode import recorded
 _WRITES: Final = str(WriteZnodes.__struct_config__.tag)
 
 
-class Unknown(Struct, frozen=True):
-    """A command of which the log holds no body, or none that this version can read."""
+class UnreadableCommand(Struct, frozen=True):
+    """A command whose body is not stored, or that this version cannot decode."""
 
     seq: int
     kind: str
@@ -27,7 +27,7 @@ class Unknown(Struct, frozen=True):
     digest: bytes
 
     def may_be(self, decision: Decision) -> bool:
-        """Whether it may have been this decision, or have had it in it."""
+        """Whether the command may be this decision, or contain it."""
         if self.digest == decision.key:
             return True
         if self.seq != decision.seq:
@@ -37,18 +37,23 @@ class Unknown(Struct, frozen=True):
         return (self.kind, self.target) == (decision.kind, decision.target)
 
 
-class Recorded(Struct):
-    """The log's decisions, with contents, and what of it nobody knows."""
+class RecordedDecisions(Struct):
+    """The decisions in a log with their contents, and the commands that cannot be read."""
 
     decisions: list[Decision]
-    unknown: list[Unknown]
+    unknown: list[UnreadableCommand]
 
 
-def recorded_decisions(reader: LogReader, first_seq: int, causes: Mapping[int, str]) -> Recorded:
-    """What the log says was decided from an event on. `causes` are the controller events that a
-    version was at, by event: the log has none. Raises ReplayError, LogError."""
+def recorded_decisions(
+    reader: LogReader, first_seq: int, causes: Mapping[int, str]
+) -> RecordedDecisions:
+    """The recorded decisions from an event on.
+
+    `causes` maps events to the controller events that a version handled; the log does not contain
+    these. Raises ReplayError, LogError.
+    """
     deciding = Deciding(with_contents=True)
-    unknown: list[Unknown] = []
+    unknown: list[UnreadableCommand] = []
     for record, stored in reader.records(EventFilter(first_seq=first_seq)):
         issued, left = _known(stored)
         unknown += left
@@ -58,15 +63,15 @@ def recorded_decisions(reader: LogReader, first_seq: int, causes: Mapping[int, s
         cause = causes.get(record.seq, "")
         of_all = {one.id: cause for one in issued}
         deciding.take(issued, record.seq, record.seq, record.wall_ns, event, of_all)
-    return Recorded(deciding.decisions, unknown)
+    return RecordedDecisions(deciding.decisions, unknown)
 
 
-def _known(stored: Iterable[CommandRecord]) -> tuple[Sequence[Issued], Sequence[Unknown]]:
+def _known(stored: Iterable[CommandRecord]) -> tuple[Sequence[Issued], Sequence[UnreadableCommand]]:
     issued, unknown = [], []
     for one in stored:
         command = body_of(one)
         if command is None:
-            unknown.append(Unknown(one.cause, one.kind, one.target, one.digest))
+            unknown.append(UnreadableCommand(one.cause, one.kind, one.target, one.digest))
         else:
             reason = decode_reason(one.reason)
             issued.append(Issued(CommandId(one.cause, one.ordinal), one.term, command, reason))

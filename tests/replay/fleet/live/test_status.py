@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replay.fleet.live.folder import LiveFolder
-from replay.fleet.live.watching import TOLD_S, Watch
+from replay.fleet.live.status import REPORT_AFTER_S, StatusTracker
 
 PLACE = "topic refold-log at kafka-1:9092"
 GONE = f"{PLACE}: no broker answers"
@@ -18,7 +18,7 @@ def after(seconds: float) -> datetime:
 
 
 def test_quiet_is_up_to_date_and_its_time_goes_on() -> None:
-    watch = Watch(PLACE, pytest.fail)
+    watch = StatusTracker(PLACE, pytest.fail)
     assert watch.found({0: 7}, None, BEGUN).state == "starting"
     for seconds in (2, 4):
         status = watch.found({0: 7, 1: 0}, {0: 7}, after(seconds))
@@ -29,15 +29,15 @@ def test_quiet_is_up_to_date_and_its_time_goes_on() -> None:
 
 def test_topic_that_is_gone_for_long_is_told_once_and_again_when_it_is_back() -> None:
     said: list[str] = []
-    watch = Watch(PLACE, said.append)
+    watch = StatusTracker(PLACE, said.append)
     watch.found({0: 7}, {0: 7}, BEGUN)
-    status = watch.not_found(GONE, after(2))
+    status = watch.unreachable(GONE, after(2))
     assert (status.state, status.trouble, status.as_of) == ("unreachable", GONE, BEGUN)
     assert watch.found({0: 7}, {0: 7}, after(4)).state == "up_to_date"
     assert said == []
-    for seconds in (10, 12, 10 + TOLD_S, 30, 40):
-        watch.not_found(GONE, after(seconds))
-    assert said == [f"{GONE}: not reached for 10 s, the table stands as of 10:00:04 UTC"]
+    for seconds in (10, 12, 10 + REPORT_AFTER_S, 30, 40):
+        watch.unreachable(GONE, after(seconds))
+    assert said == [f"{GONE}: not reached for 10 s, the table was last up to date at 10:00:04 UTC"]
     watch.found({0: 7}, {0: 7}, after(44))
     assert said[1:] == [f"{PLACE} is reached again, after 34 s"]
     watch.found({0: 7}, {0: 7}, after(46))
@@ -45,7 +45,7 @@ def test_topic_that_is_gone_for_long_is_told_once_and_again_when_it_is_back() ->
 
 
 def test_job_that_is_over_says_by_what() -> None:
-    watch = Watch(PLACE, pytest.fail)
+    watch = StatusTracker(PLACE, pytest.fail)
     watch.found({0: 7}, {0: 7}, BEGUN)
     status = watch.ended("Spark failed", after(2))
     assert (status.state, status.as_of, status.trouble) == ("ended", BEGUN, "Spark failed")

@@ -16,9 +16,9 @@ from replay.diff.processes import Answered, VersionProcess
 from replay.diff.references import find_version
 from replay.errors import ReplayError
 from replay.fleet.day_files import put_in_place
-from replay.fleet.replaying.judging import Judged, judge
-from replay.fleet.replaying.rebuilt import StoredLog, StoredSegment, rebuild
-from replay.fleet.units import Task
+from replay.fleet.ingest_task import Task
+from replay.fleet.replaying.comparison import Comparison, compare_log
+from replay.fleet.replaying.rebuild import StoredLog, StoredSegment, rebuild
 from replay.logs.decode import UPCASTERS
 from tests.replay.diff import versions
 from tests.replay.diff.versions import ROOT, Edit, changed
@@ -28,7 +28,7 @@ from tools.fleet.incidents import History, history, write_log
 Fold = Callable[[FoldLog], Answered]
 
 
-def judged(log: Path, tmp_path: Path, *edits: Edit, beside_this: bool = False) -> Judged:
+def judged(log: Path, tmp_path: Path, *edits: Edit, beside_this: bool = False) -> Comparison:
     """This version with some changes on a log; `beside_this`: as it is, it is there as well."""
     folder = changed(tmp_path / "version", *edits)
     version = find_version(str(folder), ROOT, tmp_path / "cache")
@@ -38,7 +38,7 @@ def judged(log: Path, tmp_path: Path, *edits: Edit, beside_this: bool = False) -
         VersionProcess(this) as other,
         LogReader.open(log, UPCASTERS) as reader,
     ):
-        return judge(str(log), reader, process.fold, [other.fold] if beside_this else [])
+        return compare_log(str(log), reader, process.fold, [other.fold] if beside_this else [])
 
 
 @pytest.fixture
@@ -170,11 +170,11 @@ def test_table_that_has_other_records_is_refused(told: History, tmp_path: Path) 
         first.is_closed,
     )
     changed = StoredLog("c*", "l", "recorded", (other, *rest), stored.tokens)
-    with pytest.raises(ReplayError, match="the table has not the records that were ingested"):
+    with pytest.raises(ReplayError, match="the table does not have the records that were ingested"):
         rebuild(tmp_path, changed, tmp_path / "again")
     gap = StoredLog("c*", "l", "recorded", (first, *rest[1:]), stored.tokens)
-    with pytest.raises(ReplayError, match=r"are not in the table: ingest the whole log"):
+    with pytest.raises(ReplayError, match=r"are not in the table: ingest the complete log"):
         rebuild(tmp_path, gap, tmp_path / "gap")
     gone = StoredLog("c*", "l", "recorded", stored.segments, ())
-    with pytest.raises(ReplayError, match="the table has not the records"):
+    with pytest.raises(ReplayError, match="the table does not have the records"):
         rebuild(tmp_path, gone, tmp_path / "gone")

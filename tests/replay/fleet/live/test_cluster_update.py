@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from pyarrow import parquet
 
-from replay.fleet.live.cluster import take_messages
+from replay.fleet.live.cluster_update import fold_messages
 from replay.fleet.live.folder import LiveFolder
 from tests.replay.fleet.live.mirrored import published
 from tools.fleet.incidents import History, write_log
@@ -18,7 +18,7 @@ def take(logs: list[Path], out: Path) -> dict[str, str]:
         for log in logs
         for value in published(log)
     ]
-    [taken] = take_messages(rows, LiveFolder(out))
+    [taken] = fold_messages(rows, LiveFolder(out))
     assert taken.broken == {}
     found = parquet.read_table(out / "logs" / "cluster=a" / "logs.parquet", partitioning=None)
     return {row["log"]: row["state"] for row in found.to_pylist()}

@@ -1,4 +1,4 @@
-"""Single divergences, for people and scripts."""
+"""Listing single divergences, for people and scripts."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from replay.fleet.jobs import spark_errors
-from replay.fleet.replaying.judging import Difference
+from replay.fleet.replaying.comparison import Difference
 from replay.fleet.replaying.results import COUNTED, divergences
 
 
-class Wanted(Struct, frozen=True):
-    """Which ones; None: whatever it is."""
+class DivergenceFilter(Struct, frozen=True):
+    """Which divergences to list; None matches all values."""
 
     version: str | None = None
     rule: str | None = None
@@ -24,8 +24,8 @@ class Wanted(Struct, frozen=True):
     with_harmless: bool = False
 
 
-class Listed(Struct, frozen=True):
-    """One of them, as results.DIVERGENCES has it."""
+class ListedDivergence(Struct, frozen=True):
+    """One divergence, with the fields of results.DIVERGENCES."""
 
     cluster: str
     log: str
@@ -47,33 +47,35 @@ class Listed(Struct, frozen=True):
     explained: str
 
 
-def listed(
-    spark: SparkSession, table: Path, wanted: Wanted, limit: int
-) -> tuple[int, list[Listed]]:
-    """How many there are, and the first ones. Raises FleetError."""
+def list_divergences(
+    spark: SparkSession, table: Path, criteria: DivergenceFilter, limit: int
+) -> tuple[int, list[ListedDivergence]]:
+    """The number of matching divergences, and the first ones. Raises FleetError."""
     with spark_errors(f"{table}: Spark failed"):
-        found = _chosen(divergences(spark, table), wanted)
+        found = _filtered(divergences(spark, table), criteria)
         count = found.count()
         first = found.orderBy("cluster", "log", "seq", "version", "first_seq").limit(limit)
         rows = first.withColumn("time", sql.date_format("time", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"))
-        return count, [_listed(row.asDict(recursive=True)) for row in rows.collect()]
+        return count, [_from_row(row.asDict(recursive=True)) for row in rows.collect()]
 
 
-def _chosen(found: DataFrame, wanted: Wanted) -> DataFrame:
-    if not wanted.with_harmless:
+def _filtered(found: DataFrame, criteria: DivergenceFilter) -> DataFrame:
+    if not criteria.with_harmless:
         found = found.where(COUNTED)
     for name in ("version", "cluster", "log", "seq"):
-        value = getattr(wanted, name)
+        value = getattr(criteria, name)
         if value is not None:
             found = found.where(sql.col(name) == value)
-    if wanted.rule is not None:
+    if criteria.rule is not None:
         found = found.where(
-            (sql.col("rule") == wanted.rule) | (sql.col("first_rule") == wanted.rule)
+            (sql.col("rule") == criteria.rule) | (sql.col("first_rule") == criteria.rule)
         )
-    if wanted.partition is not None:
-        found = found.where(sql.array_contains("partitions", wanted.partition))
+    if criteria.partition is not None:
+        found = found.where(sql.array_contains("partitions", criteria.partition))
     return found
 
 
-def _listed(row: dict[str, object]) -> Listed:
-    return msgspec.convert({name: row[name] for name in Listed.__struct_fields__}, Listed)
+def _from_row(row: dict[str, object]) -> ListedDivergence:
+    return msgspec.convert(
+        {name: row[name] for name in ListedDivergence.__struct_fields__}, ListedDivergence
+    )
