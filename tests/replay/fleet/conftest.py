@@ -1,4 +1,4 @@
-"""One Spark for all tests here, and a short history to make logs of."""
+"""One Spark session for all tests in this folder, and a short history to write logs from."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ from tools.fleet.incidents import History, history
 
 _SMALL = {
     "spark.sql.shuffle.partitions": "2",
-    # What takes time with little data is making and optimizing code.
+    # With little data, generating and optimizing code takes most of the time.
     "spark.sql.codegen.wholeStage": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
 
 @pytest.fixture(scope="session")
-def told() -> History:
+def short_history() -> History:
     return history(400, 1_790_000_000_000, seed=1)
 
 

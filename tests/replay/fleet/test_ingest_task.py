@@ -1,4 +1,4 @@
-"""What an executor does with one input; no Spark runs here."""
+"""The work of an executor on one input; without Spark."""
 
 import sqlite3
 from pathlib import Path
@@ -50,44 +50,48 @@ def numbers(records: list[Row]) -> list[int]:
     return sorted(one["seq"] for one in records if one["record"] == "event")
 
 
-def test_whole_log_is_in_the_files(told: History, tmp_path: Path) -> None:
-    row, records = ingest(segment_of(write_log(tmp_path / "log", told, "c", 1)), tmp_path / "out")
+def test_all_records_of_a_log_are_in_the_files(short_history: History, tmp_path: Path) -> None:
+    row, records = ingest(
+        segment_of(write_log(tmp_path / "log", short_history, "c", 1)), tmp_path / "out"
+    )
     assert row.get("reason") is None
     assert numbers(records) == list(range(1, 401))
-    assert len(records) == 400 + len(told.commands)
-    assert (row["events"], row["commands"]) == (400, len(told.commands))
+    assert len(records) == 400 + len(short_history.commands)
+    assert (row["events"], row["commands"]) == (400, len(short_history.commands))
     assert row["is_closed"]
 
 
-def test_log_that_grew_gives_only_what_is_new(told: History, tmp_path: Path) -> None:
-    young = write_log(tmp_path / "young", told, "c", 1, until=150, is_closed=False)
-    grown = write_log(tmp_path / "grown", told, "c", 1)
+def test_log_that_grew_adds_only_new_records(short_history: History, tmp_path: Path) -> None:
+    young = write_log(tmp_path / "young", short_history, "c", 1, until=150, is_closed=False)
+    grown = write_log(tmp_path / "grown", short_history, "c", 1)
     before, first = ingest(segment_of(young), tmp_path / "out")
     row, second = ingest(segment_of(grown), tmp_path / "out", before)
     assert row.get("reason") is None
     assert numbers(first) + numbers(second) == list(range(1, 401))
-    assert len(first) + len(second) == 400 + len(told.commands)
+    assert len(first) + len(second) == 400 + len(short_history.commands)
 
 
 def test_commands_stored_late_have_the_clocks_of_their_causes(
-    told: History, tmp_path: Path
+    short_history: History, tmp_path: Path
 ) -> None:
-    young = write_log(tmp_path / "young", told, "c", 1, until=150, is_closed=False)
+    young = write_log(tmp_path / "young", short_history, "c", 1, until=150, is_closed=False)
     change(segment_of(young), "delete from commands where cause > 100")
     before, first = ingest(segment_of(young), tmp_path / "out")
-    grown = write_log(tmp_path / "grown", told, "c", 1)
+    grown = write_log(tmp_path / "grown", short_history, "c", 1)
     row, second = ingest(segment_of(grown), tmp_path / "out", before)
     assert row.get("reason") is None
-    walls = {event.seq: (event.wall_ns, event.mono_ns) for event in told.events}
+    walls = {event.seq: (event.wall_ns, event.mono_ns) for event in short_history.events}
     late = [one for one in second if one["record"] == "command" and one["seq"] <= 150]
     assert {one["seq"] > 100 for one in late} == {True}
     for one in first + second:
         assert (one["wall_ns"], one["mono_ns"]) == walls[one["seq"]]
 
 
-def test_other_log_does_not_go_on_where_one_ended(told: History, tmp_path: Path) -> None:
-    young = write_log(tmp_path / "young", told, "c", 1, until=150, is_closed=False)
-    other = write_log(tmp_path / "other", told, "c", 2)
+def test_log_that_does_not_continue_the_known_chain_is_set_aside(
+    short_history: History, tmp_path: Path
+) -> None:
+    young = write_log(tmp_path / "young", short_history, "c", 1, until=150, is_closed=False)
+    other = write_log(tmp_path / "other", short_history, "c", 2)
     before, _ = ingest(segment_of(young), tmp_path / "out")
     row, records = ingest(segment_of(other), tmp_path / "out", before)
     assert "it was changed" in row["reason"]
@@ -107,9 +111,9 @@ def test_other_log_does_not_go_on_where_one_ended(told: History, tmp_path: Path)
     ],
 )
 def test_damaged_log_leaves_no_record(
-    statement: str, reason: str, told: History, tmp_path: Path
+    statement: str, reason: str, short_history: History, tmp_path: Path
 ) -> None:
-    segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
+    segment = segment_of(write_log(tmp_path / "log", short_history, "c", 1))
     change(segment, statement)
     row, _ = ingest(segment, tmp_path / "out")
     assert reason in row["reason"]
@@ -117,8 +121,10 @@ def test_damaged_log_leaves_no_record(
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_file_cut_in_the_middle_is_set_aside(share: float, told: History, tmp_path: Path) -> None:
-    segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
+def test_file_cut_in_the_middle_is_set_aside(
+    share: float, short_history: History, tmp_path: Path
+) -> None:
+    segment = segment_of(write_log(tmp_path / "log", short_history, "c", 1))
     content = segment.read_bytes()
     segment.write_bytes(content[: int(len(content) * share)])
     row, _ = ingest(segment, tmp_path / "out")
@@ -127,30 +133,33 @@ def test_file_cut_in_the_middle_is_set_aside(share: float, told: History, tmp_pa
 
 
 def test_large_damaged_log_leaves_no_file(
-    told: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("replay.fleet.ingest_task._OWN_FILES_BYTES", 1000)
     monkeypatch.setattr("replay.fleet.day_files._GROUP_ROWS", 10)
-    segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
+    segment = segment_of(write_log(tmp_path / "log", short_history, "c", 1))
     _, records = ingest(segment, tmp_path / "whole")
-    assert len(records) == 400 + len(told.commands)
+    assert len(records) == 400 + len(short_history.commands)
     change(segment, "delete from events where seq > 222")
     row, _ = ingest(segment, tmp_path / "out")
     assert "closing record" in row["reason"]
     assert list((tmp_path / "out").rglob("*.parquet")) == []
 
 
-def test_each_day_has_its_folder(told: History, tmp_path: Path) -> None:
-    ingest(segment_of(write_log(tmp_path / "log", told, "c", 1)), tmp_path / "out")
+def test_each_day_has_a_folder(short_history: History, tmp_path: Path) -> None:
+    ingest(segment_of(write_log(tmp_path / "log", short_history, "c", 1)), tmp_path / "out")
     days = {row["time"].date().isoformat() for row in [*parquet_rows(tmp_path / "out")]}
     assert {folder.name for folder in (tmp_path / "out").glob("*/cluster=c/*")} == {
         f"date={day}" for day in days
     }
 
 
-def test_only_files_that_belong_to_the_table_come_into_it(told: History, tmp_path: Path) -> None:
-    """Of two attempts at the same log one counts, also if it is brought there in two goes."""
-    segment = segment_of(write_log(tmp_path / "log", told, "c", 1))
+def test_only_committed_files_are_moved_into_the_table(
+    short_history: History, tmp_path: Path
+) -> None:
+    """One of two attempts at the same log is committed, and the move is interrupted and
+    repeated."""
+    segment = segment_of(write_log(tmp_path / "log", short_history, "c", 1))
     written, table = tmp_path / "written", tmp_path / "table"
     kept = SimpleNamespace(**ingest(segment, written)[0])
     ingest(segment, written)
@@ -161,10 +170,10 @@ def test_only_files_that_belong_to_the_table_come_into_it(told: History, tmp_pat
     for _ in range(2):
         put_in_place([kept], written, table)
     assert numbers(parquet_rows(table)) == list(range(1, 401))
-    assert len(parquet_rows(table)) == 400 + len(told.commands)
+    assert len(parquet_rows(table)) == 400 + len(short_history.commands)
 
 
-def test_what_was_written_and_is_gone_is_told(tmp_path: Path) -> None:
+def test_missing_written_files_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="abc is missing: use a folder that all executors share"):
         put_in_place([SimpleNamespace(token="abc")], tmp_path, tmp_path / "table")
 
@@ -177,10 +186,10 @@ def parquet_rows(folder: Path) -> list[Row]:
     ]
 
 
-def test_copy_of_a_log_has_its_name(told: History, tmp_path: Path) -> None:
+def test_copy_of_a_log_has_the_same_name(short_history: History, tmp_path: Path) -> None:
     names = []
     for folder, number in (("one", 1), ("same", 1), ("other", 2)):
-        log = write_log(tmp_path / folder, told, "c", number)
+        log = write_log(tmp_path / folder, short_history, "c", number)
         with open_segment(segment_of(log)) as segment:
             names.append(log_name(segment))
     one, same, other = names

@@ -1,4 +1,4 @@
-"""What a mirror publishes of a log, and what a plain count says of it."""
+"""The messages that a mirror publishes for a log, and the expected health from `refold inspect`."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ State = tuple[str, int, str, int, tuple[int, ...]]
 
 
 def published(log: Path) -> list[bytes]:
-    """The values of the messages, one a record."""
+    """The values of the messages, one per record."""
     found, at = [], None
     while batch := waiting(log, at):
         found += [encode(one.frame) for one in batch]
@@ -24,8 +24,9 @@ def published(log: Path) -> list[bytes]:
 
 
 def counted(log: Path) -> list[list[State]]:
-    """How the partitions were after each event, or when the daemon was controller last before it,
-    by what `refold inspect` shows. The first one is before all events."""
+    """The expected health after each event: as `refold inspect` shows the partitions, at that event
+    or at the last event before it at which the daemon was controller. The first entry is before all
+    events."""
     found: list[list[State]] = [[]]
     with open_log(log) as opened:
         folding = folding_of(opened)

@@ -1,4 +1,4 @@
-"""The logs of one cluster, as a batch of messages finds them; no Spark runs here."""
+"""Folding batches of messages of one cluster; without Spark."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from tools.fleet.incidents import History, write_log
 
 
 def take(logs: list[Path], out: Path) -> dict[str, str]:
-    """All messages of logs of cluster "a"; the state of each log."""
+    """Fold all messages of logs of cluster "a"; returns the state of each log."""
     rows = [
         SimpleNamespace(cluster="a", key=f"a/{log.name}", value=value, part=None)
         for log in logs
@@ -24,12 +24,12 @@ def take(logs: list[Path], out: Path) -> dict[str, str]:
     return {row["log"]: row["state"] for row in found.to_pylist()}
 
 
-def test_log_of_a_daemon_that_was_killed_is_superseded(told: History, tmp_path: Path) -> None:
-    first = write_log(tmp_path / "run-1", told, "a", 1, is_closed=False)
+def test_log_of_a_killed_daemon_is_superseded(short_history: History, tmp_path: Path) -> None:
+    first = write_log(tmp_path / "run-1", short_history, "a", 1, is_closed=False)
     assert take([first], tmp_path / "out") == {"run-1": "controller"}
-    second = write_log(tmp_path / "run-2", told, "a", 2, is_closed=False)
+    second = write_log(tmp_path / "run-2", short_history, "a", 2, is_closed=False)
     states = {"run-1": "superseded", "run-2": "controller"}
     assert take([second], tmp_path / "out") == states
     assert take([first, second], tmp_path / "other") == states
-    whole = write_log(tmp_path / "whole" / "run-2", told, "a", 2)
+    whole = write_log(tmp_path / "whole" / "run-2", short_history, "a", 2)
     assert take([whole], tmp_path / "out") == {"run-1": "superseded", "run-2": "ended"}

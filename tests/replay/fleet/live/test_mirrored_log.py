@@ -1,4 +1,4 @@
-"""A log that is followed from its messages: each record once, whatever comes again or is gone."""
+"""Folding a log from its messages: each record once, also if messages are repeated or missing."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def take(state: LogState, values: list[bytes]) -> MirroredLog:
 
 
 def stored(state: LogState) -> LogState:
-    """As it comes back from the disk."""
+    """The state as it is read back from the disk."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=LogState)
 
 
@@ -36,19 +36,19 @@ def events_in(values: list[bytes]) -> int:
 
 
 @pytest.fixture(scope="module")
-def log(told: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of several segments that is not closed."""
+def log(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with several segments that is not closed."""
     folder = tmp_path_factory.mktemp("followed") / "run-1"
-    return write_log(folder, told, "a", 1, segment_bytes=200_000, is_closed=False)
+    return write_log(folder, short_history, "a", 1, segment_bytes=200_000, is_closed=False)
 
 
 @pytest.fixture(scope="module")
 def plain(log: Path) -> list[list[State]]:
-    """What a plain count says after each event."""
+    """The expected health after each event."""
     return counted(log)
 
 
-def test_what_is_found_is_what_inspect_says(log: Path, plain: list[list[State]]) -> None:
+def test_health_equals_what_inspect_shows(log: Path, plain: list[list[State]]) -> None:
     values = published(log)
     assert len(LogReader(log).segments) > 1
     followed = take(LogState(), values)
@@ -59,7 +59,7 @@ def test_what_is_found_is_what_inspect_says(log: Path, plain: list[list[State]])
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
-def test_batches_of_any_size_come_to_the_same(
+def test_batch_size_does_not_change_the_health(
     log: Path, plain: list[list[State]], size: int
 ) -> None:
     values, state, taken = published(log), LogState(), 0
@@ -72,7 +72,7 @@ def test_batches_of_any_size_come_to_the_same(
     assert (taken, state.seq, state.trouble, state.is_active) == (400, 400, "", True)
 
 
-def test_snapshots_bound_what_is_folded_again(
+def test_snapshots_limit_the_events_folded_again(
     log: Path, plain: list[list[State]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from replay.fleet.live import mirrored_log
@@ -89,7 +89,7 @@ def test_snapshots_bound_what_is_folded_again(
     assert state.trouble == ""
 
 
-def test_what_comes_again_changes_nothing(log: Path, plain: list[list[State]]) -> None:
+def test_repeated_messages_change_nothing(log: Path, plain: list[list[State]]) -> None:
     values = published(log)
     first = take(LogState(), values[:300])
     state = first.state()
@@ -100,7 +100,7 @@ def test_what_comes_again_changes_nothing(log: Path, plain: list[list[State]]) -
     assert states(late) == plain[-1]
 
 
-def test_what_is_missing_is_told(log: Path) -> None:
+def test_missing_event_stops_the_log_permanently(log: Path) -> None:
     values = published(log)
     missing = next(
         number for number in range(200, 300) if isinstance(decode(values[number]), EventsFrame)
@@ -109,11 +109,11 @@ def test_what_is_missing_is_told(log: Path) -> None:
     seq = events_in(values[:missing])
     assert state.seq == seq
     assert state.trouble.startswith(f"event {seq + 2} does not follow event {seq}")
-    # And stays so.
+    # The log stays stopped.
     assert take(stored(state), values).state().trouble == state.trouble
 
 
-def test_a_record_that_was_changed_is_told(log: Path) -> None:
+def test_changed_record_stops_the_log(log: Path) -> None:
     values = published(log)
     changed = next(
         number for number in range(200, 300) if isinstance(decode(values[number]), EventsFrame)
@@ -125,7 +125,7 @@ def test_a_record_that_was_changed_is_told(log: Path) -> None:
     assert take(LogState(), values).state().trouble.startswith(f"event {seq} does not follow")
 
 
-def test_the_beginning_is_needed(log: Path) -> None:
+def test_log_without_its_beginning_is_not_folded(log: Path) -> None:
     values = published(log)
     assert (
         take(LogState(), values[1:]).state().trouble
@@ -138,8 +138,8 @@ def test_the_beginning_is_needed(log: Path) -> None:
     )
 
 
-def test_parts_of_a_record(log: Path, plain: list[list[State]]) -> None:
-    """Cut between two batches, and come again."""
+def test_parts_of_a_record_are_joined_across_batches(log: Path, plain: list[list[State]]) -> None:
+    """A record in three parts, split between two batches, with repeated parts."""
     values = published(log)
     whole = next(
         number for number in range(200, 300) if isinstance(decode(values[number]), EventsFrame)
@@ -160,8 +160,10 @@ def test_parts_of_a_record(log: Path, plain: list[list[State]]) -> None:
         assert states(followed) == plain[-1]
 
 
-def test_an_end_that_lacks_records_is_told(told: History, tmp_path: Path) -> None:
-    values = published(write_log(tmp_path / "run-1", told, "a", 1))
+def test_closing_record_after_missing_events_stops_the_log(
+    short_history: History, tmp_path: Path
+) -> None:
+    values = published(write_log(tmp_path / "run-1", short_history, "a", 1))
     ended = take(LogState(), values).state()
     assert (ended.is_ended, ended.trouble, ended.snapshot) == (True, "", None)
     last = max(n for n, one in enumerate(values) if isinstance(decode(one), EventsFrame))
@@ -169,7 +171,7 @@ def test_an_end_that_lacks_records_is_told(told: History, tmp_path: Path) -> Non
     assert state.trouble == "the log ends with event 400, not 399"
 
 
-def test_a_message_that_is_none_is_told(log: Path) -> None:
+def test_undecodable_message_stops_the_log(log: Path) -> None:
     values = published(log)
     header = msgspec.json.decode(decode(values[0]).header)  # type: ignore[union-attr]
     assert take(LogState(), [b"nonsense", *values]).state().trouble.startswith("after event 0:")

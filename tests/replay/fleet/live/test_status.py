@@ -1,4 +1,4 @@
-"""What is said of how the table stands to its topic; no Kafka runs here."""
+"""The status of the table relative to its topic; without Kafka."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ def after(seconds: float) -> datetime:
     return BEGUN + timedelta(seconds=seconds)
 
 
-def test_quiet_is_up_to_date_and_its_time_goes_on() -> None:
+def test_quiet_topic_is_up_to_date_as_of_now() -> None:
     watch = StatusTracker(PLACE, pytest.fail)
     assert watch.found({0: 7}, None, BEGUN).state == "starting"
     for seconds in (2, 4):
@@ -27,7 +27,7 @@ def test_quiet_is_up_to_date_and_its_time_goes_on() -> None:
     assert (status.state, status.messages_behind, status.as_of) == ("behind", 3, after(4))
 
 
-def test_topic_that_is_gone_for_long_is_told_once_and_again_when_it_is_back() -> None:
+def test_unreachable_topic_is_reported_once_and_when_it_is_reached_again() -> None:
     said: list[str] = []
     watch = StatusTracker(PLACE, said.append)
     watch.found({0: 7}, {0: 7}, BEGUN)
@@ -44,14 +44,14 @@ def test_topic_that_is_gone_for_long_is_told_once_and_again_when_it_is_back() ->
     assert len(said) == 2
 
 
-def test_job_that_is_over_says_by_what() -> None:
+def test_ended_job_reports_its_trouble() -> None:
     watch = StatusTracker(PLACE, pytest.fail)
     watch.found({0: 7}, {0: 7}, BEGUN)
     status = watch.ended("Spark failed", after(2))
     assert (status.state, status.as_of, status.trouble) == ("ended", BEGUN, "Spark failed")
 
 
-def test_spark_that_does_not_start_leaves_no_folder(tmp_path: Path) -> None:
+def test_new_folder_is_removed_if_spark_does_not_start(tmp_path: Path) -> None:
     folder = LiveFolder(tmp_path / "out")
     with pytest.raises(RuntimeError), folder.owned("topic", "cluster", "core"):
         raise RuntimeError("no Spark")

@@ -1,5 +1,4 @@
-"""How far a version agrees with one log, and whether a log made again is the one that was; no Spark
-runs here."""
+"""Comparing a version with one log, and rebuilding a log from the table; without Spark."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,8 +27,9 @@ from tools.fleet.incidents import History, history, write_log
 Fold = Callable[[FoldLog], Answered]
 
 
-def judged(log: Path, tmp_path: Path, *edits: Edit, beside_this: bool = False) -> Comparison:
-    """This version with some changes on a log; `beside_this`: as it is, it is there as well."""
+def judged(log: Path, tmp_path: Path, *edits: Edit, with_this: bool = False) -> Comparison:
+    """Compare this version with some changes. `beside_this`: the unchanged version takes part,
+    too."""
     folder = changed(tmp_path / "version", *edits)
     version = find_version(str(folder), ROOT, tmp_path / "cache")
     this = find_version(str(ROOT), ROOT, tmp_path / "cache")
@@ -38,25 +38,25 @@ def judged(log: Path, tmp_path: Path, *edits: Edit, beside_this: bool = False) -
         VersionProcess(this) as other,
         LogReader.open(log, UPCASTERS) as reader,
     ):
-        return compare_log(str(log), reader, process.fold, [other.fold] if beside_this else [])
+        return compare_log(str(log), reader, process.fold, [other.fold] if with_this else [])
 
 
 @pytest.fixture
-def log(told: History, tmp_path: Path) -> Path:
-    return write_log(tmp_path / "log", told, "c", 1)
+def log(short_history: History, tmp_path: Path) -> Path:
+    return write_log(tmp_path / "log", short_history, "c", 1)
 
 
-def test_version_that_only_reads_otherwise_agrees(log: Path, tmp_path: Path) -> None:
+def test_version_that_differs_only_in_reads_agrees(log: Path, tmp_path: Path) -> None:
     found = judged(log, tmp_path, versions.READS_TWICE)
     assert found.left_at > 0
     assert found.agreed == found.decisions
     assert found.divergences == []
 
 
-def test_same_is_found_with_and_without_a_version_that_follows(tmp_path: Path) -> None:
+def test_divergences_do_not_depend_on_a_following_version(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", history(400, 1_790_000_000_000, 0), "c", 1)
     alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
-    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, beside_this=True)
+    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
     assert alone.divergences
     assert (alone.decided, alone.differing) == (beside.decided, beside.differing)
     of_log = [one for one in alone.divergences if one.what != "new" and not one.is_harmless]
@@ -67,50 +67,57 @@ def test_same_is_found_with_and_without_a_version_that_follows(tmp_path: Path) -
     ]
 
 
-def test_what_a_daemon_that_was_killed_did_not_store_is_no_divergence(
-    told: History, tmp_path: Path
+def test_commands_a_killed_daemon_did_not_store_are_no_divergence(
+    short_history: History, tmp_path: Path
 ) -> None:
-    last = told.commands[-1].cause
-    cut = History(told.begun_ms, told.events, [one for one in told.commands if one.cause < last])
+    last = short_history.commands[-1].cause
+    cut = History(
+        short_history.begun_ms,
+        short_history.events,
+        [one for one in short_history.commands if one.cause < last],
+    )
     log = write_log(tmp_path / "log", cut, "c", 1, is_closed=False)
     found = judged(log, tmp_path)
     assert (found.divergences, found.left_at) == ([], 0)
     assert found.agreed == found.decisions
 
 
-def test_nor_is_it_where_a_version_left_the_log_before(tmp_path: Path) -> None:
-    told = history(400, 1_790_000_000_000, 0)
-    stored = [one for one in told.commands if one.cause < 340]
-    cut = History(told.begun_ms, told.events, stored)
+def test_commands_not_stored_are_no_divergence_after_a_version_left_the_log(tmp_path: Path) -> None:
+    short_history = history(400, 1_790_000_000_000, 0)
+    stored = [one for one in short_history.commands if one.cause < 340]
+    cut = History(short_history.begun_ms, short_history.events, stored)
     log = write_log(tmp_path / "log", cut, "c", 1, is_closed=False)
     found = judged(log, tmp_path, versions.LAST_OF_ISR)
     assert found.divergences
     assert "new" not in {one.what for one in found.divergences if one.seq >= 340}
-    # Nor does it count, where another version follows the log and goes on behind what is stored.
-    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, beside_this=True)
+    # The same holds if another version follows the log and continues after its last command.
+    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
     assert (beside.decisions, beside.agreed) == (found.decisions, found.agreed)
 
 
-def test_large_command_is_judged_where_a_version_follows(tmp_path: Path) -> None:
-    """A log holds no body of it: as if all writes were that large."""
-    told = history(400, 1_790_000_000_000, 0)
+def test_command_without_a_body_is_compared_if_a_version_follows_the_log(tmp_path: Path) -> None:
+    """All writes are treated as too large, so that the log does not contain their bodies."""
+    short_history = history(400, 1_790_000_000_000, 0)
     without = [
-        one._replace(body=None) if one.kind == "write_znodes" else one for one in told.commands
+        one._replace(body=None) if one.kind == "write_znodes" else one
+        for one in short_history.commands
     ]
-    log = write_log(tmp_path / "log", History(told.begun_ms, told.events, without), "c", 1)
+    log = write_log(
+        tmp_path / "log", History(short_history.begun_ms, short_history.events, without), "c", 1
+    )
     alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
-    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, beside_this=True)
+    beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
     assert alone.unjudged > 0
     assert "set" not in {one.kind for one in alone.divergences}
     assert beside.unjudged == 0
     assert "set" in {one.kind for one in beside.divergences}
 
 
-# Made again ---------------------------------------------------------------------------------------
+# Rebuilding a log ---------------------------------------------------------------------------------
 
 
 def in_table(log: Path, table: Path) -> StoredLog:
-    """Ingest a log and give what the manifest says of it."""
+    """Ingest a log; returns its entry in the manifest."""
     task = Task(table, table / "written")
     rows: list[dict[str, Any]] = []
     for path in LogReader(log).segments:
@@ -140,8 +147,8 @@ def contents(log: Path) -> list[Any]:
         return [*reader.records()]
 
 
-def test_log_made_again_is_the_one_that_was_ingested(told: History, tmp_path: Path) -> None:
-    log = write_rolled(tmp_path / "log", told, "c*", 3)
+def test_rebuilt_log_equals_the_ingested_one(short_history: History, tmp_path: Path) -> None:
+    log = write_rolled(tmp_path / "log", short_history, "c*", 3)
     stored = in_table(log, tmp_path)
     made = rebuild(tmp_path, stored, tmp_path / "again")
     assert contents(made) == contents(log)
@@ -157,8 +164,8 @@ def test_log_made_again_is_the_one_that_was_ingested(told: History, tmp_path: Pa
     ]
 
 
-def test_table_that_has_other_records_is_refused(told: History, tmp_path: Path) -> None:
-    stored = in_table(write_rolled(tmp_path / "log", told, "c*", 3), tmp_path)
+def test_table_with_other_records_is_refused(short_history: History, tmp_path: Path) -> None:
+    stored = in_table(write_rolled(tmp_path / "log", short_history, "c*", 3), tmp_path)
     first, *rest = stored.segments
     other = StoredSegment(
         first.header,

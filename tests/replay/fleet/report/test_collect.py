@@ -1,4 +1,4 @@
-"""What a report asks of the tables, over an analysis that a test wrote."""
+"""The queries of a report, over an analysis that the test writes."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -102,17 +102,19 @@ def outage(log: str, what: str, partition: int, begin_s: float, seconds: float) 
 
 
 @pytest.fixture(scope="module")
-def folder(spark: SparkSession, told: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log, of which an analysis says three stretches: two of no service, one of less safety."""
+def folder(
+    spark: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """An analysis with three periods of a log: two unavailable, one under-replicated."""
     place = tmp_path_factory.mktemp("reported")
-    write_log(place / "logs", told, "a", 1)
+    write_log(place / "logs", short_history, "a", 1)
     ingest(spark, [str(place / "logs")], place / "table")
     [log] = [row.log for row in segments(spark, place / "table").select("log").collect()]
     rows = {
         "logs": [{"cluster": "a", "events": 400, "first_time": AT, "last_time": AT}],
         "outages": [
             outage(log, "unavailable", 0, 0, 30),
-            # It begins while the one before lasts, and lasts beyond it.
+            # It overlaps the end of the previous outage.
             outage(log, "unavailable", 1, 20, 30),
             outage(log, "unavailable", 2, 55, 5),
             # More than 10 s later.
@@ -121,7 +123,7 @@ def folder(spark: SparkSession, told: History, tmp_path_factory: pytest.TempPath
         ],
         "failover_percentiles": [
             {"by": "all", "step": "read states", "failovers": 1, "p50": 1.0, "p99": 2.0},
-            # Of failovers that were never done no duration is known.
+            # Failovers that were not completed have no duration.
             {"by": "all", "step": "elect leaders", "failovers": 0},
         ],
     }
@@ -134,13 +136,17 @@ def folder(spark: SparkSession, told: History, tmp_path_factory: pytest.TempPath
     return place / "table"
 
 
-def test_incidents_are_stretches_without_a_pause(spark: SparkSession, folder: Path) -> None:
+def test_incidents_are_periods_without_a_pause(spark: SparkSession, folder: Path) -> None:
     found = collect_findings(spark, folder, 20).incidents
-    told = [
+    actual = [
         (one.about["what"], one.about["partitions"], one.about["partition_seconds"])
         for one in found
     ]
-    assert told == [("unavailable", 3, 65.0), ("unavailable", 1, 6.0), ("under_replicated", 1, 100)]
+    assert actual == [
+        ("unavailable", 3, 65.0),
+        ("unavailable", 1, 6.0),
+        ("under_replicated", 1, 100),
+    ]
     first = found[0]
     assert [one["partition"] for one in first.partitions] == [0, 1, 2]
     numbers = [one["seq"] for one in first.records]
@@ -153,11 +159,11 @@ def test_incidents_are_stretches_without_a_pause(spark: SparkSession, folder: Pa
     }
 
 
-def test_of_many_events_those_about_its_partitions_come_first(
+def test_events_about_the_incidents_partitions_are_preferred(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = collect_findings(spark, folder, 20).incidents[2]
-    # Answers of the broker that was behind it, and the one write of topic-1-3, which is of two.
+    # Responses of the broker that caused it, and the one write of two that is about topic-1-3.
     about = [one["seq"] for one in every.records if one["broker"] == 2 or one["seq"] == 90]
     assert 90 in about
     assert 1 < len(about) < len(every.records) / 2
@@ -168,8 +174,11 @@ def test_of_many_events_those_about_its_partitions_come_first(
     assert few[0]["of_all"] == len(every.records)
 
 
-def test_first_divergence_of_each_version_in_a_log(spark: SparkSession, folder: Path) -> None:
-    """Versions of the same name are told apart by their code; what is harmless does not count."""
+def test_first_divergence_is_reported_for_each_version_and_log(
+    spark: SparkSession, folder: Path
+) -> None:
+    """Versions with the same name are distinguished by their code. Harmless divergences do not
+    count."""
     [log] = {row.log for row in segments(spark, folder).select("log").collect()}
     whose = {"cluster": "a", "log": log, "version": "working-tree"}
     found = [
@@ -190,18 +199,18 @@ def test_first_divergence_of_each_version_in_a_log(spark: SparkSession, folder: 
         place = folder / "replays" / "batch=000001" / name
         place.mkdir(parents=True)
         parquet.write_table(pa.Table.from_pylist(rows, schema), place / "1.parquet")
-    told = collect_findings(spark, folder, 20)
+    actual = collect_findings(spark, folder, 20)
     shutil.rmtree(folder / "replays")
-    assert told.replays is not None
-    assert {(one["version"], one["decisions"]) for one in told.replays["versions"]} == {
+    assert actual.replays is not None
+    assert {(one["version"], one["decisions"]) for one in actual.replays["versions"]} == {
         ("working-tree (c0de1111)", 10), ("working-tree (c0de2222)", 10)
     }  # fmt: skip
-    assert {one["rule"] for one in told.replays["divergences"]} == {"one", "two", "three"}
+    assert {one["rule"] for one in actual.replays["divergences"]} == {"one", "two", "three"}
     firsts = [
-        (one.about["version"], one.about["seq"], one.about["of_all"]) for one in told.divergences
+        (one.about["version"], one.about["seq"], one.about["of_all"]) for one in actual.divergences
     ]
     assert firsts == [("working-tree (c0de1111)", 120, 2), ("working-tree (c0de2222)", 130, 1)]
-    numbers = [one["seq"] for one in told.divergences[0].records]
+    numbers = [one["seq"] for one in actual.divergences[0].records]
     assert numbers
     assert set(numbers) <= set(range(110, 131))
 
@@ -214,14 +223,14 @@ def test_first_divergence_of_each_version_in_a_log(spark: SparkSession, folder: 
         (3, [("unavailable", 65), ("unavailable", 6), ("under_replicated", 100)]),
     ],
 )
-def test_both_kinds_have_places_among_as_many_as_are_asked_for(
+def test_both_kinds_of_incidents_get_places(
     count: int, expected: list[tuple[str, int]], spark: SparkSession, folder: Path
 ) -> None:
     found = [one.about for one in collect_findings(spark, folder, count).incidents]
     assert [(one["what"], one["partition_seconds"]) for one in found] == expected
 
 
-def test_the_page_is_written_whole(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+def test_page_is_written_completely(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     size = write_report(spark, folder, tmp_path / "fleet.html", 20)
     text = (tmp_path / "fleet.html").read_text()
     assert len(text.encode()) == size
@@ -230,10 +239,10 @@ def test_the_page_is_written_whole(spark: SparkSession, folder: Path, tmp_path: 
     assert [one.name for one in tmp_path.iterdir()] == ["fleet.html"]
 
 
-def test_what_cannot_be_reported(
-    spark: SparkSession, folder: Path, told: History, tmp_path: Path
+def test_missing_analysis_and_unusable_target_are_errors(
+    spark: SparkSession, folder: Path, short_history: History, tmp_path: Path
 ) -> None:
-    write_log(tmp_path / "logs", told, "a", 1)
+    write_log(tmp_path / "logs", short_history, "a", 1)
     ingest(spark, [str(tmp_path / "logs")], tmp_path / "table")
     with pytest.raises(FleetError, match="run `refold fleet analyse` first"):
         collect_findings(spark, tmp_path / "table", 20)
