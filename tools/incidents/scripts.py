@@ -1,4 +1,5 @@
-"""What happens in each incident, once refold is controller of three brokers with two topics."""
+"""The script of each incident. It starts with refold as controller of three brokers with two
+topics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +17,7 @@ Script = Callable[[Stage], Awaitable[None]]
 
 
 async def broker_crash(stage: Stage) -> None:
-    """A broker is killed, and comes back."""
+    """A broker is killed and restarted."""
     stage.broker(2).kill()
     await stage.until_no_leader_is(2)
     await stage.broker(2).start()
@@ -24,7 +25,7 @@ async def broker_crash(stage: Stage) -> None:
 
 
 async def controlled_shutdown(stage: Stage) -> None:
-    """A broker is stopped in order, and comes back; then its partitions go back to it."""
+    """A broker shuts down cleanly and is restarted; then its partitions are moved back to it."""
     await stage.broker(1).stop()
     await stage.until_no_leader_is(1)
     await stage.broker(1).start()
@@ -33,8 +34,8 @@ async def controlled_shutdown(stage: Stage) -> None:
 
 
 async def unclean_election(stage: Stage) -> None:
-    """Both replicas of a partition die, the last in sync for longer; then the one that is behind
-    may lead."""
+    """Both replicas of a partition fail, the last member of the ISR second; then the replica that
+    is not in sync may lead."""
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     stage.broker(1).kill()
@@ -49,13 +50,14 @@ async def unclean_election(stage: Stage) -> None:
 
 
 async def reassignment(stage: Stage) -> None:
-    """Partitions move: one completes, one waits for a dead target and is cancelled."""
+    """Two partitions are reassigned: one completes, one waits for a failed target and is
+    cancelled."""
     stage.broker(3).kill()
     await stage.until_no_leader_is(3)
     plan: dict[TopicPartition, Any] = {TopicPartition("moved", 0): [2, 1]}
     await stage.ask(lambda admin: admin.alter_partition_reassignments(plan))
     await stage.until_assigned("moved", 0, [2, 1])
-    # The API would refuse a broker that is not there.
+    # The API would reject a broker that is not alive.
     await stage.ask_by_znode("moved", 1, [1, 3])
     await stage.until_assigned("moved", 1, [1, 3, 2])
     cancelled = {TopicPartition("moved", 1): None}
@@ -66,8 +68,8 @@ async def reassignment(stage: Stage) -> None:
 
 
 async def reassignment_end(stage: Stage) -> None:
-    """Two partitions move to a broker that has nothing of them, and end there: one loses its leader
-    to that, the other a follower."""
+    """Two partitions are reassigned to a broker without replicas of them, and complete. This
+    removes the leader of one and a follower of the other."""
     plan: dict[TopicPartition, Any] = {
         TopicPartition("moved", 0): [3, 2],
         TopicPartition("moved", 1): [1, 3],
@@ -80,7 +82,8 @@ async def reassignment_end(stage: Stage) -> None:
 
 
 async def topic_deletion(stage: Stage) -> None:
-    """A topic is deleted while one of its brokers is down, and goes when that is back."""
+    """A topic is deleted while one of its brokers is down; the deletion completes when the broker
+    is back."""
     stage.broker(2).kill()
     await stage.until_no_leader_is(2)
     await stage.ask(lambda admin: admin.delete_topics([TOPIC], raise_errors=False))
@@ -90,7 +93,8 @@ async def topic_deletion(stage: Stage) -> None:
 
 
 async def failover(stage: Stage) -> None:
-    """refold is killed, a broker dies while a stock broker is controller, refold takes over."""
+    """refold is killed, a broker fails while a stock broker is controller, and refold takes
+    over."""
     stage.refold.kill()
     await stage.refold.ended()
     stage.broker(2).kill()
@@ -101,7 +105,7 @@ async def failover(stage: Stage) -> None:
 
 
 async def session_expiry(stage: Stage) -> None:
-    """refold stands still for longer than its session, while a broker dies; then it goes on."""
+    """refold is paused for longer than its session while a broker fails; then it is resumed."""
     stage.refold.pause()
     stage.broker(3).kill()
     await stage.until_controller_is_not(stage.own_id)
@@ -113,7 +117,7 @@ async def session_expiry(stage: Stage) -> None:
 
 
 async def topics(stage: Stage) -> None:
-    """Topics are made and grow, one is asked for that is there already."""
+    """Topics are created and extended; an existing topic is requested again."""
     await _create(stage, "second", 2)
     await stage.ask(lambda admin: admin.create_partitions({"second": 4}, raise_errors=False))
     await stage.until_partitions("second", 4)
@@ -143,4 +147,4 @@ SCRIPTS: Final[Mapping[str, tuple[Script, str]]] = {
     "session-expiry": (session_expiry, "2.8"),
     "topics": (topics, "3.9"),
 }
-"""By name: what happens, and the brokers' inter.broker.protocol.version."""
+"""By name: the script, and the brokers' inter.broker.protocol.version."""

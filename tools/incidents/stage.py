@@ -1,4 +1,4 @@
-"""A cluster of three stock brokers under refold, and how to wait for what has to come."""
+"""A cluster of three stock brokers with refold as controller, and waiting for its states."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
@@ -26,9 +26,9 @@ Assignments = Mapping[int, list[int]]
 
 
 class Stage:
-    """An async context manager: the cluster and refold run inside. `log_dir` gets refold's logs.
+    """An async context manager that runs the cluster and refold. `log_dir` receives refold's logs.
 
-    `mirror` is the cluster that they are published to, "own" for this one; None: they are not.
+    `mirror` is the cluster that the logs are published to, "own" for this cluster; None: no mirror.
     """
 
     own_id = OWN_ID
@@ -62,7 +62,7 @@ class Stage:
         await self._open.aclose()
 
     async def take_over(self) -> None:
-        """refold takes the role, in a process of its own."""
+        """Start refold in a separate process, and wait until it is controller."""
         config = self._scene.brokers[0].folder / "server.properties"
         self.refold = Refold(
             self._scene.zookeeper.connect,
@@ -85,25 +85,25 @@ class Stage:
         return self._scene.lab.bootstrap
 
     async def hand_back(self) -> None:
-        """refold ends in order. Raises RuntimeError where it does not."""
+        """Stop refold cleanly. Raises RuntimeError if it fails."""
         status = await self.refold.stop()
         if status != 0:
-            raise RuntimeError(f"refold ended with {status}: {self.refold.last_words()}")
+            raise RuntimeError(f"refold exited with status {status}: {self.refold.last_words()}")
 
     def broker(self, number: int) -> RecordedBroker:
         """A broker, running or not."""
         return self._scene.brokers[number - 1]
 
     async def ask(self, question: Callable[[KafkaAdminClient], Answer]) -> Answer:
-        """What an admin client is answered. Brokers name one that was killed for a moment longer:
-        who cannot connect asks again."""
+        """The response to an admin client. Brokers list a killed broker for a while, so a client
+        that cannot connect tries again."""
         for _ in range(_TRIES - 1):
             with suppress(KafkaConnectionError):
                 return await self._scene.ask(question)
         return await self._scene.ask(question)
 
     async def make(self, topic: str, assignments: Assignments) -> None:
-        """A topic, made as tools of old did: by its znode."""
+        """Create a topic through its znode, as old tools did."""
         partitions = {str(number): replicas for number, replicas in assignments.items()}
         await self._scene.znodes.create(f"/config/topics/{topic}", {"version": 1, "config": {}})
         content = {"version": 1, "partitions": partitions}
@@ -112,15 +112,16 @@ class Stage:
         await self.until_in_sync(topic)
 
     async def ask_by_znode(self, topic: str, partition: int, replicas: list[int]) -> None:
-        """Ask for other replicas as tools of old did: nobody looks whether they are there."""
+        """Request other replicas through the znode, as old tools did, without a check that the
+        brokers are alive."""
         entry = {"topic": topic, "partition": partition, "replicas": replicas}
         content = {"version": 1, "partitions": [entry]}
         await self._scene.znodes.create("/admin/reassign_partitions", content)
 
-    # What has to come
+    # Waiting
 
     async def until_controller_is(self, broker: int) -> None:
-        """It holds the role."""
+        """Wait until this broker is controller."""
 
         async def holds() -> bool:
             return await self._scene.znodes.controller() == broker
@@ -128,7 +129,7 @@ class Stage:
         await until(holds, _SECONDS_MAX, f"{broker} is controller")
 
     async def until_controller_is_not(self, broker: int) -> None:
-        """Somebody else holds the role, or nobody."""
+        """Wait until this broker is not controller."""
 
         async def does_not() -> bool:
             return await self._scene.znodes.controller() != broker
@@ -136,7 +137,7 @@ class Stage:
         await until(does_not, _SECONDS_MAX, f"{broker} is not controller")
 
     async def until_no_leader_is(self, broker: int) -> None:
-        """It leads nothing, and is in no ISR of several."""
+        """Wait until a broker leads no partition, and is in no ISR with several members."""
 
         def is_out(state: Any) -> bool:
             isr: list[int] = state["isr"]
@@ -145,7 +146,7 @@ class Stage:
         await self._until_states(is_out, f"broker {broker} leads nothing")
 
     async def until_in_sync(self, topic: str) -> None:
-        """Every replica of a topic is."""
+        """Wait until every replica of a topic is in sync."""
 
         async def full() -> bool:
             assigned = (await self._scene.topics()).get(topic, {})
@@ -158,11 +159,11 @@ class Stage:
         await until(full, _SECONDS_MAX, f"all of {topic} is in sync")
 
     async def until_offline(self, topic: str, partition: int) -> None:
-        """It has no leader."""
+        """Wait until a partition has no leader."""
         await self.until_led(topic, partition, by=-1)
 
     async def until_led(self, topic: str, partition: int, *, by: int) -> None:
-        """A broker leads it."""
+        """Wait until a broker leads a partition."""
 
         async def led() -> bool:
             leader: int = (await self._scene.states(topic))[partition]["leader"]
@@ -171,7 +172,7 @@ class Stage:
         await until(led, _SECONDS_MAX, f"{by} leads {topic}-{partition}")
 
     async def until_assigned(self, topic: str, partition: int, replicas: list[int]) -> None:
-        """It has these replicas."""
+        """Wait until a partition has these replicas."""
 
         async def assigned() -> bool:
             return (await self._scene.topics())[topic][str(partition)] == replicas
@@ -179,7 +180,8 @@ class Stage:
         await until(assigned, _SECONDS_MAX, f"{topic}-{partition} is on {replicas}")
 
     async def until_none_is_reassigned(self) -> None:
-        """The controller says so: all that it did for that is in its log."""
+        """Wait until the controller lists no reassignments, so that its log contains the end of
+        them."""
 
         async def none() -> bool:
             return not await self.ask(lambda admin: admin.list_partition_reassignments())
@@ -187,7 +189,7 @@ class Stage:
         await until(none, _SECONDS_MAX, "no partition is reassigned any more")
 
     async def until_partitions(self, topic: str, count: int) -> None:
-        """It has so many partitions with a leader."""
+        """Wait until a topic has this number of partitions with a leader."""
 
         async def there() -> bool:
             return len(await self._scene.states(topic)) == count
@@ -195,7 +197,7 @@ class Stage:
         await until(there, _SECONDS_MAX, f"{topic} has {count} partitions")
 
     async def until_gone(self, topic: str) -> None:
-        """It is not there any more."""
+        """Wait until a topic is deleted."""
 
         async def gone() -> bool:
             marked = await self._scene.znodes.children("/admin/delete_topics")

@@ -21,7 +21,7 @@ from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, SetAside
 from tests.replay.diff.versions import ROOT
-from tools.fleet.incidents import history, write_log
+from tools.fleet.histories import simulated_history, write_log
 
 COMMANDS = ("ingest", "decode", "replay", "divergences", "analyse", "report", "live")
 LOCAL = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1")
@@ -124,7 +124,7 @@ def test_no_kafka(tmp_path: Path) -> None:
 def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
     """Of Spark's own words nothing is told but why; a version replays the logs that are whole."""
     for name in "ab":
-        write_log(tmp_path / "logs" / name, history(60, 1_790_000_000_000, 1), name, 1)
+        write_log(tmp_path / "logs" / name, simulated_history(60, 1_790_000_000_000, 1), name, 1)
     table = tmp_path / "table"
     done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
     assert done.returncode == 0, done.stderr
@@ -146,7 +146,7 @@ def test_file_of_a_table_that_is_cut(tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_start_that_is_stopped_leaves_no_java(number: signal.Signals, tmp_path: Path) -> None:
-    write_log(tmp_path / "logs", history(60, 1_790_000_000_000, 1), "a", 1)
+    write_log(tmp_path / "logs", simulated_history(60, 1_790_000_000_000, 1), "a", 1)
     command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest"]
     command += [str(tmp_path / "logs"), "--out", str(tmp_path / "table"), *LOCAL]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -177,7 +177,7 @@ def of_session(leader: int) -> list[str]:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_analysis_that_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
-    write_log(tmp_path / "logs", history(60, 1_790_000_000_000, 1), "a", 1)
+    write_log(tmp_path / "logs", simulated_history(60, 1_790_000_000_000, 1), "a", 1)
     table = tmp_path / "table"
     done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replay.fleet.session import spark_session
-from tools.fleet.incidents import History, history
+from tools.fleet.histories import History, simulated_history
 
 _SMALL = {
     "spark.sql.shuffle.partitions": "2",
@@ -18,7 +18,7 @@ _SMALL = {
 
 @pytest.fixture(scope="session")
 def short_history() -> History:
-    return history(400, 1_790_000_000_000, seed=1)
+    return simulated_history(400, 1_790_000_000_000, seed=1)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from controller.core.events import Recorded
 from controller.core.operations import SetData
 from controller.core.values import Endpoint
 from controller.log_records import command_record, event_record
-from tools.fleet.incidents import History
+from tools.fleet.histories import History
 
 STATE: Final = "/brokers/topics/t/partitions/0/state"
 TOPIC: Final = "/brokers/topics/t"

@@ -20,7 +20,7 @@ from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.made_up import STATE, made_up
 from tests.replay.fleet.plain_count import PlainCount
 from tests.replay.fleet.quick import QUICK
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.lab,

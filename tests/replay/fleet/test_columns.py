@@ -17,7 +17,7 @@ from replay.fleet.fact_columns import command_columns, event_columns
 from replay.fleet.facts import znode_name
 from replay.fleet.naming import JSON_BYTES_MAX
 from replay.fleet.segments import command_batches, event_batches
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.log_source import LogSource
 from replay.fleet.segments import command_batches, event_batches
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),

@@ -21,7 +21,7 @@ from replay.fleet import table as tables
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
 from tests.replay.fleet.driver import rows_collected
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),

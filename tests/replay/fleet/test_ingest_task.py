@@ -14,7 +14,7 @@ from replay.fleet.day_files import put_in_place
 from replay.fleet.errors import OutputError
 from replay.fleet.ingest_task import Task
 from replay.fleet.segments import log_name
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 Row = dict[str, Any]
 

@@ -29,7 +29,7 @@ from eventstore.segment import open_segment
 from replay.fleet.columns import RECORDS, Batches, Origin
 from replay.fleet.pushdown import push
 from replay.fleet.segments import command_batches, event_batches
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 Row = dict[str, Any]
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from eventstore.reader import LogReader
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Multi
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),

@@ -16,8 +16,8 @@ from replay.fleet.segment_ingest import Ingested, ingest_segment
 from replay.fleet.stored_pages import StoredPages
 from replay.fleet.table import Known
 from tests.eventstore.samples import command, event, events, header, write_log
-from tools.fleet.incidents import History
-from tools.fleet.incidents import write_log as write_history
+from tools.fleet.histories import History
+from tools.fleet.histories import write_log as write_history
 
 _EVENTS = 3_000
 _ALL = 1 << 62

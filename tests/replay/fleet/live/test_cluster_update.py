@@ -8,7 +8,7 @@ from pyarrow import parquet
 from replay.fleet.live.cluster_update import fold_messages
 from replay.fleet.live.folder import LiveFolder
 from tests.replay.fleet.live.mirrored import published
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 
 def take(logs: list[Path], out: Path) -> dict[str, str]:

@@ -25,7 +25,7 @@ from tests.replay.fleet.live.job import (
     until,
 )
 from tests.replay.fleet.live.mirrored import counted
-from tools.fleet.incidents import History, LogOverTime, write_log
+from tools.fleet.histories import GrowingLog, History, write_log
 from tools.lab.shared import shared_cluster
 
 pytestmark = [
@@ -62,7 +62,7 @@ def test_killed_job_resumes_to_the_expected_health(
     write_log(tmp_path / "whole", short_history, "a", 1)
     plain = counted(tmp_path / "whole")
     start = command(bootstrap, "live", out, jars)
-    with LogOverTime(logs / "run-1", short_history, "a", 1) as growing:
+    with GrowingLog(logs / "run-1", short_history, "a", 1) as growing:
         growing.until(100)
         publish(logs, bootstrap, "live")
         with job(start) as process:

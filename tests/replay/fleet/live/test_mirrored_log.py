@@ -9,7 +9,7 @@ from eventstore.frames import EventsFrame, decode, encode
 from eventstore.reader import LogReader
 from replay.fleet.live.mirrored_log import LogState, MirroredLog
 from tests.replay.fleet.live.mirrored import State, counted, published
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 
 def states(log: MirroredLog) -> list[State] | None:

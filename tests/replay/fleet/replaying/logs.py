@@ -11,7 +11,7 @@ from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.logs.decode import recorded
 from tests.replay.diff.versions import Edit
-from tools.fleet.incidents import CONFIGURATION, History
+from tools.fleet.histories import CONFIGURATION, History
 
 HANGS_BEFORE_MS: Final = 1_700_000_000_000
 

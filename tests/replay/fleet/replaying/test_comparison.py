@@ -22,7 +22,7 @@ from replay.logs.decode import UPCASTERS
 from tests.replay.diff import versions
 from tests.replay.diff.versions import ROOT, Edit, changed
 from tests.replay.fleet.replaying.logs import write_rolled
-from tools.fleet.incidents import History, history, write_log
+from tools.fleet.histories import History, simulated_history, write_log
 
 Fold = Callable[[FoldLog], Answered]
 
@@ -54,7 +54,7 @@ def test_version_that_differs_only_in_reads_agrees(log: Path, tmp_path: Path) ->
 
 
 def test_divergences_do_not_depend_on_a_following_version(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log", history(400, 1_790_000_000_000, 0), "c", 1)
+    log = write_log(tmp_path / "log", simulated_history(400, 1_790_000_000_000, 0), "c", 1)
     alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
     beside = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
     assert alone.divergences
@@ -83,7 +83,7 @@ def test_commands_a_killed_daemon_did_not_store_are_no_divergence(
 
 
 def test_commands_not_stored_are_no_divergence_after_a_version_left_the_log(tmp_path: Path) -> None:
-    short_history = history(400, 1_790_000_000_000, 0)
+    short_history = simulated_history(400, 1_790_000_000_000, 0)
     stored = [one for one in short_history.commands if one.cause < 340]
     cut = History(short_history.begun_ms, short_history.events, stored)
     log = write_log(tmp_path / "log", cut, "c", 1, is_closed=False)
@@ -97,7 +97,7 @@ def test_commands_not_stored_are_no_divergence_after_a_version_left_the_log(tmp_
 
 def test_command_without_a_body_is_compared_if_a_version_follows_the_log(tmp_path: Path) -> None:
     """All writes are treated as too large, so that the log does not contain their bodies."""
-    short_history = history(400, 1_790_000_000_000, 0)
+    short_history = simulated_history(400, 1_790_000_000_000, 0)
     without = [
         one._replace(body=None) if one.kind == "write_znodes" else one
         for one in short_history.commands

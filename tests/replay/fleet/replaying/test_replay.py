@@ -28,7 +28,7 @@ from replay.stock_clusters.imports.importing import Selection
 from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, ROOT, changed
 from tests.replay.fleet.replaying.logs import FAILS_AND_HANGS, HANGS_BEFORE_MS, write_rolled
-from tools.fleet.incidents import history, write_log
+from tools.fleet.histories import simulated_history, write_log
 
 pytestmark = [
     pytest.mark.lab,
@@ -56,10 +56,12 @@ class Fleet(NamedTuple):
 def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     folder = tmp_path_factory.mktemp("fleet")
     logs = [
-        write_log(folder / "logs" / "a" / "1", history(400, NOW_MS, 1), "a", 1),
-        write_log(folder / "logs" / "b" / "1", history(300, NOW_MS, 2), "b", 1, is_closed=False),
-        write_rolled(folder / "logs" / "b" / "2", history(400, NOW_MS + 1, 0), "b", 3),
-        write_rolled(folder / "logs" / "c" / "1", history(300, NOW_MS + 1, 1), "c", 3),
+        write_log(folder / "logs" / "a" / "1", simulated_history(400, NOW_MS, 1), "a", 1),
+        write_log(
+            folder / "logs" / "b" / "1", simulated_history(300, NOW_MS, 2), "b", 1, is_closed=False
+        ),
+        write_rolled(folder / "logs" / "b" / "2", simulated_history(400, NOW_MS + 1, 0), "b", 3),
+        write_rolled(folder / "logs" / "c" / "1", simulated_history(300, NOW_MS + 1, 1), "c", 3),
     ]
     table = folder / "table"
     ingested = ingest(spark, [*map(str, logs), str(INCIDENT), str(RECORDING)], table)
@@ -260,12 +262,12 @@ def test_damaged_log_does_not_affect_the_others(spark: SparkSession, tmp_path: P
     """Logs with a missing segment, from a newer version, at which a version fails, and at which it
     makes no progress."""
     logs = tmp_path / "logs"
-    write_log(logs / "good", history(120, NOW_MS, 1), "good", 1)
-    write_log(logs / "crash", history(160, NOW_MS, 2), "crash", 1)
-    write_log(logs / "hang", history(120, HANGS_BEFORE_MS - 10**9, 3), "hang", 1)
-    cut = write_rolled(logs / "cut", history(160, NOW_MS, 4), "cut", 3)
+    write_log(logs / "good", simulated_history(120, NOW_MS, 1), "good", 1)
+    write_log(logs / "crash", simulated_history(160, NOW_MS, 2), "crash", 1)
+    write_log(logs / "hang", simulated_history(120, HANGS_BEFORE_MS - 10**9, 3), "hang", 1)
+    cut = write_rolled(logs / "cut", simulated_history(160, NOW_MS, 4), "cut", 3)
     LogReader(cut).segments[1].unlink()
-    short_history = history(120, NOW_MS, 5)
+    short_history = simulated_history(120, NOW_MS, 5)
     short_history.events[50] = short_history.events[50]._replace(schema=99)
     write_log(logs / "newer", short_history, "newer", 1)
     ingest(spark, [str(logs)], tmp_path / "table")

@@ -18,7 +18,7 @@ from replay.fleet.report.collect import collect_findings
 from replay.fleet.report.queries import TABLES
 from replay.fleet.report.write import check_target, write_report
 from replay.fleet.table import segments
-from tools.fleet.incidents import History, write_log
+from tools.fleet.histories import History, write_log
 
 pytestmark = [
     pytest.mark.lab,

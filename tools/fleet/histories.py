@@ -1,4 +1,4 @@
-"""Histories of a controller, as long as wanted, and logs of them."""
+"""Simulated histories of a controller of any length, and logs of them."""
 
 from pathlib import Path
 from random import Random
@@ -26,16 +26,16 @@ _NS_IN_MS: Final = 1_000_000
 
 
 class History(Struct, frozen=True):
-    """Events and commands as they are stored, and when the first one was, in ms."""
+    """Events and commands as stored in a log, and the time of the first event in ms."""
 
     begun_ms: int
     events: list[EventRecord]
     commands: list[CommandRecord]
 
 
-def history(events: int, begun_ms: int, seed: int) -> History:
-    """So many events: brokers come and go, topics are made, sessions end, each a while after the
-    other."""
+def simulated_history(events: int, begun_ms: int, seed: int) -> History:
+    """A history of `events` events: brokers come and go, topics are created and sessions expire,
+    with pauses in between."""
     random = Random(seed)
     simulation = Simulation(CONFIGURATION)
     simulation.now_ms = begun_ms
@@ -66,12 +66,17 @@ def history(events: int, begun_ms: int, seed: int) -> History:
     )
 
 
-class LogOverTime:
-    """A history that is being stored as the log of a cluster, closed at the end of the block; in it
-    `until` is the next last event. `number` tells the log from others of the same history."""
+class GrowingLog:
+    """A context manager that stores a history as the log of a cluster and closes the log at the
+    end. `number` distinguishes the logs of the same history."""
 
     def __init__(
-        self, folder: Path, told: History, cluster: str, number: int, segment_bytes: int = 1 << 30
+        self,
+        folder: Path,
+        history: History,
+        cluster: str,
+        number: int,
+        segment_bytes: int = 1 << 30,
     ) -> None:
         header = Header(
             kind="recorded",
@@ -79,15 +84,15 @@ class LogOverTime:
             code_version=code_version(),
             configuration=msgspec.to_builtins(CONFIGURATION),
             cluster_id=cluster,
-            created_ns=told.begun_ms * _NS_IN_MS + number,
+            created_ns=history.begun_ms * _NS_IN_MS + number,
         )
         self._writer = LogWriter.create(folder, header, segment_bytes=segment_bytes)
-        self._told = told
+        self._history = history
         self._events = self._commands = 0
 
     def until(self, last: int) -> None:
-        """Store the events up to this one, and what they caused."""
-        events, commands = self._told.events[:last], self._told.commands
+        """Store the events up to number `last`, and their commands."""
+        events, commands = self._history.events[:last], self._history.commands
         while self._events < len(events):
             some = events[self._events : self._events + _APPENDED]
             begin = self._commands
@@ -98,7 +103,7 @@ class LogOverTime:
             self._events += len(some)
 
     def abandon(self) -> None:
-        """Let go of it as of a log that is still being written."""
+        """Leave the log open, as one that is still being written."""
         self._writer.abandon()
 
     def __enter__(self) -> Self:
@@ -110,7 +115,7 @@ class LogOverTime:
 
 def write_log(
     folder: Path,
-    told: History,
+    history: History,
     cluster: str,
     number: int,
     *,
@@ -120,8 +125,8 @@ def write_log(
 ) -> Path:
     """Store a history as the log of a cluster; `until` is the last event of a log that is still
     being written."""
-    log = LogOverTime(folder, told, cluster, number, segment_bytes)
-    log.until(len(told.events) if until is None else until)
+    log = GrowingLog(folder, history, cluster, number, segment_bytes)
+    log.until(len(history.events) if until is None else until)
     if is_closed:
         log.__exit__()
     else:

@@ -1,10 +1,10 @@
-"""A copy of an incident in which one decision is another: what `refold agree` has to report.
+"""Copies of an incident with one changed decision, which `refold agree` has to report.
 
     corruption = corrupt(folder, copy, seed=7)
 
-Only the transaction logs change; later snapshots, which an import does not use, are as they were.
-Checksums fit. No transaction of the copy has a TreeDigest: from the change on they would be wrong,
-and the reader, which compares none, reads a log without them as it reads those before 3.6.
+Only the transaction logs are changed; later snapshots, which an import does not use, are not.
+Checksums are correct. No transaction of the copy has a TreeDigest, because digests would be wrong
+after the change. The reader accepts such a log like one from before 3.6.
 """
 
 import json
@@ -46,15 +46,15 @@ from tools.zookeeper_log.incidents import (
 _Json = dict[str, Any]
 _NO_NODE: Final = -101
 _NO_ZXID: Final = 0
-_BEHIND_ALL: Final = 2**63 - 1
+_AFTER_ALL: Final = 2**63 - 1
 
 
 class Corruption(Struct, frozen=True):
-    """What is changed: the decision at `zxid` of the source, of the kind `what` (docs/import.md).
+    """The change of the decision at `zxid` of the source, of the kind `what` (docs/import.md).
 
-    `how` is one of HOWS. `before` and `after` are the znode's data, None where there is none: what
-    is deleted, or dropped. `is_last_of_term`: its term decides nothing behind it, so that a dropped
-    one leaves what a controller leaves that died before it wrote.
+    `how` is one of HOWS. `before` and `after` are the znode's data, None if it is deleted or
+    dropped. `is_last_of_term`: its term has no later decision, so that dropping it looks like a
+    controller that failed before the write.
     """
 
     how: str
@@ -67,8 +67,8 @@ class Corruption(Struct, frozen=True):
 
 
 class _Change(Struct, frozen=True):
-    """A corruption and what to write: `instead` of its transaction. What follows up to
-    `shifted_to` gets the next zxid, and that one, which did nothing, makes room for it."""
+    """A corruption, and the transactions to write `instead`. Transactions up to `shifted_to` get
+    the next zxid; the one at `shifted_to`, which had no effect, is dropped."""
 
     corruption: Corruption
     instead: tuple[Transaction, ...]
@@ -76,11 +76,12 @@ class _Change(Struct, frozen=True):
 
 
 def corrupt(source: Path, target: Path, seed: int, hows: Sequence[str] | None = None) -> Corruption:
-    """Copy an incident's folder to `target`, which is not there, with one decision changed.
+    """Copy an incident's folder to the new folder `target` with one decision changed.
 
-    The decision is an election, or one after it that was not refused and is still taken for a
-    decision when it is changed. Among `hows` (all, if not told) that the incident has decisions for
-    each is as likely. Raises ReplayError if the source cannot be used, or there is none.
+    The decision is an election, or a later one that was not refused and that is still classified as
+    a decision after the change. Each of `hows` (default: all) for which the incident has decisions
+    is equally likely. Raises ReplayError if the source cannot be used, or if it has no such
+    decision.
     """
     random = Random(seed)
     with open_source(source) as opened:
@@ -107,7 +108,7 @@ def _changed(transactions: Iterable[Transaction], change: _Change) -> Iterator[T
 
 
 class _Search:
-    """Goes once through an incident and keeps of each how one change, any as likely."""
+    """Iterates over an incident and keeps one random change for each of HOWS."""
 
     def __init__(self, source: Source, random: Random) -> None:
         self._random = random
@@ -123,7 +124,7 @@ class _Search:
         self._doubles: list[tuple[Transaction, Observed]] = []
 
     def changes(self) -> Mapping[str, _Change]:
-        """One change for each how that the incident has a decision for."""
+        """One change for each of HOWS for which the incident has a decision."""
         for transaction in self._incident:
             self._make_room(transaction)
             found = self._incident.decisions.classify(transaction)
@@ -139,7 +140,7 @@ class _Search:
                     self._decision(transaction, multi, found)
                 elif found.what == "election":
                     self._election(transaction, multi, found)
-        self._double(_BEHIND_ALL)
+        self._keep_doubled(_AFTER_ALL)
         return {how: self._finished(*found) for how, found in self._found.items()}
 
     def _finished(self, change: _Change, epoch: int) -> _Change:
@@ -149,7 +150,7 @@ class _Search:
 
     def _decision(self, transaction: Transaction, multi: Multi, found: Observed) -> None:
         if transaction.zxid != self._last_zxid:
-            # Without its last transaction a log only ends earlier.
+            # Without its last transaction the log would only end earlier.
             self._keep("dropped", transaction, found, ())
         error = Error(_NO_NODE)
         blank = structs.replace(transaction, type=int(OpCode.ERROR), content=error)
@@ -167,12 +168,12 @@ class _Search:
             changed = structs.replace(
                 transaction, content=structs.replace(multi, operations=tuple(operations))
             )
-            # An ISR that nobody's log asks for can be what was asked for: no decision.
+            # A changed ISR may be classified as a broker's own change, not as a decision.
             if self._incident.decisions.classify(changed) == found:
                 self._keep(how, transaction, found, (changed,), data)
 
     def _election(self, transaction: Transaction, multi: Multi, found: Observed) -> None:
-        """Of the two writes one is changed."""
+        """Change one of the two writes."""
         data: bytes | None
         for place, one in enumerate(multi.operations):
             if isinstance(one, SetData) and one.path.endswith(CONTROLLER_EPOCH):
@@ -188,7 +189,7 @@ class _Search:
                 changed = structs.replace(transaction, content=content)
                 self._keep(how, transaction, found, (changed,), data)
         if transaction.zxid != self._last_zxid:
-            # Without its last transaction a log only ends earlier.
+            # Without its last transaction the log would only end earlier.
             self._keep("dropped", transaction, found, ())
 
     def _is_edited(self, written: Create | SetData, found: Observed) -> bool:
@@ -212,12 +213,13 @@ class _Search:
             return ()
 
     def _make_room(self, transaction: Transaction) -> None:
-        """See to what lies between a decision and the zxid that its double can have.
+        """Handle a transaction between a decision and the zxid that makes room for its duplicate.
 
-        Brokers' logs name the zxids of registrations, files those that they begin with.
+        Brokers' logs contain the zxids of registrations, and files are named by their first zxid;
+        these must not be shifted.
         """
         if isinstance(transaction.content, Error):
-            self._double(transaction.zxid)
+            self._keep_doubled(transaction.zxid)
         elif transaction.zxid in self._log_starts or self._registers(transaction):
             self._doubles.clear()
 
@@ -229,7 +231,7 @@ class _Search:
             for one in operations
         )
 
-    def _double(self, shifted_to: int) -> None:
+    def _keep_doubled(self, shifted_to: int) -> None:
         for transaction, found in self._doubles:
             again = structs.replace(transaction, zxid=transaction.zxid + 1)
             _, written = _written(transaction.content)
@@ -246,7 +248,8 @@ class _Search:
         after: bytes | None = None,
         shifted_to: int = _NO_ZXID,
     ) -> None:
-        """Take this change for that of `how`, or keep the one there is."""
+        """Keep this change or the previous one of the same `how`, each with the right
+        probability."""
         self._counts[how] += 1
         if self._random.randrange(self._counts[how]):
             return
@@ -279,8 +282,8 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
 
 
-# Changes of one field: of a znode's content, with the registered brokers. Each tells whether it
-# found something to change.
+# Changes of one field of a znode's content, given the registered brokers. Each returns whether it
+# changed something.
 
 _Edit = Callable[[_Json, Sequence[int], Random], bool]
 
@@ -319,7 +322,7 @@ def _other_replicas(topic: _Json, brokers: Sequence[int], random: Random) -> boo
 
 
 def _other_partial(name: str) -> _Edit:
-    """Of the adding or removing replicas of one partition."""
+    """For the adding or removing replicas of one partition."""
 
     def edit(topic: _Json, brokers: Sequence[int], random: Random) -> bool:
         of_partitions = topic[name]
@@ -334,7 +337,7 @@ def _other_partial(name: str) -> _Edit:
 
 
 def _one_more_or_less(members: list[int], brokers: Sequence[int], random: Random) -> bool:
-    """Add a broker or take one out, but not the last one."""
+    """Add a broker, or remove one unless it is the last."""
     others = sorted({*brokers} - {*members})
     if len(members) > 1 and (not others or random.random() < 0.5):
         members.remove(random.choice(members))
@@ -367,5 +370,5 @@ HOWS: Final = (
     "blanked",
     "doubled",
 )
-"""What can be done to a decision: a field changed; left out, so that its zxid is missing, or an
-error in its place; done once more right behind it."""
+"""The ways to change a decision: a field is changed; the decision is dropped, so that its zxid is
+missing, or replaced by an error; or it is duplicated directly after itself."""

@@ -19,7 +19,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from tools.zookeeper_log.corrupting import HOWS, Corruption, corrupt
+from tools.zookeeper_log.corruption import HOWS, Corruption, corrupt
 from tools.zookeeper_log.incidents import (
     Incident,
     copy_all_but_logs,

@@ -1,14 +1,19 @@
-"""A made-up history of a Kafka cluster, as long as wanted: what its ZooKeeper would have logged.
+"""A generated history of a Kafka cluster of any length, as ZooKeeper would have logged it.
 
-Brokers start, one becomes controller, a topic is created; from then on followers leave and come
-back to the ISR of one partition after the other, mostly. Now and then a write is refused, a client
-asks for what is not there, or a broker bounces. Versions, cversions and zxids are right.
+Brokers start, one becomes controller, and a topic is created. After that, followers leave and
+rejoin the ISRs of one partition after the other. Now and then a write is refused, a client requests
+a missing znode, or a broker bounces. Versions, cversions and zxids are correct.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 
+from msgspec import structs
+
+from replay.stock_clusters.imports.digests import VERSION, digest_of
+from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
@@ -22,6 +27,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Operation,
     SetData,
     Transaction,
+    TreeDigest,
 )
 
 BROKERS = (1, 2, 3)
@@ -41,12 +47,13 @@ _PERSISTENT = (
     "/isr_change_notification",
     "/log_dir_event_notification",
 )
+_DIGEST_MODULUS = 1 << 64
 _BAD_VERSION, _NO_NODE, _NOT_TRIED = -103, -101, -2
 _REFUSED_EVERY, _MISSED_EVERY, _BOUNCED_EVERY = 50, 20, 10_000
 
 
 def incident(partitions: int = 1000) -> Iterator[Transaction]:
-    """Transactions from zxid 1 on, without end; the topic has that many partitions."""
+    """An endless sequence of transactions from zxid 1 on; the topic has `partitions` partitions."""
     history = _History()
     yield from history.start()
     yield from history.create_topic("events", partitions)
@@ -61,17 +68,34 @@ def incident(partitions: int = 1000) -> Iterator[Transaction]:
 
 
 def transactions(number: int, partitions: int = 1000) -> Iterator[Transaction]:
-    """The first ones of the history."""
+    """The first transactions of the history."""
     return islice(incident(partitions), number)
 
 
+def with_digests(history: Iterable[Transaction]) -> Iterator[Transaction]:
+    """A history that begins with an empty ZooKeeper, each transaction with its digest."""
+    state = State()
+    tree = state.tree
+    total = sum(digest_of(*one) for one in tree.dump().items())
+    for one in history:
+        tree.begin()
+        state.apply(one)
+        before = {path: znode for path, znode in reversed(tree.commit())}
+        for path, znode in before.items():
+            total += digest_of(path, find(tree, path)) - digest_of(path, znode)
+        if isinstance(one.content, Error):
+            yield one
+        else:
+            yield structs.replace(one, digest=TreeDigest(VERSION, total % _DIGEST_MODULUS))
+
+
 class _History:
-    """What the next transaction has to know of those before it."""
+    """The state that the next transaction depends on."""
 
     def __init__(self) -> None:
         self._zxid = 0
         self._versions: dict[str, int] = {}
-        # A server has made /zookeeper in the root without counting it.
+        # The server created /zookeeper in the root without counting it.
         self._created: dict[str, int] = {}
         self._sessions: dict[int, int] = {}
         self._next_session = _FIRST_SESSION
@@ -117,14 +141,14 @@ class _History:
             yield self._guarded(self._create(self._state_path(number), self._state(number)))
 
     def change_isr(self, partition: int) -> Transaction:
-        """The last follower leaves the ISR, or all are in it again."""
+        """The last follower leaves the ISR, or all replicas are in it again."""
         replicas = _turned(BROKERS, partition)
         is_full = len(self._isr[partition]) == len(replicas)
         self._isr[partition] = replicas[:-1] if is_full else replicas
         return self._guarded(self._set(self._state_path(partition), self._state(partition)))
 
     def refused_write(self, partition: int) -> Transaction:
-        """A guarded write with a version that is not the znode's."""
+        """A guarded write with a wrong version."""
         assert partition < len(self._isr)
         return self._multi(BROKERS[0], self._check_epoch(), Error(_BAD_VERSION), Error(_NOT_TRIED))
 
@@ -201,7 +225,7 @@ _OPCODES = {
 
 
 def _turned(brokers: Sequence[int], by: int) -> Sequence[int]:
-    """Another broker first for each partition."""
+    """The brokers rotated, so that each partition has another first broker."""
     first = by % len(brokers)
     return (*brokers[first:], *brokers[:first])
 

@@ -1,7 +1,7 @@
-"""Transactions and znodes to the bytes that a server writes (SerializeUtils, FileTxnLog, FileSnap).
+"""Encodes transactions and znodes as a server does (SerializeUtils, FileTxnLog, FileSnap).
 
-Written from zookeeper.jute on its own: the readers of replay/stock_clusters/zookeeper_log share
-nothing with it but the values.
+This was written from zookeeper.jute independently: it shares only values with the readers in
+replay/stock_clusters/zookeeper_log.
 """
 
 import struct
@@ -33,7 +33,7 @@ _NULL = struct.pack(">i", -1)
 
 
 def log_header(dbid: int = 0) -> bytes:
-    """What a transaction log begins with."""
+    """The header of a transaction log."""
     return b"ZKLG" + struct.pack(">iq", 2, dbid)
 
 
@@ -44,7 +44,7 @@ def log_record(transaction: Transaction) -> bytes:
 
 
 def write_log(stream: BinaryIO, transactions: Iterable[Transaction], preallocated: int = 0) -> None:
-    """A whole log; filled with zeros up to `preallocated` bytes if it is shorter."""
+    """Write a complete log, padded with zeros to `preallocated` bytes."""
     written = stream.write(log_header())
     for transaction in transactions:
         written += stream.write(log_record(transaction))
@@ -52,7 +52,7 @@ def write_log(stream: BinaryIO, transactions: Iterable[Transaction], preallocate
 
 
 def encode_transaction(transaction: Transaction) -> bytes:
-    """A transaction without what a log has around it."""
+    """A transaction without checksum, length and trailer."""
     header = struct.pack(
         ">qiqqi",
         transaction.session,
@@ -104,7 +104,8 @@ def write_snapshot(
     digest: SnapshotDigest | None = None,
     last_zxid: int | None = None,
 ) -> None:
-    """A whole snapshot: session time-outs in ms, ACLs by number, znodes with parents first."""
+    """Write a complete snapshot: session timeouts in ms, ACLs by number, znodes with parents
+    first."""
     parts = [b"ZKSN" + struct.pack(">iq", 2, -1), _int(len(sessions))]
     parts += [struct.pack(">qi", session, timeout_ms) for session, timeout_ms in sessions.items()]
     parts.append(_int(len(acls)))
@@ -121,7 +122,7 @@ def write_snapshot(
 
 def _digest(digest: SnapshotDigest) -> bytes:
     head = struct.pack(">qi", digest.zxid, digest.version)
-    # Its first version was text.
+    # The first version of the digest was text.
     return head + (
         _string(f"{digest.value:x}") if digest.version < 2 else struct.pack(">q", digest.value)
     )

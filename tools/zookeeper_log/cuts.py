@@ -1,8 +1,8 @@
-"""Copies of an incident that lack a part: `refold agree` has to agree on what is left of it.
+"""Copies of an incident that lack a part; `refold agree` has to agree on the rest.
 
     for cut in cuts(folder, copies, seed=7): ...
 
-A snapshot that is written holds what the transactions say, every znode open to everybody.
+The snapshots that are written contain the state from the transactions, with open ACLs.
 """
 
 import os
@@ -25,26 +25,27 @@ from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.world.paths import ROOT
 from replay.world.tree import Znode
+from tools.zookeeper_log.file_format import log_header, log_record, write_snapshot
 from tools.zookeeper_log.incidents import (
     Incident,
     copy_all_but_logs,
     transactions_of,
     write_again,
 )
-from tools.zookeeper_log.writing import log_header, log_record, write_snapshot
 
 _LOG_TIME: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] ")
 _RECORD_HEAD_BYTES: Final = 12
-_BEHIND_ALL: Final = 2**63 - 1
-_WRITTEN_MEANWHILE: Final = 0.3
-"""How likely, while a snapshot is taken, a transaction is done before the next znode."""
+_AFTER_ALL: Final = 2**63 - 1
+_WRITE_PROBABILITY: Final = 0.3
+"""The probability that a transaction is applied before the next znode while a snapshot is taken."""
 
 
 class Cut(Struct, frozen=True):
-    """A copy in `folder`, cut in one of HOWS at `zxid`: the snapshot's, or the last that is whole.
+    """A copy in `folder`, cut in one of HOWS. `zxid` is the snapshot's, or that of the last
+    complete transaction.
 
-    `are_logs_cut`: the brokers' logs hold only what was logged from `from_ms` to `to_ms`, the times
-    of the first transaction behind the snapshot and of the last one; else they are whole.
+    `are_logs_cut`: the brokers' logs contain only lines from `from_ms` to `to_ms`, the times of the
+    first transaction after the snapshot and of the last one; else they are complete.
     """
 
     how: str
@@ -55,11 +56,11 @@ class Cut(Struct, frozen=True):
     are_logs_cut: bool = False
 
 
-class _Left(Struct, frozen=True):
-    """The transactions that are left: those behind a zxid, up to another."""
+class _Range(Struct, frozen=True):
+    """The transactions that are kept: after one zxid, up to another."""
 
     after: int = 0
-    up_to: int = _BEHIND_ALL
+    up_to: int = _AFTER_ALL
 
     def has(self, zxid: int) -> bool:
         return self.after < zxid <= self.up_to
@@ -74,13 +75,13 @@ class _Places(Struct, frozen=True):
     times_ms: Mapping[int, int]
 
     @property
-    def behind_first_controller(self) -> list[int]:
+    def after_first_controller(self) -> list[int]:
         return [zxid for zxid in self.zxids if zxid > self.in_term[0]]
 
 
 def cuts(source: Path, target: Path, seed: int) -> list[Cut]:
-    """Cut an incident's folder in all HOWS, each with brokers' logs whole and cut, into folders
-    below `target`. Raises ReplayError if the source cannot be used, or is too short."""
+    """Cut an incident's folder in all HOWS, with complete and with cut brokers' logs, into folders
+    below `target`. Raises ReplayError if the source cannot be used, or if it is too short."""
     random = Random(seed)
     made = []
     with open_source(source) as opened:
@@ -96,7 +97,7 @@ def cuts(source: Path, target: Path, seed: int) -> list[Cut]:
 
 
 def ended_at(zxid: int, source: Path, folder: Path) -> Cut:
-    """An incident's folder with all that ends behind a transaction, the brokers' logs, too."""
+    """A copy of an incident's folder that ends after a transaction, including the brokers' logs."""
     with open_source(source) as opened:
         places = _places(opened)
         copy_all_but_logs(source, folder)
@@ -117,51 +118,51 @@ def _places(source: Source) -> _Places:
             before_last_election = len(in_term)
         last = transaction.zxid
         times_ms[last] = transaction.time_ms
-    # What is decided before the next election is warm: where there are more terms, one follows.
+    # Decisions before the next election are warm: prefer places that an election follows.
     in_term = in_term[:before_last_election] or in_term
     if not in_term:
         raise ReplayError(f"{source.server.name} has too few transactions of a controller")
     return _Places([*times_ms], in_term, times_ms)
 
 
-# Each way to cut writes snapshots and logs into the copy, and tells what an import gives of it.
+# Each cutter writes snapshots and logs to the copy, and returns what an import finds in it.
 
-_Cutter = Callable[[Source, Path, _Places, Random], _Left]
+_Cutter = Callable[[Source, Path, _Places, Random], _Range]
 
 
-def _snapshot(source: Source, folder: Path, places: _Places, random: Random) -> _Left:
+def _snapshot(source: Source, folder: Path, places: _Places, random: Random) -> _Range:
     zxid = random.choice(places.zxids[:-1])
-    _put_exact_snapshot(source, folder, zxid)
-    # With the first of all there would be no need of the snapshot.
-    _put_logs(source, folder, _Left(after=places.zxids[0]))
-    return _Left(after=zxid)
+    _write_exact_snapshot(source, folder, zxid)
+    # With the first transaction the snapshot would not be needed.
+    _write_logs(source, folder, _Range(after=places.zxids[0]))
+    return _Range(after=zxid)
 
 
-def _mid_term(source: Source, folder: Path, places: _Places, random: Random) -> _Left:
-    left = _Left(after=random.choice(places.in_term))
-    _put_exact_snapshot(source, folder, left.after)
-    _put_logs(source, folder, left)
+def _mid_term(source: Source, folder: Path, places: _Places, random: Random) -> _Range:
+    left = _Range(after=random.choice(places.in_term))
+    _write_exact_snapshot(source, folder, left.after)
+    _write_logs(source, folder, left)
     return left
 
 
-def _fuzzy(source: Source, folder: Path, places: _Places, random: Random) -> _Left:
+def _fuzzy(source: Source, folder: Path, places: _Places, random: Random) -> _Range:
     for zxid in random.sample(places.in_term, len(places.in_term)):
         begins = [one for one in places.zxids if one < zxid]
         state, following = _state_at(source, zxid)
         sessions = dict(state.sessions)
         listing = list(_taken_meanwhile(random, state, following))
         if begins and not _was_ever_held(source, listing):
-            _put_snapshot(source, folder, zxid, sessions, listing, state.zxid)
-            _put_logs(source, folder, _Left(after=random.choice(begins)))
-            return _Left(after=zxid)
+            _write_snapshot_file(source, folder, zxid, sessions, listing, state.zxid)
+            _write_logs(source, folder, _Range(after=random.choice(begins)))
+            return _Range(after=zxid)
     raise ReplayError(f"{source.server.name} has too few transactions for a fuzzy snapshot")
 
 
-def _torn(source: Source, folder: Path, places: _Places, random: Random) -> _Left:
-    """The last record is cut off; zeros that the server wrote before may follow."""
-    torn = random.choice(places.behind_first_controller)
-    path = _put_logs(source, folder, _Left(up_to=torn))
-    left = _Left(up_to=max(zxid for zxid in places.zxids if zxid < torn))
+def _torn(source: Source, folder: Path, places: _Places, random: Random) -> _Range:
+    """The last record is cut off; zeros of the preallocated file may follow."""
+    torn = random.choice(places.after_first_controller)
+    path = _write_logs(source, folder, _Range(up_to=torn))
+    left = _Range(up_to=max(zxid for zxid in places.zxids if zxid < torn))
     _drop_snapshots(folder, left)
     filled_bytes = path.stat().st_size
     records = [len(log_record(one)) for one in transactions_of(path)]
@@ -172,14 +173,14 @@ def _torn(source: Source, folder: Path, places: _Places, random: Random) -> _Lef
     return left
 
 
-def _ended(source: Source, folder: Path, places: _Places, random: Random) -> _Left:
-    return _end(source, folder, random.choice(places.behind_first_controller))
+def _ended(source: Source, folder: Path, places: _Places, random: Random) -> _Range:
+    return _end(source, folder, random.choice(places.after_first_controller))
 
 
-def _end(source: Source, folder: Path, zxid: int) -> _Left:
-    left = _Left(up_to=zxid)
+def _end(source: Source, folder: Path, zxid: int) -> _Range:
+    left = _Range(up_to=zxid)
     _drop_snapshots(folder, left)
-    _put_logs(source, folder, left)
+    _write_logs(source, folder, left)
     return left
 
 
@@ -192,13 +193,14 @@ _CUTTERS: Final[Mapping[str, _Cutter]] = {
 }
 
 HOWS: Final = tuple(_CUTTERS)
-"""A snapshot somewhere, with all transactions but the first; one in mid-term, with those behind it;
-one there that holds some of those already, and logs that begin before it. A log that ends within a
-record, with what was before; behind a record."""
+""""snapshot": a snapshot at any zxid, with all transactions but the first. "mid_term": a snapshot
+within a term, with the transactions after it. "fuzzy": a snapshot within a term that contains later
+transactions, and logs that begin before it. "torn": a log that ends within a record, with earlier
+snapshots. "ended": a log that ends after a record."""
 
 
-def _put_logs(source: Source, folder: Path, left: _Left) -> Path:
-    """Write the transactions that are left; gives the last file."""
+def _write_logs(source: Source, folder: Path, left: _Range) -> Path:
+    """Write the transactions that are kept; returns the last file."""
     written = [
         write_again(log, folder, (one for one in transactions_of(log.path) if left.has(one.zxid)))
         for log in source.server.logs
@@ -206,8 +208,8 @@ def _put_logs(source: Source, folder: Path, left: _Left) -> Path:
     return [path for path in written if path is not None][-1]
 
 
-def _drop_snapshots(folder: Path, left: _Left) -> None:
-    """Remove what a server could not have taken yet."""
+def _drop_snapshots(folder: Path, left: _Range) -> None:
+    """Remove snapshots that a server could not have taken yet."""
     for path in folder.rglob("snapshot.*"):
         zxid = snapshot_zxid(path.name)
         if zxid is not None and zxid > left.up_to:
@@ -217,13 +219,13 @@ def _drop_snapshots(folder: Path, left: _Left) -> None:
 _Listing = tuple[str, int, Znode]
 
 
-def _put_exact_snapshot(source: Source, folder: Path, zxid: int) -> None:
+def _write_exact_snapshot(source: Source, folder: Path, zxid: int) -> None:
     state, _ = _state_at(source, zxid)
     listing = [(path, OPEN_ACL_ID, znode) for path, znode in sorted(state.tree.dump().items())]
-    _put_snapshot(source, folder, zxid, state.sessions, listing, zxid)
+    _write_snapshot_file(source, folder, zxid, state.sessions, listing, zxid)
 
 
-def _put_snapshot(
+def _write_snapshot_file(
     source: Source,
     folder: Path,
     zxid: int,
@@ -231,15 +233,15 @@ def _put_snapshot(
     znodes: list[_Listing],
     last_zxid: int,
 ) -> None:
-    """Write the only snapshot that the copy has; at `last_zxid` the server was done with it."""
-    _drop_snapshots(folder, _Left(up_to=-1))
+    """Write the only snapshot of the copy; the server finished it at `last_zxid`."""
+    _drop_snapshots(folder, _Range(up_to=-1))
     where = (folder / source.server.logs[0].name).with_name(f"snapshot.{zxid:x}")
     with where.open("wb") as stream:
         write_snapshot(stream, sessions, {}, znodes, last_zxid=last_zxid)
 
 
 def _state_at(source: Source, zxid: int) -> tuple[State, Iterator[Transaction]]:
-    """The state after a transaction, and what comes then."""
+    """The state after a transaction, and the following transactions."""
     state = source.first_state()
     following = iter(source.transactions(state.zxid))
     while state.zxid < zxid:
@@ -250,9 +252,9 @@ def _state_at(source: Source, zxid: int) -> tuple[State, Iterator[Transaction]]:
 def _taken_meanwhile(
     random: Random, state: State, following: Iterator[Transaction], path: str = ROOT
 ) -> Iterator[_Listing]:
-    """A znode and those below it, each as it is when it is its turn; transactions go on meanwhile
-    (DataTree.serializeNode)."""
-    while random.random() < _WRITTEN_MEANWHILE:
+    """A znode and its descendants, each at the time at which it is written. Transactions are
+    applied meanwhile (DataTree.serializeNode)."""
+    while random.random() < _WRITE_PROBABILITY:
         transaction = next(following, None)
         if transaction is not None:
             state.apply(transaction)
@@ -267,14 +269,14 @@ def _taken_meanwhile(
 
 
 def _was_ever_held(source: Source, listing: list[_Listing]) -> bool:
-    """Whether a server had all these znodes, and no others, at one time."""
+    """Whether a server had exactly these znodes at one time."""
     last = max(max(znode.mzxid, znode.pzxid) for _, _, znode in listing)
     state, _ = _state_at(source, last)
     return state.tree.dump() == {path: znode for path, _, znode in listing}
 
 
 def _with_logs_cut(whole: Cut) -> Cut:
-    """The same copy once more, with only those lines of brokers' logs that are of its time."""
+    """Another copy with only those lines of brokers' logs that are within its time."""
     folder = whole.folder.with_name(f"{whole.folder.name}-logs")
     shutil.copytree(whole.folder, folder)
     for path in folder.rglob("*"):
@@ -284,7 +286,7 @@ def _with_logs_cut(whole: Cut) -> Cut:
 
 
 def _lines_between(path: Path, from_ms: int, to_ms: int) -> Iterator[bytes]:
-    """Lines by their times, which are UTC; one without a time goes with the one before."""
+    """Lines by their times in UTC; a line without a time belongs to the previous one."""
     is_between = False
     for line in path.read_bytes().splitlines(keepends=True):
         found = _LOG_TIME.match(line)
