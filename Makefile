@@ -11,7 +11,7 @@ OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
 
-.PHONY: setup check test lab-test ci-lab diff mutations ci-mutations agreement demo wheel lock clean prerequisites
+.PHONY: setup check test random-draws lab-test ci-lab diff mutations ci-mutations agreement demo wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
@@ -50,6 +50,17 @@ check: setup
 # In the order of the folders: ordered by their number of tests, the few long ones would be last, one by one.
 test: setup
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab"
+
+# The property tests with random examples. SEED=N draws the examples of an earlier run again.
+random-draws: setup
+	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbits(32))')}; \
+	draws="--hypothesis-profile=random-draws --hypothesis-seed=$$seed"; \
+	echo "random draws with seed $$seed"; \
+	$(BIN)/pytest -n auto --dist loadfile -m "hypothesis and not lab" $$draws || { status=$$?; \
+		echo "random draws with seed $$seed failed. To draw the same examples again:"; \
+		echo "    $(BIN)/pytest $$draws TEST"; \
+		echo "To run only the failing example, add the @reproduce_failure that is printed above."; \
+		exit $$status; }
 
 # Other jars are fetched before, not on a test's time.
 lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)

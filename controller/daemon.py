@@ -245,14 +245,15 @@ class Daemon:
     async def _apply(self, event: Recorded) -> None:
         for slice_of_commands in self._fold.apply(event):
             for issued in slice_of_commands:
-                self._carry_out(issued)
+                self.carry_out(issued)
             self._unwritten += slice_of_commands
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
         _tell_of_session(event.event)
 
-    def _carry_out(self, issued: Issued) -> None:
+    def carry_out(self, issued: Issued) -> None:
+        """Do what the controller has decided, or begin to."""
         match issued.command:
             case Notice() as notice:
                 self._tell(notice, issued)

@@ -28,7 +28,7 @@ from controller.core.scram_requests import AlterUserScramCredentialsReceived
 
 _KEY_BYTES: Final = 32
 _SEAL_BYTES: Final = 16
-_BELOW: Final = f"{user_configs.ROOT}/"
+_BELOW: Final = f"{znodes.USER_CONFIGS}/"
 _UNREADABLE: Final = b"sealed as a whole"
 """In the place of a content of which nobody knows where its secrets are."""
 

@@ -6,14 +6,40 @@ from pathlib import Path
 import anyio
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from tools.lab import Lab, ZooKeeperServer
 
-# A busy machine makes a test slow, not wrong.
-hypothesis.settings.register_profile(
-    "refold", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("refold")
+# `same-draws` draws the same examples in each run; `make random-draws` chooses the other profile.
+# No database: examples that an earlier run found would be drawn first. A busy machine makes a test
+# slow, not wrong.
+for profile, is_same in (("same-draws", True), ("random-draws", False)):
+    hypothesis.settings.register_profile(
+        profile,
+        derandomize=is_same,
+        database=None,
+        print_blob=True,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile("same-draws")
+
+# Hypothesis also draws constants that it finds in the code that is imported by then. The same seed
+# would draw other examples where other tests ran before, so by each worker of pytest-xdist.
+# There is no setting for that.
+NO_CONSTANTS = providers.Constants()
+providers._get_local_constants = lambda: NO_CONSTANTS
+
+# Hypothesis shrinks a failing example for up to 5 minutes. The report needs the result.
+PROPERTY_TEST_SECONDS_MAX = 420
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give property tests time to shrink a failing example."""
+    for item in items:
+        is_property = hypothesis.is_hypothesis_test(getattr(item, "obj", None))
+        if is_property and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(PROPERTY_TEST_SECONDS_MAX))
 
 
 @pytest.fixture(scope="module")

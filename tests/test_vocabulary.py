@@ -37,12 +37,28 @@ REPLACE: Final = {
 """A regular expression of whole words, and what to write instead."""
 
 ALLOWED: Final = {
-    ("controller/core/procedures/elections/", "stand"): "to stand for election",
+    ("controller/core/procedures/role/", "stand"): "to stand for election",
 }
 """The beginning of a path and a word that is right there, with the reason."""
 
 NOT_YET: Final = (
-    "controller/",
+    "controller/api/",
+    "controller/brokers/",
+    "controller/cli/",
+    "controller/daemon.py",
+    "controller/errors.py",
+    "controller/fingerprint.py",
+    "controller/housekeeping.py",
+    "controller/log_records.py",
+    "controller/log_thread.py",
+    "controller/mirror",
+    "controller/operator/",
+    "controller/seals.py",
+    "controller/settings/",
+    "controller/structured_log.py",
+    "controller/topic_ids.py",
+    "controller/wire/",
+    "controller/zookeeper/",
     "docs/design.md",
     "docs/kafka-controller/",
     "docs/kip-236-design.md",

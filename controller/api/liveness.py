@@ -15,23 +15,28 @@ class Liveness:
     """Of one front process. Unanswered questions are counted and no time is taken: a daemon that
     was held up itself finds the answers afterwards."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, asked_every_s: float = _ASKED_EVERY_S, answers_within_s: float = _SILENT_S_MAX
+    ) -> None:
+        """`answers_within_s`: how long a front that has answered once may be silent."""
+        self._asked_every_s = asked_every_s
+        self._answers_within_s = answers_within_s
         self._unanswered = 0
         self.silent_s_max = _START_S_MAX
 
     @property
     def is_silent(self) -> bool:
         """Whether there was no answer for too long."""
-        return self._unanswered * _ASKED_EVERY_S >= self.silent_s_max
+        return self._unanswered * self._asked_every_s >= self.silent_s_max
 
     def answered(self) -> None:
         """An answer has come."""
         self._unanswered = 0
-        self.silent_s_max = _SILENT_S_MAX
+        self.silent_s_max = self._answers_within_s
 
     async def until_silent(self, ask: Callable[[], None]) -> None:
-        """Ask once a second for as long as there are answers."""
+        """Ask again and again for as long as there are answers."""
         while not self.is_silent:
             ask()
             self._unanswered += 1
-            await anyio.sleep(_ASKED_EVERY_S)
+            await anyio.sleep(self._asked_every_s)

@@ -1,7 +1,7 @@
 """One batch of broker requests (Kafka's ControllerBrokerRequestBatch, KB 12.2).
 
-What is added is a snapshot: the last one of a partition wins. `requests` gives all LeaderAndIsr,
-then all UpdateMetadata, then all StopReplica requests, each by broker id.
+Each addition is a snapshot: the last one of a partition counts. `requests` returns all
+LeaderAndIsr, then all UpdateMetadata, then all StopReplica requests, each by broker id.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ _FIRST_MIXED_STOP_REPLICA = 3
 
 
 class RequestBatch:
-    """Collects what brokers must be told, then turns it into requests."""
+    """Collects what brokers are to be sent, and turns it into requests."""
 
     def __init__(
         self, context: ControllerContext, protocol: ProtocolVersion, controller_id: int, rule: str
@@ -45,14 +45,15 @@ class RequestBatch:
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: Partition, *, is_new: bool
     ) -> None:
-        """Tell these brokers who leads a partition; and everybody, by UpdateMetadata (KB 5.1.3).
+        """Send these brokers the leader and ISR of a partition, and all brokers UpdateMetadata (KB
+        5.1.3).
 
-        isNew sticks once it is true for a broker and partition (KB 12.2.3).
+        isNew stays true once it is true for a broker and partition (KB 12.2.3).
         """
         for broker in brokers:
             if broker >= 0:
-                self._tell(self._leader_and_isr.setdefault(broker, {}), partition, is_new)
-        self._tell_all((partition,))
+                self._add_entry(self._leader_and_isr.setdefault(broker, {}), partition, is_new)
+        self._add_metadata_for_all((partition,))
 
     def add_leader_and_isr_to(
         self, broker: int, partitions: Sequence[Partition], *, is_new: bool
@@ -60,35 +61,35 @@ class RequestBatch:
         """The same for many partitions and one broker."""
         if not partitions:
             return
-        told = self._leader_and_isr.setdefault(broker, {})
+        entries = self._leader_and_isr.setdefault(broker, {})
         for partition in partitions:
-            self._tell(told, partition, is_new)
-        self._tell_all(partitions)
+            self._add_entry(entries, partition, is_new)
+        self._add_metadata_for_all(partitions)
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[Partition]) -> None:
-        """Tell these brokers, and all others of the batch, about these partitions (KB 12.2.6)."""
+        """Send these brokers, and all others of the batch, these partitions (KB 12.2.6)."""
         self._update_metadata_to.update(dict.fromkeys(brokers))
-        told = self._update_metadata
+        entries = self._update_metadata
         for partition in partitions:
             leadership = partition.leadership
             if leadership is None:
                 continue
-            before = told.get(partition)
+            before = entries.get(partition)
             if (
                 before is None
                 or before.leadership is not leadership
                 or before.replicas is not partition.assignment.replicas
             ):
-                told[partition] = self._metadata(partition, leadership)
+                entries[partition] = self._metadata(partition, leadership)
 
-    def _tell(
-        self, told: dict[Partition, LeaderAndIsrPartition], partition: Partition, is_new: bool
+    def _add_entry(
+        self, entries: dict[Partition, LeaderAndIsrPartition], partition: Partition, is_new: bool
     ) -> None:
-        before = told.get(partition) if told else None
+        before = entries.get(partition) if entries else None
         sticks = before is not None and before.is_new
-        told[partition] = self._entry(partition, is_new or sticks)
+        entries[partition] = self._entry(partition, is_new or sticks)
 
-    def _tell_all(self, partitions: Iterable[Partition]) -> None:
+    def _add_metadata_for_all(self, partitions: Iterable[Partition]) -> None:
         brokers = () if self._is_for_all else self._context.brokers
         self._is_for_all = True
         self.add_update_metadata(brokers, partitions)
@@ -96,7 +97,7 @@ class RequestBatch:
     def add_stop_replica(
         self, brokers: Iterable[int], partition: Partition, *, delete: bool
     ) -> None:
-        """Tell these brokers to stop a replica; delete sticks once it is true (KB 12.2.4)."""
+        """Ask these brokers to stop a replica. `delete` stays true once it is true (KB 12.2.4)."""
         epoch = self._context.stop_replica_epoch(partition)
         for broker in brokers:
             of_broker = self._stop_replica.setdefault(broker, {})
@@ -110,11 +111,11 @@ class RequestBatch:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is to be told anything."""
+        """Whether there is nothing to send."""
         return not (self._leader_and_isr or self._stop_replica or self._update_metadata_to)
 
     def requests(self) -> Iterator[BrokerRequest]:
-        """The requests; brokers that are not registered are left out (KB 12.2.5)."""
+        """The requests, without those to brokers that are not registered (KB 12.2.5)."""
         for broker in sorted(self._leader_and_isr):
             if broker in self._context.brokers:
                 yield self._leader_and_isr_request(broker)
@@ -125,7 +126,7 @@ class RequestBatch:
 
     def _entry(self, partition: Partition, is_new: bool) -> LeaderAndIsrPartition:
         leadership = partition.leadership
-        assert leadership is not None, f"{partition} has no leadership to tell of"
+        assert leadership is not None, f"{partition} has no leadership to send"
         entry = self._entries.get(partition)
         if (
             entry is None
@@ -159,7 +160,8 @@ class RequestBatch:
         context = self._context
         if context.offline_dirs:
             return tuple([one for one in replicas if not context.is_online(one, partition)])
-        # Without log directories to look at, partitions on the same brokers are all alike.
+        # If no log directory is offline, partitions on the same brokers have the same offline
+        # replicas.
         offline = self._offline.get(replicas)
         if offline is None:
             live = context.live_brokers
@@ -189,8 +191,8 @@ class RequestBatch:
         context = self._context
         partitions = tuple(sorted(self._update_metadata.values(), key=_by_name))
         brokers = dict(context.brokers)
-        if context.own_broker is not None:
-            brokers[context.own_broker.id] = context.own_broker
+        if context.daemon_broker is not None:
+            brokers[context.daemon_broker.id] = context.daemon_broker
         live = tuple(brokers[broker] for broker in sorted(brokers))
         for broker in sorted(self._update_metadata_to):
             if broker in context.brokers:

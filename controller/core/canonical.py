@@ -1,7 +1,7 @@
-"""How events and commands are written down: msgpack in field order, and digests of commands.
+"""The stored form of events and commands: msgpack in field order, and digests of commands.
 
-The log stores what is made here, and replay compares it: a change of these bytes is a change of
-every log. Tags stand for kinds; the schema of an event is the version of its fields.
+The log stores these bytes and replay compares them: a change here changes every log. A tag names
+a kind; the schema of an event is the version of its fields.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def kind_of(value: Event | Command) -> str:
 
 
 def cause_of(event: Event) -> int | None:
-    """The event whose command this one answers; None for one that came by itself."""
+    """The event whose command this one answers; None for an exogenous event."""
     command = getattr(event, "command", None)
     return command.cause if command is not None else None
 
@@ -68,7 +68,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(payload: bytes) -> Event:
-    """The event again. Raises msgspec.DecodeError for anything else."""
+    """The event of a payload. Raises msgspec.DecodeError for anything else."""
     return _event_decoder.decode(payload)
 
 
@@ -78,12 +78,12 @@ def encode_command(command: Command) -> bytes:
 
 
 def decode_command(body: bytes) -> Command:
-    """The command again. Raises msgspec.DecodeError for anything else."""
+    """The command of a body. Raises msgspec.DecodeError for anything else."""
     return _command_decoder.decode(body)
 
 
 def digest(body: bytes) -> bytes:
-    """What stands for a body in the log, and is compared."""
+    """The digest of a body, which the log stores and replay compares."""
     return hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
 
 
@@ -93,5 +93,5 @@ def encode_reason(reason: Reason) -> bytes:
 
 
 def decode_reason(data: bytes) -> Reason:
-    """The reason again. Raises msgspec.DecodeError for anything else."""
+    """The reason of its stored form. Raises msgspec.DecodeError for anything else."""
     return _reason_decoder.decode(data)

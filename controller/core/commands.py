@@ -1,8 +1,8 @@
-"""What the controller wants done: one tagged union of immutable values.
+"""What the controller decided: one tagged union of immutable values.
 
-The fold issues them, the shell carries them out; what comes of one is an event that names it by
-its `CommandId`. A command is stored by kind, target, reason and a digest of its canonical body:
-msgpack in field order, collections in the order that the fold gives them (always sorted).
+The fold issues commands, the shell carries them out. The outcome of a command is an event that
+names it by its `CommandId`. The log stores a command's kind, target, reason and a digest of its
+canonical body: msgpack in field order, with collections in the order of the fold (always sorted).
 """
 
 from typing import NamedTuple
@@ -22,7 +22,8 @@ from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
 
 
 class CommandId(NamedTuple):
-    """Names a command for ever: the event that caused it, and its place among that event's."""
+    """Names a command uniquely in a log: the event that caused it, and its ordinal among that
+    event's commands."""
 
     cause: int
     ordinal: int
@@ -32,9 +33,9 @@ class CommandId(NamedTuple):
 
 
 class ReadZnodes(Struct, frozen=True, array_like=True, tag="read_znodes"):
-    """Read data and stat of many znodes. Outcome: `ZnodesRead`, one or more, in order.
+    """Read data and stat of many znodes. Outcome: one or more `ZnodesRead`, in order.
 
-    With `watch` the next change of each existing one is wanted as a `WatchFired`.
+    With `watch`, the next change of each existing znode is reported as a `WatchFired`.
     """
 
     paths: tuple[str, ...]
@@ -44,7 +45,7 @@ class ReadZnodes(Struct, frozen=True, array_like=True, tag="read_znodes"):
 class ReadStats(Struct, frozen=True, array_like=True, tag="read_stats"):
     """Read only the stats (ZooKeeper's exists). Outcome: `ZnodesRead`.
 
-    `watch` covers the creation of those that do not exist, too.
+    `watch` also covers the creation of znodes that do not exist.
     """
 
     paths: tuple[str, ...]
@@ -59,10 +60,10 @@ class ReadChildren(Struct, frozen=True, array_like=True, tag="read_children"):
 
 
 class WriteZnodes(Struct, frozen=True, array_like=True, tag="write_znodes"):
-    """Independent writes, each with an outcome of its own (KB 1.3.1). Outcome: `ZnodesWritten`.
+    """Independent writes, each with a separate outcome (KB 1.3.1). Outcome: `ZnodesWritten`.
 
-    With `epoch_version` every one of them happens only while /controller_epoch has that version.
-    The session may send many in one multi, and sends them apart again when one of them fails.
+    With `epoch_version`, each write happens only while /controller_epoch has that version. The
+    session may send many writes in one multi, and sends them separately if one of them fails.
     """
 
     operations: tuple[WriteOperation, ...]
@@ -76,7 +77,7 @@ class WriteAtomically(Struct, frozen=True, array_like=True, tag="write_atomicall
 
 
 class SyncZnodes(Struct, frozen=True, array_like=True, tag="sync_znodes"):
-    """Bring the server that we are connected to up to date. Outcome: `ZnodesWritten` of one."""
+    """Make the connected server catch up with the leader. Outcome: `ZnodesWritten` of one."""
 
     path: str
 
@@ -85,7 +86,7 @@ class SyncZnodes(Struct, frozen=True, array_like=True, tag="sync_znodes"):
 
 
 class OpenChannel(Struct, frozen=True, array_like=True, tag="open_channel"):
-    """Start the channel to a broker: a queue of its own, in order, one request in flight."""
+    """Open the channel to a broker: a separate queue, in order, with one request in flight."""
 
     broker: int
     broker_epoch: int
@@ -93,7 +94,7 @@ class OpenChannel(Struct, frozen=True, array_like=True, tag="open_channel"):
 
 
 class CloseChannel(Struct, frozen=True, array_like=True, tag="close_channel"):
-    """End the channel to a broker; what is still queued is dropped (KB 12.1.4)."""
+    """Close the channel to a broker; queued requests are dropped (KB 12.1.4)."""
 
     broker: int
     broker_epoch: int
@@ -134,8 +135,11 @@ class UpdateMetadataPartition(Struct, frozen=True, array_like=True, gc=False):
 
 
 class UpdateMetadataRequest(Struct, frozen=True, array_like=True, tag="update_metadata"):
-    """UpdateMetadata to one broker. But for `broker` and `broker_epoch` alike for all of a batch:
-    `partitions` and `live_brokers` are the same objects, so that the body is encoded once."""
+    """UpdateMetadata to one broker.
+
+    Only `broker` and `broker_epoch` differ within a batch: `partitions` and `live_brokers` are the
+    same objects, so that the body is encoded once.
+    """
 
     broker: int
     broker_epoch: int
@@ -147,7 +151,7 @@ class UpdateMetadataRequest(Struct, frozen=True, array_like=True, tag="update_me
 
 
 class StopReplicaPartition(Struct, frozen=True, array_like=True, gc=False):
-    """One partition of a StopReplica request; `leader_epoch` goes out from version 3 on."""
+    """One partition of a StopReplica request; `leader_epoch` is sent from version 3 on."""
 
     topic: str
     partition: int
@@ -172,10 +176,10 @@ BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 
 class AlteredPartition(Struct, frozen=True, array_like=True):
-    """What one partition of an AlterPartition request is answered.
+    """The answer for one partition of an AlterPartition request.
 
     `topic_id` is None where the request named topics by name. Without an error the other fields
-    hold the state that counts now; with one they are as Kafka leaves them, zero or empty.
+    hold the current state; with an error they are as Kafka leaves them, zero or empty.
     """
 
     topic: str
@@ -190,8 +194,8 @@ class AlteredPartition(Struct, frozen=True, array_like=True):
 
 
 class AnswerAlterPartition(Struct, frozen=True, array_like=True, tag="answer_alter_partition"):
-    """The answer to an `AlterPartitionReceived`; `partitions` in the order of the request, those
-    of one topic together."""
+    """The answer to an `AlterPartitionReceived`: `partitions` in the order of the request, grouped
+    by topic."""
 
     request: int
     error: int
@@ -220,7 +224,7 @@ class AnswerAllocateProducerIds(
 
 
 class PartitionAnswer(Struct, frozen=True, array_like=True, gc=False):
-    """What was asked of one partition: a Kafka error code and, with an error, why."""
+    """The answer for one partition: a Kafka error code and, with an error, a message."""
 
     topic: str
     partition: int
@@ -257,8 +261,10 @@ class AnswerListPartitionReassignments(
 
 
 class AnswerElectLeaders(Struct, frozen=True, array_like=True, tag="answer_elect_leaders"):
-    """The answer to an `ElectLeadersReceived`, in the order of the request; sorted, and without
-    the partitions that needed no election, where all were asked for."""
+    """The answer to an `ElectLeadersReceived`, in the order of the request.
+
+    If all partitions were requested, they are sorted, without those that needed no election.
+    """
 
     request: int
     error: int
@@ -266,7 +272,7 @@ class AnswerElectLeaders(Struct, frozen=True, array_like=True, tag="answer_elect
 
 
 class AnswerLater(Struct, frozen=True, array_like=True, tag="answer_later"):
-    """A request is carried out but for what brokers do: its answer waits for them."""
+    """A request is carried out, and its answer waits for brokers."""
 
     request: int
 
@@ -286,14 +292,14 @@ ApiAnswer = (
 
 
 class StartTimer(Struct, frozen=True, array_like=True, tag="start_timer"):
-    """Ask for a `TimerFired` after `delay_ms`. A timer started again begins anew."""
+    """Ask for a `TimerFired` after `delay_ms`. Starting a running timer restarts it."""
 
     timer: str
     delay_ms: int
 
 
 class CancelTimer(Struct, frozen=True, array_like=True, tag="cancel_timer"):
-    """Forget a timer."""
+    """Cancel a timer."""
 
     timer: str
 
@@ -311,7 +317,7 @@ class DrawNumbers(Struct, frozen=True, array_like=True, tag="draw_numbers"):
 
 
 class Notice(Struct, frozen=True, array_like=True, tag="notice"):
-    """Tell the operator: one line in the structured log.
+    """One line for the operator in the structured log.
 
     `level` is "info", "warning" or "error"; `code` a short name that scripts can rely on; `subject`
     the znode, broker or partition.
@@ -324,7 +330,8 @@ class Notice(Struct, frozen=True, array_like=True, tag="notice"):
 
 
 class Stop(Struct, frozen=True, array_like=True, tag="stop"):
-    """End the daemon: close the ZooKeeper session and exit. `reason` empty: as asked for."""
+    """Stop the daemon: close the ZooKeeper session and exit. `reason` is empty if the operator
+    asked for it."""
 
     reason: str
 
@@ -369,8 +376,9 @@ ZooKeeperCommand = (
 class Reason(Struct, frozen=True, array_like=True):
     """Why a command was issued: the rule, and in bulk one code an item.
 
-    `rule` names the procedure's step ("failover: broker metadata"); `choices` has one entry an
-    operation or partition where the rule chose: what was chosen and what was passed over.
+    `rule` names the procedure's step ("failover: broker metadata"). `choices` has one entry for
+    each operation or partition where the rule chose. The notice of a failed election has one for
+    each partition, with NO_LEADER as the choice.
     """
 
     rule: str
@@ -378,7 +386,8 @@ class Reason(Struct, frozen=True, array_like=True):
 
 
 class Choice(Struct, frozen=True, array_like=True, gc=False):
-    """One decision: the leader chosen (or -1) and each candidate passed over with its code."""
+    """One decision: the leader that was chosen (-1: none), the rule or its outcome as `code`, and
+    each candidate that was passed over with the reason (election.py)."""
 
     topic: str
     partition: int
@@ -397,7 +406,7 @@ class Issued(NamedTuple):
 
 
 def target_of(command: Command) -> str:
-    """What a command is aimed at, for people and the store's index: a path, a broker, a timer."""
+    """The target of a command, for people and the store's index: a path, a broker, a timer."""
     match command:
         case ReadZnodes(paths=paths) | ReadStats(paths=paths):
             return paths[0] if len(paths) == 1 else f"{len(paths)} znodes"

@@ -1,7 +1,7 @@
-"""From the text of a configuration to its value and back, as Kafka's ConfigDef does it.
+"""Configuration values from text and back, as Kafka's ConfigDef converts them.
 
-What Kafka says is wrong with one is told to the letter: parsers raise ValueError with the reason,
-checks, which take the name and the value, `InvalidConfiguration`.
+Error texts are Kafka's, to the letter: parsers raise ValueError with the reason; checks, which take
+the name and the value, raise `InvalidConfiguration`.
 """
 
 import re
@@ -20,7 +20,7 @@ Check = Callable[[str, Any], None]
 LONG_MAX: Final = 2**63 - 1
 
 _BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
-"""What Java's String.trim takes away."""
+"""The characters that Java's String.trim removes."""
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
 _DOUBLE: Final = re.compile(
     r"([+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))[fFdD]?", re.ASCII
@@ -28,7 +28,7 @@ _DOUBLE: Final = re.compile(
 _BETWEEN_ENTRIES: Final = re.compile(r"\s*,\s*", re.ASCII)
 _THROTTLED_REPLICA: Final = re.compile(r"(?:[0-9]+:[0-9]+)?")
 _PLAIN_DOUBLES: Final = (1e-3, 1e7)
-"""From the first to below the second Java writes a double without an exponent."""
+"""Java writes doubles from the first up to below the second without an exponent."""
 _METADATA_VERSIONS: Final = {
     **dict.fromkeys(("0.8.0", "0.8.1", "0.8.2", "0.9.0"), 0),
     **{"0.10.0": 2, "0.10.1": 3, "0.10.2": 1, "0.11.0": 3},
@@ -38,11 +38,12 @@ _METADATA_VERSIONS: Final = {
 }
 """Each release of Kafka that 3.9 knows, and how many versions -IV0, -IV1 ... it has."""
 _UNSTABLE: Final = "4.0"
-"""Known by the full names of its versions only."""
+"""A release whose versions are known by their full names only."""
 
 
 def _full_versions() -> dict[str, str]:
-    """The full name of each metadata version by that name, and by its release for the last."""
+    """The full name of each metadata version by that name, and of the last version of each release
+    by the release."""
     found: dict[str, str] = {}
     for release, count in _METADATA_VERSIONS.items():
         names = [f"{release}-IV{number}" for number in range(count)] or [release]
@@ -56,17 +57,17 @@ _FULL_VERSIONS: Final = _full_versions()
 
 
 class InvalidConfiguration(CoreError):
-    """A configuration cannot be what it is given as; the text is Kafka's."""
+    """A configuration has a value that it cannot have; the text is Kafka's."""
 
     @classmethod
     def of_value(cls, name: str, value: Value, why: str) -> "InvalidConfiguration":
-        """As ConfigException words it."""
+        """The text of Kafka's ConfigException."""
         spelt = f"[{', '.join(value)}]" if isinstance(value, tuple) else to_text(value)
         return cls(f"Invalid value {spelt} for configuration {name}: {why}")
 
 
 def read(name: str, text: str, parse: Parse, check: Check) -> Value:
-    """The value that a text stands for (ConfigDef.parseValue). Raises `InvalidConfiguration`."""
+    """The value of a text (ConfigDef.parseValue). Raises `InvalidConfiguration`."""
     try:
         value = parse(text.strip(_BLANKS))
     except ValueError as error:
@@ -112,7 +113,7 @@ def int64(text: str) -> int:
 
 
 def double(text: str) -> float:
-    """Kafka's type DOUBLE; hexadecimal ones, which Java reads, too, are not taken."""
+    """Kafka's type DOUBLE, without the hexadecimal form that Java also reads."""
     found = _DOUBLE.fullmatch(text)
     if not found:
         raise ValueError("Not a number of type DOUBLE")
@@ -125,7 +126,7 @@ def string(text: str) -> str:
 
 
 def string_list(text: str) -> tuple[str, ...]:
-    """Entries with commas between; blanks around a comma do not count."""
+    """Entries separated by commas; blanks around a comma are ignored."""
     return tuple(_BETWEEN_ENTRIES.split(text)) if text else ()
 
 
@@ -216,8 +217,8 @@ def gzip_level(name: str, value: int) -> None:
 
 
 def metadata_version(oldest: Release) -> Check:
-    """MetadataVersionValidator of that release. A version of a later one counts as unknown, though
-    some releases know the next one's first; `releases.LATEST` knows all that there are."""
+    """MetadataVersionValidator of that release. A version of a later release is unknown, though
+    some releases know the first version of the next one; `releases.LATEST` knows all versions."""
 
     def check(name: str, value: str) -> None:
         full = full_version(value)
@@ -240,8 +241,8 @@ def throttled_replicas(name: str, value: tuple[str, ...]) -> None:
 
 
 def full_version(text: str) -> str | None:
-    """The full name of a metadata version (MetadataVersion.fromVersionString): of "2.8", "2.8.1"
-    and "2.8-IV1" it is "2.8-IV1"; None for what is none."""
+    """The full name of a metadata version (MetadataVersion.fromVersionString): "2.8-IV1" for "2.8",
+    "2.8.1" and "2.8-IV1"; None for anything else."""
     parts = text.split(".")
     counting = 3 if text.startswith("0.") else 2
     return _FULL_VERSIONS.get(".".join(parts[:counting]) if len(parts) > counting else text)

@@ -1,4 +1,4 @@
-"""What the fold is configured with: a part of every log's header."""
+"""The settings of the fold, which every log's header holds."""
 
 from typing import Literal
 
@@ -9,18 +9,20 @@ from controller.core.values import NO_BROKER, NO_EPOCH, Broker, Endpoint
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
-    """The settings that change decisions. Names are Kafka's with underscores for dots.
+    """The settings that affect decisions. Names are Kafka's, with underscores for dots.
 
-    `broker_id` is the daemon's own, one that no broker has; with `is_broker` it is that of a stock
-    broker, whose decisions as controller are derived. `rules` "kafka" turns refold's
-    deviations off (deviations.py). `take_over` takes the role from a living controller each time
-    a session begins. `endpoints` and `rack` are told to brokers as those of a live broker, so
-    that they and their clients find the controller; without endpoints it is not told.
-    `broker_settings` are those that say something of topics' configurations, as they were given,
-    under Kafka's keys (topic_configs.BROKER_KEYS). `kip_236_enable` makes reassignments
-    interruptible (docs/kip-236.md); a log that was begun before there was such a thing does not
-    say so.
-    No secret is ever a part of this.
+    - `broker_id`: the daemon's id, which no broker has. With `is_broker` it is the id of a stock
+      broker whose decisions as controller are derived.
+    - `rules`: "kafka" turns refold's deviations off (deviations.py).
+    - `take_over`: take the role from a living controller each time a session begins.
+    - `endpoints`, `rack`: sent to brokers as those of a live broker, so that brokers and clients
+      find the controller. Without endpoints the daemon is not in the list of live brokers.
+    - `broker_settings`: the settings that affect topic configurations, as given, under Kafka's keys
+      (topic_configs.BROKER_KEYS).
+    - `kip_236_enable`: makes reassignments interruptible (docs/kip-236.md). Logs from before this
+      setting existed do not have it.
+
+    The settings hold no secret.
     """
 
     broker_id: int
@@ -49,32 +51,37 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     @property
     def lists_empty_partitions(self) -> bool:
-        """Whether a partition without replicas counts, as in Kafka, where it fails what looks for
-        its preferred replica, every failover too. The daemon leaves it alone, by any rules."""
+        """Whether a partition without replicas counts as a partition, as in Kafka.
+
+        There it fails every step that looks for its preferred replica, each failover included. The
+        daemon ignores such a partition under any rules.
+        """
         return self.is_broker and self.rules == "kafka"
 
     @property
     def keeps_state_without_role(self) -> bool:
-        """Whether a controller whose role is gone when it wants to give it up keeps what it knows,
-        and its channels, as Kafka's does: its next failover fails on a partition without replicas
-        that had a leader, and on a broker that still has a channel.
+        """Whether a controller that has already lost the role when it gives the role up keeps its
+        state and channels, as Kafka's does.
+
+        Its next failover fails on a partition without replicas that had a leader, and on a broker
+        that still has a channel.
         """
         return self.lists_empty_partitions
 
     @property
     def id_without_replicas(self) -> int:
-        """The broker id that can hold no replica: the daemon's."""
+        """The broker id that holds no replicas: the daemon's; NO_BROKER for a stock broker."""
         return NO_BROKER if self.is_broker else self.broker_id
 
     @property
     def has_kip_236(self) -> bool:
-        """Whether reassignments are cancelled, added and requested as KIP-236 has it; Kafka knows
-        nothing of it."""
+        """Whether reassignments can be cancelled, added and requested by KIP-236, which Kafka does
+        not have."""
         return self.kip_236_enable and self.rules == "refold"
 
     @property
-    def own_broker(self) -> Broker | None:
-        """The daemon as brokers see it; None where it has no endpoint."""
+    def daemon_broker(self) -> Broker | None:
+        """The daemon as brokers see it; None if it has no endpoint."""
         if not self.endpoints:
             return None
         return Broker(self.broker_id, NO_EPOCH, self.endpoints, self.rack)

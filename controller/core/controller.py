@@ -1,10 +1,11 @@
-"""What every procedure works with: the state, and the commands that this turn issues."""
+"""What every procedure works with: the context, and the commands that it issues."""
 
 from collections import deque
 from collections.abc import Iterable
 
 from controller.core.batch import RequestBatch
 from controller.core.commands import (
+    Choice,
     Command,
     CommandId,
     Issued,
@@ -25,15 +26,19 @@ from controller.core.triggers import Trigger
 class Controller:
     """The controller of one daemon run.
 
-    `session_id` is the living ZooKeeper session (0: none); `is_active` tells whether that session
-    holds the role, `connections` counts the connections to ZooKeeper of this run, `is_stopping`
-    tells that the daemon is to end, `is_backing_off` that a failover of ours has just failed.
-    `stood_session` is the session that stood for election last (0: none has), `last_epoch` the
-    highest controller epoch that it has held. `timed` holds the requests that are not answered yet
-    and have a time-out, by the name of its timer, `unsent` the state machines that a fenced change
-    has left unable to go on, `left_channels` the brokers to which a role that ended without
-    resigning has left channels. `now_ms` is the wall clock of the event that is folded, `follower`
-    observes every step, `turns` is the order of what is done one by one.
+    - `session_id`: the current ZooKeeper session; 0: none.
+    - `is_active`: that session holds the controller role.
+    - `connections`: the number of connections to ZooKeeper in this run.
+    - `is_stopping`: the daemon is about to exit.
+    - `is_backing_off`: a failover of this daemon has just failed.
+    - `candidate_session`: the last session that stood for election, 0: none; `last_epoch`: the
+      highest controller epoch that it has held.
+    - `timed`: the unanswered requests that have a time-out, by the name of their timer.
+    - `unsent`: the state machines that a fenced change has left with requests in their batch.
+    - `leftover_channels`: the brokers with channels from a role that ended without a resignation.
+    - `now_ms`: the wall clock of the event that is folded.
+    - `observer`: observes every step.
+    - `order`: the processing order for items that are handled sequentially.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -47,14 +52,14 @@ class Controller:
         self.connections = 0
         self.is_stopping = False
         self.is_backing_off = False
-        self.stood_session = 0
+        self.candidate_session = 0
         self.last_epoch = 0
         self.timed: dict[str, int] = {}
         self.unsent: dict[str, None] = {}
-        self.left_channels: frozenset[int] = frozenset()
+        self.leftover_channels: frozenset[int] = frozenset()
         self.now_ms = 0
-        self.follower = FoldObserver()
-        self.turns = ProcessingOrder()
+        self.observer = FoldObserver()
+        self.order = ProcessingOrder()
         self._cause = 0
         self._ordinal = 0
         self._issued: list[Issued] = []
@@ -65,67 +70,73 @@ class Controller:
         return self.context.epoch if self.is_active else 0
 
     def begin(self, seq: int, now_ms: int) -> None:
-        """A new event is folded: its number is the cause of what is issued from now on."""
+        """Begin to fold an event: its number is the cause of the commands that follow."""
         self._cause, self._ordinal, self.now_ms = seq, 0, now_ms
 
     def issue(self, command: Command, reason: Reason) -> CommandId:
-        """Put a command out; it is carried out when the slice ends."""
+        """Issue a command; it is carried out when the slice ends."""
         id = CommandId(self._cause, self._ordinal)
         self._ordinal += 1
         issued = Issued(id, self.term, command, reason)
         self._issued.append(issued)
-        self.follower.issues(issued)
+        self.observer.issues(issued)
         return id
 
     def new_context(self) -> ControllerContext:
-        """The knowledge of nothing, with which a term begins and ends."""
+        """An empty context, with which a term begins and ends."""
         configuration = self.configuration
-        context = ControllerContext(configuration.inter_broker_listener, configuration.own_broker)
+        context = ControllerContext(
+            configuration.inter_broker_listener, configuration.daemon_broker
+        )
         context.unclean_default = configuration.unclean_leader_election_enable
         return context
 
     def take_issued(self) -> list[Issued]:
-        """What was issued since the last call."""
+        """The commands issued since the last call."""
         issued, self._issued = self._issued, []
         return issued
 
-    def notice(self, level: str, code: str, subject: str, text: str) -> None:
-        """Tell the operator."""
-        self.issue(Notice(level, code, subject, text), Reason(code))
+    def notice(
+        self, level: str, code: str, subject: str, text: str, choices: tuple[Choice, ...] = ()
+    ) -> None:
+        """Log one line for the operator. `choices`: the failed elections that it reports."""
+        self.issue(Notice(level, code, subject, text), Reason(code, choices))
 
     def enqueue(self, trigger: Trigger) -> None:
-        """Queue a controller event, once: a procedure reads anew what its trigger is about."""
+        """Queue a controller event, unless it is queued: a procedure reads the current state
+        anyway."""
         if trigger not in self.triggers:
             self.triggers.append(trigger)
 
     def new_batch(self, rule: str) -> RequestBatch:
-        """An empty batch of broker requests, issued under this rule."""
+        """An empty batch of broker requests, whose commands get this rule."""
         return RequestBatch(self.context, self.protocol, self.configuration.broker_id, rule)
 
     def send(self, batch: RequestBatch) -> list[CommandId]:
-        """Issue a batch's requests in KB 12.2.2's order; their ids."""
+        """Issue a batch's requests in the order of KB 12.2.2. Returns their ids."""
         reason = Reason(batch.rule)
         sent = []
         requests = list(batch.requests())
-        self.follower.sends(requests, batch.rule)
+        self.observer.sends(requests, batch.rule)
         for request in requests:
             id = self.issue(request, reason)
             if request.broker in self.context.channels:
                 if isinstance(request, UpdateMetadataRequest):
-                    self.context.unheard[request.broker] = id
+                    self.context.unacked_metadata[request.broker] = id
                 elif _is_waited_for(request):
                     self.context.in_flight[id] = request
             sent.append(id)
         return sent
 
     def send_metadata(self, rule: str, brokers: Iterable[int]) -> list[CommandId]:
-        """UpdateMetadata without partitions, to spread who is alive; the requests that went out."""
+        """Send UpdateMetadata without partitions, which informs brokers of the live brokers.
+        Returns the ids of the requests."""
         batch = self.new_batch(rule)
         batch.add_update_metadata(brokers, ())
         return self.send(batch)
 
     def stop(self, reason: str, rule: str) -> None:
-        """End the daemon; nothing is begun after that."""
+        """Stop the daemon; no other procedure begins."""
         self.is_stopping = True
         self.issue(Stop(reason), Reason(rule))
 

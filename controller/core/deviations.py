@@ -148,7 +148,8 @@ DELETION_NEEDS_NO_STATE: Final = Deviation(
     name="deletion-needs-no-state",
     defect="If a topic is being deleted and a replica's state is missing, cannot be read, or was "
     "never loaded because its reassignment failed half way, the broker is not asked to delete the "
-    "log until the next failover.",
+    "log until the next failover. A new replica on a broker that is not alive may not become "
+    "ineligible for deletion, and stays new.",
     rule="The replica goes offline anyway, and is deleted.",
     source="KB 5.2.5, SU-22",
 )

@@ -1,73 +1,106 @@
-"""Who shall lead: the leader election rules as pure functions (KB 4.4).
+"""Leader election: every rule that chooses the leader of a partition, as pure functions (KB 4).
 
-Each rule looks at the replicas in order, takes the first that fits and says of every one before
-it why it was passed over. `replicas` is RS, or TRS for a reassignment.
+| when | rule |
+|---|---|
+| a partition is new | `first_leader` |
+| its leader is offline, or unclean election is requested | `OFFLINE`, `UNCLEAN` |
+| its preferred replica is to lead | `PREFERRED`, if `needs_election` or `imbalanced` says so |
+| a reassignment ends, or drops the leader | `REASSIGNMENT`, `REMAINING` |
+| a broker shuts down | `CONTROLLED_SHUTDOWN` |
+| a reassignment is cancelled | `rollback_leader` |
+| its ISR names the daemon, which holds no replicas | `has_in_isr`, then `OFFLINE` |
+
+A rule takes the first replica that is eligible, in the order of the assignment, and gives for each
+replica before it the reason why it cannot lead. Procedures read the state znodes, call these rules
+and write the result (procedures/elections/leadership.py).
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple
 
-from controller.core.values import NO_LEADER
+from controller.core.configuration import Configuration
+from controller.core.deviations import ISR_WITHIN_REPLICAS
+from controller.core.state import ControllerContext, Partition
+from controller.core.values import NO_LEADER, RECOVERING, LeaderAndIsr
+
+NOT_ONLINE: Final = "not online"
+NOT_IN_SYNC: Final = "not in sync"
+SHUTTING_DOWN: Final = "shutting down"
+
+FIRST_LEADER: Final = "create first leader"
+"""The rule by which new partitions get their first leader."""
+ROLLBACK: Final = "rollback: leader among the originals"
+"""The rule by which a cancelled reassignment moves the leader back."""
+UNCLEAN_LEADER: Final = "unclean leader"
+"""The code of a choice whose leader was not in sync."""
 
 IsOnline = Callable[[int], bool]
+Ineligible = tuple[tuple[int, str], ...]
+"""Replicas that cannot lead, each with the reason: NOT_ONLINE, NOT_IN_SYNC or SHUTTING_DOWN."""
 
 
 class Elected(NamedTuple):
-    """What an election came to: `leader` is -1 where no replica fits.
+    """The result of an election. `leader` is NO_LEADER where no replica is eligible.
 
-    `passed_over` pairs each replica that was looked at before with the reason.
+    `passed_over` pairs each replica that was considered before the leader with the reason why it
+    cannot lead.
     """
 
     leader: int
     isr: tuple[int, ...]
     unclean: bool = False
-    passed_over: tuple[tuple[int, str], ...] = ()
+    passed_over: Ineligible = ()
+
+
+# The rules (Kafka's PartitionLeaderElectionAlgorithms) ------------------------------------------
+
+
+def first_leader(replicas: tuple[int, ...], is_online: IsOnline) -> Elected:
+    """The leader of a new partition: the first online replica. The ISR is all online replicas.
+
+    initializeLeaderAndIsrForPartitions, KB 4.3.
+    """
+    leader, passed_over = _first_eligible(
+        replicas, lambda one: "" if is_online(one) else NOT_ONLINE
+    )
+    return Elected(leader, tuple(filter(is_online, replicas)), passed_over=passed_over)
 
 
 def offline_partition_leader(
     replicas: tuple[int, ...], isr: tuple[int, ...], is_online: IsOnline, allow_unclean: bool
 ) -> Elected:
-    """First of RS that is online and in sync, else, if allowed, first that is online.
+    """The first replica that is online and in sync, else, if allowed, the first that is online.
 
-    Election.leaderForOffline and PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection:
-    the ISR keeps its online members; an unclean leader is the only member.
+    offlinePartitionLeaderElection and Election.leaderForOffline: the ISR keeps its online members;
+    an unclean leader is the only member.
     """
-    passed_over: list[tuple[int, str]] = []
-    for replica in replicas:
-        if not is_online(replica):
-            passed_over.append((replica, "not online"))
-        elif replica not in isr:
-            passed_over.append((replica, "not in sync"))
-        else:
-            in_sync = tuple(one for one in isr if is_online(one))
-            return Elected(replica, in_sync, passed_over=tuple(passed_over))
-    if allow_unclean:
-        for replica in replicas:
-            if is_online(replica):
-                return Elected(replica, (replica,), True, tuple(passed_over))
-    return Elected(NO_LEADER, isr, passed_over=tuple(passed_over))
+    leader, passed_over = _first_in_sync(replicas, isr, is_online)
+    if leader != NO_LEADER:
+        in_sync = tuple(one for one in isr if is_online(one))
+        return Elected(leader, in_sync, passed_over=passed_over)
+    online = next(filter(is_online, replicas), NO_LEADER) if allow_unclean else NO_LEADER
+    if online != NO_LEADER:
+        return Elected(online, (online,), True, passed_over)
+    return Elected(NO_LEADER, isr, passed_over=passed_over)
 
 
 def preferred_leader(
     replicas: tuple[int, ...], isr: tuple[int, ...], is_online: IsOnline
 ) -> Elected:
-    """The first of RS, if it is online and in sync (preferredReplicaPartitionLeaderElection)."""
+    """The preferred replica, if it is online and in sync.
+
+    preferredReplicaPartitionLeaderElection.
+    """
     return reassignment_leader(replicas[:1], isr, is_online)
 
 
 def reassignment_leader(
     target: tuple[int, ...], isr: tuple[int, ...], is_online: IsOnline
 ) -> Elected:
-    """First of TRS that is online and in sync (reassignPartitionLeaderElection)."""
-    passed_over: list[tuple[int, str]] = []
-    for replica in target:
-        if not is_online(replica):
-            passed_over.append((replica, "not online"))
-        elif replica not in isr:
-            passed_over.append((replica, "not in sync"))
-        else:
-            return Elected(replica, isr, passed_over=tuple(passed_over))
-    return Elected(NO_LEADER, isr, passed_over=tuple(passed_over))
+    """The first target replica that is online and in sync (reassignPartitionLeaderElection)."""
+    leader, passed_over = _first_in_sync(target, isr, is_online)
+    return Elected(leader, isr, passed_over=passed_over)
 
 
 def controlled_shutdown_leader(
@@ -76,19 +109,352 @@ def controlled_shutdown_leader(
     is_online_or_shutting_down: IsOnline,
     is_shutting_down: IsOnline,
 ) -> Elected:
-    """First of RS that is online, in sync and not shutting down; the ISR loses all that are.
+    """The first replica that is online, in sync and not shutting down.
 
-    controlledShutdownPartitionLeaderElection.
+    controlledShutdownPartitionLeaderElection: brokers that shut down leave the ISR.
     """
+
+    def why_not(replica: int) -> str:
+        if not is_online_or_shutting_down(replica):
+            return NOT_ONLINE
+        if replica not in isr:
+            return NOT_IN_SYNC
+        return SHUTTING_DOWN if is_shutting_down(replica) else ""
+
+    leader, passed_over = _first_eligible(replicas, why_not)
+    if leader == NO_LEADER:
+        return Elected(NO_LEADER, isr, passed_over=passed_over)
+    remaining = tuple(one for one in isr if not is_shutting_down(one))
+    return Elected(leader, remaining, passed_over=passed_over)
+
+
+def _first_in_sync(
+    replicas: tuple[int, ...], isr: tuple[int, ...], is_online: IsOnline
+) -> tuple[int, Ineligible]:
+    def why_not(replica: int) -> str:
+        if not is_online(replica):
+            return NOT_ONLINE
+        return "" if replica in isr else NOT_IN_SYNC
+
+    return _first_eligible(replicas, why_not)
+
+
+def _first_eligible(
+    replicas: tuple[int, ...], why_not: Callable[[int], str]
+) -> tuple[int, Ineligible]:
     passed_over: list[tuple[int, str]] = []
     for replica in replicas:
-        if not is_online_or_shutting_down(replica):
-            passed_over.append((replica, "not online"))
-        elif replica not in isr:
-            passed_over.append((replica, "not in sync"))
-        elif is_shutting_down(replica):
-            passed_over.append((replica, "shutting down"))
-        else:
-            staying = tuple(one for one in isr if not is_shutting_down(one))
-            return Elected(replica, staying, passed_over=tuple(passed_over))
-    return Elected(NO_LEADER, isr, passed_over=tuple(passed_over))
+        reason = why_not(replica)
+        if not reason:
+            return replica, tuple(passed_over)
+        passed_over.append((replica, reason))
+    return NO_LEADER, tuple(passed_over)
+
+
+# The strategies (Kafka's PartitionLeaderElectionStrategy) ---------------------------------------
+
+
+class Candidate(NamedTuple):
+    """A partition that needs a leader, with its state in ZooKeeper.
+
+    `allow_unclean`: a replica outside of the ISR may lead. `originals`: the original replicas of a
+    reassignment that /admin/reassign_cancel cancels; empty if it is not cancelled.
+    """
+
+    partition: Partition
+    current: LeaderAndIsr
+    allow_unclean: bool
+    originals: tuple[int, ...] = ()
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """The replicas that may lead, the preferred one first.
+
+        While a reassignment is cancelled these are the originals, then the other replicas in sync
+        (KB 14.2.2, steps 1 and 2): no other replica becomes an unclean leader, nor a clean one
+        while an original can lead.
+        """
+        if not self.originals:
+            return self.partition.replicas
+        in_sync = [one for one in self.current.isr if one in self.partition.replicas]
+        return tuple(dict.fromkeys((*self.originals, *in_sync)))
+
+
+class Unclean(Enum):
+    """Whether a strategy may elect a replica outside of the ISR."""
+
+    NEVER = auto()
+    AS_CONFIGURED = auto()
+    ALWAYS = auto()
+
+
+class Strategy(NamedTuple):
+    """How to elect.
+
+    `name` is the rule in the command's reason, `kafka_name` the name of Kafka's strategy, `choose`
+    the rule. `recipients` returns the brokers that are sent LeaderAndIsr. `is_rollback`: the
+    election is a step of a rollback.
+    """
+
+    name: str
+    kafka_name: str
+    choose: Callable[[ControllerContext, Candidate], Elected]
+    recipients: Callable[[ControllerContext, Partition], Iterable[int]]
+    unclean: Unclean = Unclean.NEVER
+    is_rollback: bool = False
+
+
+def online_test(context: ControllerContext, partition: Partition) -> IsOnline:
+    """A function that returns whether a broker's replica of this partition is online."""
+    if not context.offline_dirs:
+        return context.live_brokers.__contains__
+    return lambda broker: context.is_online(broker, partition)
+
+
+def online_replicas(context: ControllerContext, partition: Partition) -> list[int]:
+    """The replicas that are online, in the order of the assignment."""
+    is_online = online_test(context, partition)
+    return [one for one in partition.assignment.replicas if is_online(one)]
+
+
+def all_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
+    """Every replica, whether it is online or not."""
+    return partition.replicas
+
+
+def _target_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
+    return partition.assignment.target
+
+
+def _replicas_not_offline(context: ControllerContext, partition: Partition) -> list[int]:
+    return [
+        one
+        for one in partition.assignment.replicas
+        if context.is_online_or_shutting_down(one, partition)
+    ]
+
+
+def _choose_offline(context: ControllerContext, candidate: Candidate) -> Elected:
+    is_online = online_test(context, candidate.partition)
+    isr, allow_unclean = candidate.current.isr, candidate.allow_unclean
+    return offline_partition_leader(candidate.replicas, isr, is_online, allow_unclean)
+
+
+def _choose_preferred(context: ControllerContext, candidate: Candidate) -> Elected:
+    is_online = online_test(context, candidate.partition)
+    return preferred_leader(candidate.replicas, candidate.current.isr, is_online)
+
+
+def _choose_among_target(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    is_online = online_test(context, partition)
+    return reassignment_leader(partition.assignment.target, candidate.current.isr, is_online)
+
+
+def _choose_among_replicas(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    is_online = online_test(context, partition)
+    return reassignment_leader(partition.replicas, candidate.current.isr, is_online)
+
+
+def _choose_at_shutdown(context: ControllerContext, candidate: Candidate) -> Elected:
+    partition = candidate.partition
+    return controlled_shutdown_leader(
+        candidate.replicas,
+        candidate.current.isr,
+        lambda broker: context.is_online_or_shutting_down(broker, partition),
+        context.shutting_down.__contains__,
+    )
+
+
+OFFLINE: Final = Strategy(
+    "offline partition leader election",
+    "OfflinePartitionLeaderElectionStrategy(false)",
+    _choose_offline,
+    online_replicas,
+    Unclean.AS_CONFIGURED,
+)
+UNCLEAN: Final = Strategy(
+    "unclean partition leader election",
+    "OfflinePartitionLeaderElectionStrategy(true)",
+    _choose_offline,
+    online_replicas,
+    Unclean.ALWAYS,
+)
+PREFERRED: Final = Strategy(
+    "preferred replica leader election",
+    "PreferredReplicaPartitionLeaderElectionStrategy",
+    _choose_preferred,
+    all_replicas,
+)
+REASSIGNMENT: Final = Strategy(
+    "reassignment leader election",
+    "ReassignPartitionLeaderElectionStrategy",
+    _choose_among_target,
+    _target_replicas,
+)
+REMAINING: Final = Strategy(
+    "leader among the replicas that stay",
+    REASSIGNMENT.kafka_name,
+    _choose_among_replicas,
+    all_replicas,
+)
+"""When replicas are dropped from a reassignment before it ends (LEADER_MOVED_FIRST)."""
+CONTROLLED_SHUTDOWN: Final = Strategy(
+    "controlled shutdown leader election",
+    "ControlledShutdownPartitionLeaderElectionStrategy",
+    _choose_at_shutdown,
+    _replicas_not_offline,
+)
+
+
+# Rollback (KB 14.2.2, steps 2 and 3) -------------------------------------------------------------
+
+
+class TooFewInSync(NamedTuple):
+    """Why a rollback cannot proceed: `in_sync` are the originals that are live and in sync, of
+    which `needed` are needed."""
+
+    in_sync: tuple[int, ...]
+    needed: int
+
+
+class RollbackGoal(NamedTuple):
+    """What a partition returns to: its originals. `others` are its other replicas, `needed` says
+    how many originals have to be live and in sync before the others are removed."""
+
+    originals: tuple[int, ...]
+    others: tuple[int, ...]
+    needed: int
+
+
+def why_rollback_waits(
+    context: ControllerContext, candidate: Candidate, goal: RollbackGoal
+) -> TooFewInSync | None:
+    """Why replicas other than the originals have to stay; None if they can be removed.
+
+    Those that are in sync, or live and catch up, stay until enough originals are in sync
+    (docs/kip-236-design.md#when-a-rollback-waits). Without a live replica in sync no replica
+    catches up; if one of the others was in sync, an original has to become an unclean leader.
+    """
+    isr = candidate.current.isr
+    is_online = online_test(context, candidate.partition)
+    in_sync = tuple(one for one in goal.originals if one in isr and is_online(one))
+    if len(in_sync) >= goal.needed:
+        return None
+    if any(map(is_online, isr)):
+        is_needed = any(one in isr or is_online(one) for one in goal.others)
+    else:
+        may_lead = candidate.allow_unclean and any(map(is_online, goal.originals))
+        is_needed = any(one in isr for one in goal.others) and not may_lead
+    return TooFewInSync(in_sync, goal.needed) if is_needed else None
+
+
+def rollback_leader(
+    context: ControllerContext, candidate: Candidate, goal: RollbackGoal
+) -> tuple[Elected, TooFewInSync | None]:
+    """The leader stays if it is an original, else another original is elected. The ISR keeps its
+    originals. Second, why the partition has to wait: None if it has a leader, or is rolled back
+    without one.
+    """
+    partition, current, originals = candidate.partition, candidate.current, goal.originals
+    # The state in ZooKeeper may have changed since the rollback was found to be possible.
+    if too_few := why_rollback_waits(context, candidate, goal):
+        lagging = tuple((one, NOT_IN_SYNC) for one in originals if one not in current.isr)
+        return Elected(NO_LEADER, current.isr, passed_over=lagging), too_few
+    is_online = online_test(context, partition)
+    in_sync = tuple(one for one in current.isr if one in originals)
+    if current.leader in in_sync and is_online(current.leader):
+        return Elected(current.leader, in_sync), None
+    elected = offline_partition_leader(originals, in_sync, is_online, candidate.allow_unclean)
+    return elected if elected.unclean else elected._replace(isr=in_sync), None
+
+
+# Which partitions need an election --------------------------------------------------------------
+
+
+def needs_election(context: ControllerContext, partition: Partition, election: str) -> bool:
+    """Whether a request for a "preferred" or "unclean" election concerns a partition that has a
+    leadership (KB 3.9 step 5).
+
+    Raises ProcedureError for a listed partition without replicas, which has no preferred one.
+    """
+    if election == "preferred":
+        return partition.leader != partition.preferred_replica
+    return partition.leader not in context.live_brokers
+
+
+def by_preferred_replica(context: ControllerContext) -> dict[int, list[Partition]]:
+    """The partitions by preferred replica, without the topics that are queued for deletion.
+
+    Raises ProcedureError for a listed partition without replicas.
+    """
+    groups: dict[int, list[Partition]] = {}
+    for partition in context.partitions():
+        if not context.is_queued(partition):
+            groups.setdefault(partition.preferred_replica, []).append(partition)
+    return groups
+
+
+def imbalanced(
+    context: ControllerContext,
+    configuration: Configuration,
+    broker: int,
+    partitions: Sequence[Partition],
+) -> list[Partition] | None:
+    """Of the partitions that prefer a broker, those that the automatic rebalance moves to it (KB
+    10.3, 10.4). None if the imbalance is within leader.imbalance.per.broker.percentage."""
+    wrong = [
+        one for one in partitions if one.leadership is not None and one.leadership.leader != broker
+    ]
+    percentage = configuration.leader_imbalance_per_broker_percentage
+    if len(wrong) * 100 <= percentage * len(partitions):
+        return None
+    return [one for one in wrong if _can_preferred_lead(context, one)]
+
+
+def _can_preferred_lead(context: ControllerContext, partition: Partition) -> bool:
+    state = partition.leadership
+    if state is None:
+        return False
+    is_online = online_test(context, partition)
+    return preferred_leader(partition.replicas, state.isr, is_online).leader != NO_LEADER
+
+
+def has_in_isr(partition: Partition, broker: int) -> bool:
+    """Whether the ISR names a broker. A failover elects again where it names the daemon
+    (OWN_ID_REPAIRED)."""
+    return partition.leadership is not None and broker in partition.leadership.isr
+
+
+# What is written --------------------------------------------------------------------------------
+
+
+def first_state(elected: Elected, controller_epoch: int) -> LeaderAndIsr:
+    """The state znode of a new partition."""
+    return LeaderAndIsr(elected.leader, 0, elected.isr, 0, controller_epoch)
+
+
+def next_state(
+    current: LeaderAndIsr, elected: Elected, controller_epoch: int, *, has_recovery_state: bool
+) -> LeaderAndIsr:
+    """The state after an election: the leader epoch is raised, an unclean leader is recovering (KB
+    4.4.2) where the protocol `has_recovery_state`."""
+    return LeaderAndIsr(
+        elected.leader,
+        current.leader_epoch + 1,
+        elected.isr,
+        current.partition_epoch,
+        controller_epoch,
+        RECOVERING if elected.unclean and has_recovery_state else current.recovery_state,
+    )
+
+
+def isr_within_replicas(
+    configuration: Configuration, partition: Partition, isr: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The ISR that is written with a new leader epoch: without brokers that hold no replica any
+    more (ISR_WITHIN_REPLICAS)."""
+    if not (configuration.has_kip_236 and ISR_WITHIN_REPLICAS.applies(configuration)):
+        return isr
+    return tuple(one for one in isr if one in partition.replicas) or isr

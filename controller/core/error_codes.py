@@ -17,7 +17,7 @@ INVALID_REPLICA_ASSIGNMENT: Final = 39
 INVALID_CONFIG: Final = 40
 NOT_CONTROLLER: Final = 41
 NOT_CONTROLLER_TEXT: Final = "This is not the correct controller for this cluster."
-"""Kafka's own words for it, where an answer has some."""
+"""Kafka's text for it, in the answers that have a message."""
 INVALID_REQUEST: Final = 42
 OPERATION_NOT_ATTEMPTED: Final = 55
 KAFKA_STORAGE_ERROR: Final = 56

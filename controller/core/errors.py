@@ -14,11 +14,11 @@ class ControllerMovedError(CoreError):
 
 
 class ProcedureError(CoreError):
-    """A step of a procedure cannot be done; the rest of it is dropped (KB 3.1.5)."""
+    """A step of a procedure failed; the rest of the procedure is dropped (KB 3.1.5)."""
 
 
 class RequestRefused(CoreError):
-    """What somebody asks for cannot be done: answered with a Kafka error code and, where Kafka
+    """A request cannot be carried out: it is answered with a Kafka error code and, where Kafka
     sends one, a message."""
 
     def __init__(self, error: int, message: str | None = None) -> None:
@@ -32,4 +32,4 @@ class ZnodeError(CoreError):
 
 
 class TermOver(BaseException):
-    """Thrown into the running procedure when its session is over; nothing may catch it."""
+    """Thrown into the running procedure when its session has ended; nothing may catch it."""

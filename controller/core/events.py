@@ -1,7 +1,7 @@
 """What was observed: one tagged union of immutable values, the only input of the fold.
 
-An outcome names the command that it answers (`command`); the others are exogenous. Bulk outcomes
-hold columns, one entry an item, so that a hundred thousand znodes cost no object each.
+An outcome names the command that it answers (`command`); other events are exogenous. Bulk outcomes
+hold columns, with one entry for each item, so that 100,000 znodes need no 100,000 objects.
 """
 
 from typing import Literal
@@ -22,7 +22,8 @@ from controller.core.topic_requests import (
 
 
 class SessionConnected(Struct, frozen=True, array_like=True, tag="session_connected"):
-    """A connection to a ZooKeeper server stands. `renewed`: the session is the one of before."""
+    """A connection to a ZooKeeper server is established. `renewed`: the session is the same as
+    before."""
 
     session_id: int
     timeout_ms: int
@@ -31,16 +32,16 @@ class SessionConnected(Struct, frozen=True, array_like=True, tag="session_connec
 
 
 class SessionDisconnected(Struct, frozen=True, array_like=True, tag="session_disconnected"):
-    """The connection is lost; the session may live on. Comes after the outcomes of all that was
-    in flight (CONNECTION_LOSS)."""
+    """The connection is lost; the session may still be alive. Follows the outcomes of all commands
+    that were in flight (CONNECTION_LOSS)."""
 
     session_id: int
     cause: str
 
 
 class SessionExpired(Struct, frozen=True, array_like=True, tag="session_expired"):
-    """The session is over, by the server's word or after its time-out. Comes after the outcomes of
-    all that was in flight or waiting (SESSION_EXPIRED)."""
+    """The session has ended, as the server says or by its time-out. Follows the outcomes of all
+    commands that were in flight or waiting (SESSION_EXPIRED)."""
 
     session_id: int
 
@@ -57,10 +58,10 @@ class WatchFired(Struct, frozen=True, array_like=True, tag="watch_fired"):
 
 
 class ZnodesRead(Struct, frozen=True, array_like=True, tag="znodes_read"):
-    """Outcome of `ReadZnodes` and `ReadStats`: the items from `offset` on, one reply packet.
+    """Outcome of `ReadZnodes` and `ReadStats`: the items from `offset` on, from one reply packet.
 
-    `errors` holds a ZooKeeper code an item (0 is OK); data is None where there is an error, where
-    the znode has none, and for `ReadStats`.
+    `errors` holds one ZooKeeper code for each item (0 is OK). Data is None for an item with an
+    error, for a znode without data, and for `ReadStats`.
     """
 
     command: CommandId
@@ -85,8 +86,8 @@ class ZnodesWritten(Struct, frozen=True, array_like=True, tag="znodes_written"):
     """Outcome of writes: the operations from `offset` on.
 
     `versions` holds the new version of each znode that was set or created, else -1. The error is
-    the operation's own, FENCED where the epoch check failed, CONNECTION_LOSS or SESSION_EXPIRED
-    where no reply came.
+    that of the operation, FENCED if the check of the epoch failed, CONNECTION_LOSS or
+    SESSION_EXPIRED if no reply came.
     """
 
     command: CommandId
@@ -99,8 +100,9 @@ class ZnodesWritten(Struct, frozen=True, array_like=True, tag="znodes_written"):
 
 
 class BrokerAnswered(Struct, frozen=True, array_like=True, tag="broker_answered"):
-    """A broker answered a request. `partition_errors` keeps the codes that are not zero:
-    (topic name, or topic id in hex where the version names topics by id; partition; code)."""
+    """A broker responded to a request. `partition_errors` holds the partitions with an error code
+    that is not zero: topic name (topic id in hex if the version names topics by id), partition,
+    code."""
 
     command: CommandId
     broker: int
@@ -110,9 +112,12 @@ class BrokerAnswered(Struct, frozen=True, array_like=True, tag="broker_answered"
 
 
 class ChannelFault(Struct, frozen=True, array_like=True, tag="channel_fault"):
-    """A channel cannot do its work and says why, once each time the reason changes; it goes on
-    trying. `kind`: "unreachable", "version" (the broker does not speak the request's version),
-    "closed" (the broker ended the connection at a request), "recovered"."""
+    """A channel does not work. Reported once each time the reason changes, while the channel keeps
+    trying.
+
+    `kind`: "unreachable", "version" (the broker does not support the request's version), "closed"
+    (the broker closed the connection at a request), "recovered".
+    """
 
     broker: int
     broker_epoch: int
@@ -121,8 +126,8 @@ class ChannelFault(Struct, frozen=True, array_like=True, tag="channel_fault"):
 
 
 class VersionsOffered(Struct, frozen=True, array_like=True, tag="versions_offered"):
-    """A broker told what it offers: once a channel, before the first answer on it. `highest`: the
-    highest version of each API, by API key."""
+    """The API versions of a broker: once for each channel, before the first response on it.
+    `highest`: the highest version of each API, by API key."""
 
     broker: int
     broker_epoch: int
@@ -135,7 +140,7 @@ class VersionsOffered(Struct, frozen=True, array_like=True, tag="versions_offere
 
 
 class ProposedState(Struct, frozen=True, array_like=True, gc=False):
-    """One partition of an AlterPartition request: what its leader wants its state to be.
+    """One partition of an AlterPartition request: the state that its leader proposes.
 
     `topic` is the name, or the topic id in hex from version 2 on.
     """
@@ -149,8 +154,8 @@ class ProposedState(Struct, frozen=True, array_like=True, gc=False):
 
 
 class AlterPartitionReceived(Struct, frozen=True, array_like=True, tag="alter_partition_received"):
-    """A leader asks for other ISRs (KB 11.2). Version 3's broker epochs of ISR members are left
-    out, as Kafka's ZooKeeper controller does."""
+    """A leader asks for other ISRs (KB 11.2). The broker epochs of ISR members in version 3 are
+    left out, as Kafka's ZooKeeper controller ignores them."""
 
     request: int
     version: int
@@ -162,7 +167,7 @@ class AlterPartitionReceived(Struct, frozen=True, array_like=True, tag="alter_pa
 class ControlledShutdownReceived(
     Struct, frozen=True, array_like=True, tag="controlled_shutdown_received"
 ):
-    """A broker wants to stop (KB 9.5). `broker_epoch` -1 where the version does not carry it."""
+    """A broker is about to stop (KB 9.5). `broker_epoch` is -1 if the version does not have it."""
 
     request: int
     version: int
@@ -185,8 +190,8 @@ class AllocateProducerIdsReceived(
 
 
 class ReassignmentTarget(Struct, frozen=True, array_like=True, gc=False):
-    """One partition of an AlterPartitionReassignments request: the replicas that it shall have;
-    None cancels what is under way."""
+    """One partition of an AlterPartitionReassignments request: the target replicas; None cancels
+    the reassignment."""
 
     topic: str
     partition: int
@@ -196,7 +201,7 @@ class ReassignmentTarget(Struct, frozen=True, array_like=True, gc=False):
 class AlterPartitionReassignmentsReceived(
     Struct, frozen=True, array_like=True, tag="alter_partition_reassignments_received"
 ):
-    """Somebody asks for other replicas of partitions (KB 7.3)."""
+    """An admin tool asks for other replicas of partitions (KB 7.3)."""
 
     request: int
     version: int
@@ -206,7 +211,7 @@ class AlterPartitionReassignmentsReceived(
 class ListPartitionReassignmentsReceived(
     Struct, frozen=True, array_like=True, tag="list_partition_reassignments_received"
 ):
-    """Somebody asks what is being reassigned (KB 11.6). `partitions` is None for all."""
+    """An admin tool lists the reassignments under way (KB 11.6). `partitions` is None for all."""
 
     request: int
     version: int
@@ -214,8 +219,8 @@ class ListPartitionReassignmentsReceived(
 
 
 class ElectLeadersReceived(Struct, frozen=True, array_like=True, tag="elect_leaders_received"):
-    """Somebody asks for elections (KB 3.9, 11.5). `partitions` is None for all. `timeout_ms`: how
-    long the answer may wait until brokers know the new leaders; 0: not at all."""
+    """An admin tool asks for elections (KB 3.9, 11.5). `partitions` is None for all. `timeout_ms`:
+    how long the answer may wait until brokers know the new leaders; 0: not at all."""
 
     request: int
     version: int
@@ -258,7 +263,7 @@ class NumbersDrawn(Struct, frozen=True, array_like=True, tag="numbers_drawn"):
 
 
 class ShutdownRequested(Struct, frozen=True, array_like=True, tag="shutdown_requested"):
-    """The operator asks the daemon to end (SIGTERM): hand the role back first."""
+    """The operator asks the daemon to exit (SIGTERM), after it has given up the role."""
 
     reason: str
 
@@ -295,9 +300,11 @@ Outcome = ZnodesRead | ChildrenRead | ZnodesWritten | TopicIdsDrawn | NumbersDra
 
 
 class Recorded(Struct, frozen=True, array_like=True):
-    """An event as it stands in the log. Times in nanoseconds; `term` is the controller epoch that
-    the shell acted under when it was appended, 0: none. `channel` says on which connection it came:
-    order is promised within one only."""
+    """An event as it is stored in the log. Times are in nanoseconds.
+
+    `term` is the controller epoch of the shell when the event was appended, 0: none. `channel`
+    names the connection that the event came on: order is promised only within a channel.
+    """
 
     seq: int
     wall_ns: int

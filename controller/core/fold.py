@@ -1,8 +1,8 @@
-"""The fold: apply(event) -> commands. All that the controller decides comes out of here.
+"""The fold: apply(event) -> commands. It makes all decisions of the controller.
 
 It runs one procedure at a time, as Kafka's event thread does, and drives it by `coroutine.send`
-with the outcomes that the log holds: no event loop, no clock (docs/design.md#the-path-of-an-event).
-Long work pauses between two parts, and urgent controller events are handled there
+with the outcomes in the log: no event loop, no clock (docs/design.md#the-path-of-an-event). Long
+work pauses between two parts, in which urgent controller events are handled
 (LONG_WORK_INTERRUPTED).
 """
 
@@ -32,7 +32,7 @@ from controller.core.outcomes import CONNECTED, PAUSE, SLICE, Answers, Wait
 from controller.core.procedures.admin.api_calls import refuse
 from controller.core.procedures.admin.waiting_requests import (
     answer_completed,
-    hear,
+    on_response,
     start_time_out,
     time_out,
 )
@@ -41,9 +41,8 @@ from controller.core.procedures.brokers.responses import (
     process_channel_fault,
     process_versions_offered,
 )
-from controller.core.procedures.dispatch import process
+from controller.core.procedures.dispatch import process, with_following
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.neighbours import with_neighbours
 from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.triggers import (
@@ -56,8 +55,8 @@ from controller.core.triggers import (
     Trigger,
     UnconfirmedDeletions,
     is_urgent,
+    trigger_of,
 )
-from controller.core.watches import trigger_of
 
 
 class _Paused(NamedTuple):
@@ -69,7 +68,7 @@ class _Paused(NamedTuple):
 
 
 def _break_off(procedure: Coroutine[Wait, Any, None]) -> None:
-    """End a procedure at its current await: its term is over."""
+    """End a procedure at its current await, because its term has ended."""
     with suppress(TermOver):
         procedure.throw(TermOver())
 
@@ -91,13 +90,13 @@ class Fold:
 
     @property
     def is_idle(self) -> bool:
-        """Between two procedures with nothing queued: the moment for a snapshot."""
+        """Whether no procedure runs and none is queued: a snapshot can be taken."""
         return self._procedure is None and not self.controller.triggers
 
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
-        """Fold one event; gives the commands in slices.
+        """Fold one event; yields the commands in slices.
 
-        Between two slices the shell may ping and flush, but must fold no other event; a slice
+        Between two slices the shell may ping and flush, but must not fold another event. A slice
         boundary changes no command. The iterator must be run to its end.
         """
         controller = self.controller
@@ -109,7 +108,7 @@ class Fold:
         yield controller.take_issued()
 
     def _take(self, recorded: Recorded) -> Any:
-        """Put an event where it belongs; the result if it completes what is waited for."""
+        """Dispatch an event; returns the result if the event completes what is awaited."""
         match recorded.event:
             case outcome if isinstance(outcome, Outcome):
                 wait = self._wait
@@ -125,7 +124,7 @@ class Fold:
                 self.controller.enqueue(ApiCall(request))
             case BrokerAnswered() as answer:
                 process_broker_answer(self.controller, answer)
-                hear(self.controller, answer)
+                on_response(self.controller, answer)
                 return self._offer(answer)
             case ChannelFault() as fault:
                 process_channel_fault(self.controller, fault)
@@ -149,7 +148,7 @@ class Fold:
         return None
 
     def _offer(self, event: BrokerAnswered | TimerFired) -> Answers | None:
-        """The answers that are waited for, if this event completes them."""
+        """The awaited responses, if this event completes them."""
         result = self._wait.result if self._wait is not None else None
         return result if isinstance(result, Answers) and result.add(event) else None
 
@@ -174,7 +173,8 @@ class Fold:
         return None
 
     def _end_term(self) -> None:
-        """The session is over: the procedure ends where it stands, its queue with it (KB 13.1)."""
+        """The session has ended: the running procedure ends at once, and its queue with it (KB
+        13.1)."""
         if self._procedure is not None:
             _break_off(self._procedure)
             self._procedure = self._wait = None
@@ -200,39 +200,39 @@ class Fold:
             self._refuse(trigger)
 
     def _next_trigger(self) -> Trigger | None:
-        """Take the controller event whose turn it is; None: none is to be handled now."""
+        """The next controller event to handle; None: there is none."""
         triggers = self.controller.triggers
         if not triggers:
             return None
         trigger = triggers.popleft()
-        return with_neighbours(self.controller, trigger) if triggers else trigger
+        return with_following(self.controller, trigger) if triggers else trigger
 
     def _begin(self, trigger: Trigger) -> None:
         self._trigger = trigger
-        self.controller.follower.begins(trigger)
+        self.controller.observer.begins(trigger)
         self._procedure = process(self.controller, trigger)
         self._wait = None
 
     def _interrupt(self) -> None:
-        """A procedure is between two parts: an urgent controller event that is queued goes first.
-        For those who follow the fold the procedure ends here, and begins again."""
+        """At a pause of a procedure, an urgent controller event in the queue goes first. For
+        observers the paused procedure ends here, and begins again later."""
         triggers, running, self._wait = self.controller.triggers, self._trigger, None
         urgent = next(filter(is_urgent, triggers), None)
         if urgent is None or running is None or self._procedure is None or is_urgent(running):
             return
         triggers.remove(urgent)
         self._paused = _Paused(running, self._procedure, self.controller.term)
-        self.controller.follower.ends()
+        self.controller.observer.ends()
         self._begin(urgent)
 
-    def _go_on(self) -> bool:
-        """Begin the next procedure, or go on with the one that is paused unless its term is over;
-        False: there is none."""
+    def _continue(self) -> bool:
+        """Begin the next procedure, or resume the paused one unless its term has ended. False:
+        there is none."""
         if self._paused is not None:
             (trigger, procedure, term), self._paused = self._paused, None
             if term == self.controller.term:
                 self._trigger, self._procedure, self._wait = trigger, procedure, PAUSE
-                self.controller.follower.begins(trigger)
+                self.controller.observer.begins(trigger)
                 return True
             _break_off(procedure)
             self._refuse(trigger)
@@ -245,10 +245,10 @@ class Fold:
         return True
 
     def _advance(self, result: Any) -> bool:
-        """Run procedures as far as they get; True where a slice ends in between."""
+        """Run procedures until one has to wait. True if a slice ended."""
         while True:
             if self._procedure is None:
-                if not self._go_on():
+                if not self._continue():
                     return False
                 result = None
                 continue
@@ -259,7 +259,7 @@ class Fold:
             try:
                 self._wait = self._procedure.send(result)
             except StopIteration:
-                self.controller.follower.ends()
+                self.controller.observer.ends()
                 answer_completed(self.controller)
                 self._procedure = self._wait = None
             result = None

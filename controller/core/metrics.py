@@ -1,18 +1,17 @@
-"""What Kafka's controller shows as gauges (KafkaController.updateMetrics), counted when asked for.
+"""The gauges of Kafka's controller (KafkaController.updateMetrics), counted when they are read.
 
-Kafka keeps the two counts of partitions step by step; what they mean at any moment is here. While
-another broker is controller the context is empty, and every count 0.
+Kafka updates its two counts of partitions step by step; here they are computed. While another
+broker is controller the context is empty, and every count is 0.
 """
 
 from collections.abc import Callable, Iterator
 
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 
 
 def gauges(context: ControllerContext) -> dict[str, int]:
-    """Every count that follows from what the controller knows, by the name of Kafka's gauge."""
+    """Every gauge that follows from the context, by Kafka's name."""
     return {
         "OfflinePartitionsCount": offline_partitions(context),
         "PreferredReplicaImbalanceCount": preferred_replica_imbalance(context),
@@ -27,15 +26,15 @@ def gauges(context: ControllerContext) -> dict[str, int]:
             context, lambda state: state is ReplicaState.DELETION_INELIGIBLE
         ),
         "ActiveBrokerCount": len(context.brokers),
-        # Kafka's controller has no other value for it in ZooKeeper mode.
+        # Kafka's controller always reports 0 in ZooKeeper mode.
         "FencedBrokerCount": 0,
     }
 
 
 def offline_partitions(context: ControllerContext) -> int:
-    """Partitions in OFFLINE, but for topics whose deletion has started (KB 2.2.12).
+    """Partitions in OFFLINE, without the topics whose deletion has started (KB 2.2.12).
 
-    What a topic that is gone from the cluster leaves behind does not count.
+    Partitions of a topic that is no longer in the cluster do not count.
     """
     return sum(
         one.state is PartitionState.OFFLINE and one.topic.name not in context.deletion_started
@@ -44,13 +43,13 @@ def offline_partitions(context: ControllerContext) -> int:
 
 
 def preferred_replica_imbalance(context: ControllerContext) -> int:
-    """Partitions that the preferred replica does not lead, but for queued topics (KB 2.2.13)."""
+    """Partitions that their preferred replica does not lead, without queued topics (KB 2.2.13)."""
     staying = (one for one in context.partitions() if not context.is_queued(one))
     return sum(not _has_preferred_leader(one) for one in staying if one.replicas)
 
 
 def _has_preferred_leader(partition: Partition) -> bool:
-    """A preferred replica that is being added has not lost its place before it is in sync."""
+    """A preferred replica that is being added counts as leader until it is in sync."""
     leadership, preferred = partition.leadership, partition.preferred_replica
     if leadership is None:
         return True
@@ -62,7 +61,7 @@ def _has_preferred_leader(partition: Partition) -> bool:
 def _replicas_to_delete(
     context: ControllerContext, counts: Callable[[ReplicaState | None], bool]
 ) -> int:
-    """The replicas of queued topics that are in a state that counts."""
+    """The replicas of queued topics whose state counts."""
     return sum(counts(state) for state in _states_of_queued(context))
 
 

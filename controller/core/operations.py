@@ -1,4 +1,4 @@
-"""ZooKeeper's write operations and error codes, as core decides them and the session sends them."""
+"""ZooKeeper's write operations and error codes, shared by the core and the session."""
 
 from typing import Final
 
@@ -6,9 +6,9 @@ from msgspec import Struct
 
 OK: Final = 0
 RUNTIME_INCONSISTENCY: Final = -2
-"""In a failed multi: an operation after the one that failed, never tried."""
+"""In a failed multi: the operation follows the failed one and was not tried."""
 CONNECTION_LOSS: Final = -4
-"""The connection was lost before the reply came: done or not, nobody knows."""
+"""The connection was lost before the reply: whether the operation was done is unknown."""
 NO_NODE: Final = -101
 NO_AUTH: Final = -102
 BAD_VERSION: Final = -103
@@ -17,11 +17,11 @@ NODE_EXISTS: Final = -110
 NOT_EMPTY: Final = -111
 SESSION_EXPIRED: Final = -112
 FENCED: Final = -1000
-"""refold's own: the check of /controller_epoch beside the operation failed (KB 1.3.3)."""
+"""refold's code: the check of /controller_epoch next to the operation failed (KB 1.3.3)."""
 
 
 class Create(Struct, frozen=True, array_like=True, tag="create", gc=False):
-    """Create a znode; ephemeral ones live as long as the session."""
+    """Create a znode; an ephemeral one is deleted when the session ends."""
 
     path: str
     data: bytes = b""
@@ -29,8 +29,8 @@ class Create(Struct, frozen=True, array_like=True, tag="create", gc=False):
 
 
 class CreateSequential(Struct, frozen=True, array_like=True, tag="create_sequential", gc=False):
-    """Create a znode whose name ends in the parent's ten-digit counter. One whose reply was lost
-    may be there twice when it is tried again."""
+    """Create a znode whose name ends in the parent's ten-digit counter. If its reply is lost and it
+    is tried again, there may be two."""
 
     path: str
     data: bytes = b""
@@ -53,7 +53,7 @@ class Delete(Struct, frozen=True, array_like=True, tag="delete", gc=False):
 
 
 class Check(Struct, frozen=True, array_like=True, tag="check", gc=False):
-    """Check that a znode has `version`; of use in a multi only."""
+    """Check that a znode has `version`; only in a multi."""
 
     path: str
     version: int

@@ -1,7 +1,7 @@
-"""Where a procedure waits: for the outcome of a command, a connection, or the next slice.
+"""What a procedure awaits: the outcome of a command, a connection, or the next slice.
 
-A procedure is a coroutine that the fold drives (docs/design.md#the-path-of-an-event). It awaits
-one of the values below; the fold feeds it events until it is complete and sends the result back.
+A procedure is a coroutine that the fold drives (docs/design.md#the-path-of-an-event). It awaits one
+of the values below. The fold feeds events to that value until it is complete, then sends it back.
 """
 
 import types
@@ -21,7 +21,7 @@ from controller.core.events import (
 
 
 class Znodes:
-    """Columns of znodes that were read, one entry a path in the order of the paths."""
+    """Columns of znodes that were read, one entry for each path, in the order of the paths."""
 
     __slots__ = ("czxids", "data", "errors", "missing", "mzxids", "owners", "versions")
 
@@ -35,7 +35,7 @@ class Znodes:
         self.owners: list[int] = [0] * count
 
     def add(self, event: ZnodesRead) -> bool:
-        """Put a reply packet in its place; whether all are there now."""
+        """Store a reply packet. Returns whether all entries are there."""
         place = slice(event.offset, event.offset + len(event.errors))
         self.errors[place] = event.errors
         self.data[place] = event.data
@@ -48,7 +48,7 @@ class Znodes:
 
 
 class Writes:
-    """Results of writes, one entry an operation in the order of the operations."""
+    """Results of writes, one entry for each operation, in the order of the operations."""
 
     __slots__ = ("errors", "missing", "versions")
 
@@ -58,7 +58,7 @@ class Writes:
         self.versions: list[int] = [0] * count
 
     def add(self, event: ZnodesWritten) -> bool:
-        """Put a reply packet in its place; whether all are there now."""
+        """Store a reply packet. Returns whether all entries are there."""
         place = slice(event.offset, event.offset + len(event.errors))
         self.errors[place] = event.errors
         self.versions[place] = event.versions
@@ -76,12 +76,12 @@ class Children:
         self.children: list[str] = []
 
     def add(self, event: ChildrenRead) -> bool:
-        """Take the answer."""
+        """Store the answer; it is complete."""
         self.error, self.children = event.error, event.children
         return True
 
 
-class Several:
+class CommandResults:
     """Results of several commands that do not wait for each other, by command."""
 
     __slots__ = ("missing", "results")
@@ -91,7 +91,7 @@ class Several:
         self.missing = len(results)
 
     def add(self, event: ZnodesWritten | ChildrenRead) -> bool:
-        """Take the outcome of one of them; whether all are there now."""
+        """Store the outcome of one command. Returns whether all outcomes are there."""
         if self.results[event.command].add(event):
             self.missing -= 1
         return self.missing <= 0
@@ -106,7 +106,7 @@ class TopicIds:
         self.topic_ids: list[bytes] = []
 
     def add(self, event: TopicIdsDrawn) -> bool:
-        """Take the answer."""
+        """Store the answer; it is complete."""
         self.topic_ids = event.topic_ids
         return True
 
@@ -120,13 +120,13 @@ class Numbers:
         self.numbers: list[int] = []
 
     def add(self, event: NumbersDrawn) -> bool:
-        """Take the answer."""
+        """Store the answer; it is complete."""
         self.numbers = event.numbers
         return True
 
 
 class Answers:
-    """Answers of brokers to some requests, or the end of a timer."""
+    """The responses of brokers to some requests, or the end of a timer."""
 
     __slots__ = ("_timer", "_waiting")
 
@@ -135,7 +135,7 @@ class Answers:
         self._timer = timer
 
     def add(self, event: BrokerAnswered | TimerFired) -> bool:
-        """Take an answer; whether all are there, or the time is over."""
+        """Note a response. Returns whether all are there, or the timer has fired."""
         if isinstance(event, TimerFired):
             return event.timer == self._timer
         if event.command not in self._waiting:
@@ -148,7 +148,7 @@ Result = Znodes | Writes | Children | TopicIds | Numbers
 
 
 class Wait:
-    """A suspension: until `result` of the command `id` is complete."""
+    """A suspension until `result` of the command `id` is complete."""
 
     __slots__ = ("id", "result")
 
@@ -157,23 +157,23 @@ class Wait:
         self.result = result
 
     def awaits(self, command: CommandId) -> bool:
-        """Whether the outcome of this command is waited for."""
-        if isinstance(self.result, Several):
+        """Whether the procedure awaits the outcome of this command."""
+        if isinstance(self.result, CommandResults):
             return command in self.result.results
         return command == self.id
 
 
 SLICE: Final = Wait(None, None)
-"""Long work stops here for a moment: the shell pings and flushes, no event comes between."""
+"""Long work lets the shell ping and flush here; no event comes in between."""
 CONNECTED: Final = Wait(None, None)
-"""Until the session stands on a connection again."""
+"""Wait until the session is connected again."""
 PAUSE: Final = Wait(None, None)
-"""Long work is between two parts: urgent controller events are handled before it goes on."""
+"""Long work is between two parts: urgent controller events are handled before it resumes."""
 TERM_END: Final = Wait(None, None)
-"""The session is known to be over: nothing comes back from here but TermOver."""
+"""The session is known to have ended: only TermOver ends this wait."""
 
 
 @types.coroutine
 def suspend(wait: Wait) -> Generator[Wait, Any, Any]:
-    """Give the turn back to the fold until what is waited for is there."""
+    """Return control to the fold until the awaited value is complete."""
     return (yield wait)

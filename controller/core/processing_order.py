@@ -1,7 +1,7 @@
-"""In which order things are taken that are handled one after another, each with its own writes.
+"""Processing order for items that are handled sequentially, each with separate writes.
 
-Kafka takes them in the order of its hash maps. Here it is by name; only who derives the decisions
-of a stock controller from its logs puts the order in that the logs show.
+Kafka uses the order of its hash maps. The daemon uses names. Only code that derives the decisions
+of a stock controller from its logs sets the order that these logs show.
 """
 
 from collections.abc import Iterable
@@ -10,20 +10,20 @@ from controller.core.state import Partition, sorted_partitions
 
 
 class ProcessingOrder:
-    """By topic and number, topics in the order in which they were asked for."""
+    """Partitions by topic and number, topics in the order of the request."""
 
     def partitions(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Partitions in their turn."""
+        """Partitions in processing order."""
         return sorted_partitions(partitions)
 
     def names(self, names: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """The same for the names of partitions, which need not be known."""
+        """Names of partitions, which need not exist, in processing order."""
         return sorted(names)
 
     def topics(self, topics: Iterable[str]) -> list[str]:
-        """Topics in their turn."""
+        """Topics in processing order."""
         return list(topics)
 
     def brokers(self, brokers: Iterable[int]) -> list[int]:
-        """Brokers in their turn: by id."""
+        """Brokers in processing order: by id."""
         return sorted(brokers)

@@ -1,4 +1,4 @@
-"""inter.broker.protocol.version (IBP): what each one turns on (KB 0.4, 12.3)."""
+"""inter.broker.protocol.version (IBP): what each version enables (KB 0.4, 12.3)."""
 
 from typing import Final
 
@@ -60,13 +60,13 @@ _REQUEST_VERSIONS: Final = {
 class ProtocolVersion:
     """One inter.broker.protocol.version, from 2.4-IV0 to 3.9-IV0.
 
-    A short name such as "2.8" means the last of that release, as in Kafka.
+    A short name such as "2.8" means the last version of that release, as in Kafka.
     """
 
     __slots__ = ("_place", "leader_and_isr", "name", "stop_replica", "update_metadata")
 
     def __init__(self, text: str) -> None:
-        """Raises ConfigurationError for a version that is not known."""
+        """Raises ConfigurationError for an unknown version."""
         self.name = _full_name(text)
         self._place = _ORDER[self.name]
         self.leader_and_isr = self._request_version("LeaderAndIsr")
@@ -78,9 +78,9 @@ class ProtocolVersion:
         return self._place >= _ORDER[name]
 
     def contradicted_by(self, registration_version: int) -> str:
-        """The side of 2.7-IV0 that a broker's protocol version is on, where it is not on this
-        one's; else empty. The version of its registration's JSON tells (BrokerInfo.apply, KB 0.4).
-        """
+        """ "2.7 or later" or "below 2.7", if a broker's protocol version is on the other side of
+        2.7-IV0 than this one; else empty. The version of the registration's JSON shows it
+        (BrokerInfo.apply, KB 0.4)."""
         is_newer = registration_version >= _REGISTRATION_SINCE_2_7
         if is_newer == self.at_least("2.7-IV0"):
             return ""
@@ -93,12 +93,12 @@ class ProtocolVersion:
 
     @property
     def has_alter_partition(self) -> bool:
-        """Whether leaders ask the controller for ISR changes, not ZooKeeper (KB 0.4)."""
+        """Whether leaders send ISR changes to the controller instead of ZooKeeper (KB 0.4)."""
         return self.at_least("2.7-IV2")
 
     @property
     def has_topic_ids(self) -> bool:
-        """Whether the controller gives topics their ids (KafkaConfig.usesTopicId)."""
+        """Whether the controller assigns topic ids (KafkaConfig.usesTopicId)."""
         return self.at_least("2.8-IV0")
 
     @property
@@ -113,12 +113,12 @@ class ProtocolVersion:
 def _full_name(text: str) -> str:
     if text in _ORDER:
         return text
-    # Kafka also takes "2.8.1": only the first two parts count.
+    # Kafka also accepts "2.8.1": only the first two parts count.
     release = ".".join(text.split("-", maxsplit=1)[0].split(".")[:2])
     matching = [name for name in _RELEASES if name.startswith(release + "-")]
     if not matching or "-" in text:
         raise ConfigurationError(
-            f"inter.broker.protocol.version {text!r} is not one that refold speaks: "
-            f"use one of {_RELEASES[0]} to {LATEST}, the one that the brokers run with"
+            f"inter.broker.protocol.version {text!r} is not supported: "
+            f"use one of {_RELEASES[0]} to {LATEST}, the version that the brokers run with"
         )
     return matching[-1]

@@ -1,15 +1,15 @@
-"""Which release of Kafka a broker is: what it offers tells (ApiVersions), whatever its
+"""The release of Kafka that a broker runs, by its API versions, whatever its
 inter.broker.protocol.version says.
 
-A broker that finds a topic configuration of a later release in ZooKeeper can break on it: it does
-not start any more, and the topic's other partitions on it are lost with it.
+A broker that finds a topic configuration of a later release in ZooKeeper may fail: it does not
+start again, and the other partitions on it are lost with it.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 Release = tuple[int, ...]
-"""Such as (2, 8)."""
+"""For example (2, 8)."""
 
 OLDEST: Final[Release] = (2, 4)
 LATEST: Final[Release] = (3, 9)
@@ -39,12 +39,12 @@ _FIRST_WITH: Final[tuple[tuple[Release, int, int], ...]] = (
     ((2, 6), _ALTER_CLIENT_QUOTAS, 0),
     ((2, 5), _JOIN_GROUP, 7),
 )
-"""The latest first: each release is the first whose brokers in ZooKeeper mode offer that version of
-that API (validVersions in Kafka's *Request.json, the same in all patch releases)."""
+"""The latest release first. Each release is the first whose brokers in ZooKeeper mode support that
+version of that API (validVersions in Kafka's *Request.json, the same in all patch releases)."""
 
 
 def release_of(highest: Iterable[tuple[int, int]]) -> Release:
-    """The release of a broker that offers these: an API key and its highest version each."""
+    """The release of a broker by the highest version of each API key."""
     offered = dict(highest)
     for release, api_key, version in _FIRST_WITH:
         if offered.get(api_key, -1) >= version:
@@ -53,5 +53,5 @@ def release_of(highest: Iterable[tuple[int, int]]) -> Release:
 
 
 def release_named(version: str) -> Release:
-    """The release that a protocol or metadata version such as "2.8-IV1" belongs to."""
+    """The release of a protocol or metadata version such as "2.8-IV1"."""
     return tuple(map(int, version.partition("-")[0].split(".")))

@@ -1,8 +1,11 @@
-"""Which brokers get the replicas of new partitions (Kafka's AdminUtils.assignReplicasToBrokers).
+"""Which brokers hold the replicas of a partition.
 
-The first replicas go round the brokers, from a broker that is drawn; the others follow at a
-distance that is drawn, too, and grows with every round. With racks the brokers stand so that racks
-take turns, and a rack gets a second replica only when every rack has one.
+New partitions: Kafka's AdminUtils.assignReplicasToBrokers. The first replicas are assigned round
+robin from a random broker. The others follow at a random distance, which grows with every round.
+With racks, the brokers are ordered so that racks alternate, and a rack gets a second replica only
+when every rack has one.
+
+Reassignments: what a change of target leaves of the assignment (KIP-236).
 """
 
 from collections.abc import Sequence
@@ -13,11 +16,11 @@ from controller.core.error_codes import (
     UNKNOWN_SERVER_ERROR,
 )
 from controller.core.errors import RequestRefused
-from controller.core.values import Broker
+from controller.core.values import NO_LEADER, Assignment, Broker
 
 
 def check_counts(brokers: Sequence[Broker], partitions: int, replication_factor: int) -> None:
-    """Whether so many can be assigned to these brokers. Raises RequestRefused."""
+    """Check that these brokers can hold so many partitions and replicas. Raises RequestRefused."""
     if partitions <= 0:
         raise RequestRefused(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:
@@ -47,11 +50,11 @@ def assign_replicas(
     shift: int,
     first_partition: int = 0,
 ) -> list[tuple[int, ...]]:
-    """The replicas of each new partition, of which `first_partition` is the first.
+    """The replicas of each new partition; `first_partition` is the first of them.
 
-    `brokers` are sorted by id. `start` is the place of the broker that partition 0 begins with,
-    `shift` the distance of second replicas: both drawn, or the same place where the topic has
-    partitions already. The counts must have passed `check_counts`.
+    `brokers` are sorted by id. `start` is the index of the broker that partition 0 begins with,
+    `shift` the distance of second replicas: both are random, or the same index where the topic has
+    partitions already. `check_counts` must have accepted the counts.
     """
     racks = {one.id: one.rack for one in brokers if one.rack is not None}
     ids = _rack_alternated(racks) if racks else [one.id for one in brokers]
@@ -69,7 +72,7 @@ def assign_replicas(
 
 
 def _follower(first: int, shift: int, turn: int, count: int) -> int:
-    """The place of a further replica (AdminUtils.replicaIndex)."""
+    """The index of a further replica (AdminUtils.replicaIndex)."""
     return (first + 1 + (shift + turn) % (count - 1)) % count
 
 
@@ -90,7 +93,7 @@ def _rack_alternated(racks: dict[int, str]) -> list[int]:
 def _across_racks(
     ids: list[int], racks: dict[int, str], first: int, shift: int, replication_factor: int
 ) -> tuple[int, ...]:
-    """The replicas of one partition; no broker twice, no rack while another has none."""
+    """The replicas of one partition: each broker once, and no rack twice while another has none."""
     rack_count = len(set(racks.values()))
     replicas = [ids[first]]
     used = {racks[ids[first]]}
@@ -103,3 +106,49 @@ def _across_racks(
             replicas.append(broker)
             used.add(racks[broker])
     return tuple(replicas)
+
+
+# Changes of a reassignment's target (KIP-236) ---------------------------------------------------
+#
+# `assigned` is what the partition has now, `top` how many replicas it had before, `target` what is
+# wanted now (KB 14.6; docs/kip-236-design.md#the-drop-set).
+
+
+def replicas_to_drop(
+    assigned: tuple[int, ...],
+    leader: int,
+    isr: tuple[int, ...],
+    top: int,
+    target: tuple[int, ...],
+    originals: tuple[int, ...],
+) -> tuple[int, ...]:
+    """The intermediate replicas that are dropped at once.
+
+    These are neither in the new target nor original, and not among the first `top` of: the leader,
+    the other replicas in sync, the replicas out of sync. The leader is never dropped.
+    """
+    out_of_sync = [one for one in assigned if one not in isr]
+    first = () if leader == NO_LEADER else (leader,)
+    existing = list(dict.fromkeys((*first, *isr, *out_of_sync)))
+    kept = (*existing[:top], *target, *originals)
+    return tuple(one for one in assigned if one not in kept)
+
+
+def changed_assignment(
+    assigned: tuple[int, ...],
+    dropped: tuple[int, ...],
+    target: tuple[int, ...],
+    originals: tuple[int, ...],
+) -> Assignment:
+    """The assignment between the originals and the new target.
+
+    A kept intermediate replica is both added and removed: a stock controller that resumes the
+    reassignment also takes the originals for the origin.
+    """
+    kept = [one for one in assigned if one not in dropped]
+    replicas = tuple(dict.fromkeys((*target, *kept)))
+    return Assignment(
+        replicas,
+        tuple(one for one in replicas if one not in originals),
+        tuple(one for one in replicas if one not in target),
+    )

@@ -1,7 +1,7 @@
-"""What admin tools ask about the SCRAM credentials of users, and what they are answered.
+"""Requests of admin tools about the SCRAM credentials of users, and their answers.
 
-No secret is in them: what a password was made into is a seal, which stands for what the daemon
-keeps in memory (controller/seals.py), and so it is in the log.
+They hold no secrets: a salted password is replaced by a seal, whose secret the daemon keeps in
+memory (controller/seals.py). So the log has no secret either.
 """
 
 from msgspec import Struct
@@ -10,15 +10,15 @@ from controller.core.error_codes import NONE
 
 
 class ScramDeletion(Struct, frozen=True, array_like=True, gc=False):
-    """One credential that shall go. `mechanism`: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+    """One credential to delete. `mechanism`: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
 
     user: str
     mechanism: int
 
 
 class ScramUpsertion(Struct, frozen=True, array_like=True, gc=False):
-    """One credential that shall be as given. `credential` is its seal; empty where Kafka makes none
-    of the salted password."""
+    """One credential to set. `credential` is its seal; empty if Kafka cannot make a credential of
+    the salted password."""
 
     user: str
     mechanism: int
@@ -29,7 +29,7 @@ class ScramUpsertion(Struct, frozen=True, array_like=True, gc=False):
 class AlterUserScramCredentialsReceived(
     Struct, frozen=True, array_like=True, tag="alter_user_scram_credentials_received"
 ):
-    """Somebody wants other credentials (ZkAdminManager.alterUserScramCredentials)."""
+    """An admin tool changes credentials (ZkAdminManager.alterUserScramCredentials)."""
 
     request: int
     version: int
@@ -38,7 +38,7 @@ class AlterUserScramCredentialsReceived(
 
 
 class UserAnswer(Struct, frozen=True, array_like=True, gc=False):
-    """What one user is answered: an error code and, where Kafka sends one, a message."""
+    """The answer for one user: an error code and, where Kafka sends one, a message."""
 
     user: str
     error: int = NONE

@@ -1,30 +1,29 @@
-"""The whole fold between two procedures, as bytes: where a log can be folded on from.
+"""The whole fold between two procedures, as bytes, from which a log can be folded on.
 
-A snapshot is a cache: folding the log from its beginning gives the same state. It is only taken
-and loaded by the core that the log's header names.
+A snapshot is a cache: folding the log from its beginning gives the same state. Only the core that
+the log's header names takes and loads it.
 """
 
 import msgspec
 from msgspec import Struct
 
-from controller.core.announcement import Announcement
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
-from controller.core.partition_states import PartitionState
 from controller.core.procedures.admin.waiting_requests import timer_of
-from controller.core.reassignment_znodes import Reassignment
 from controller.core.releases import Release
-from controller.core.replica_states import ReplicaState
 from controller.core.state import (
     ControllerContext,
     EntrySeen,
     Partition,
     PendingDeletion,
+    PropagatingAnswer,
     Topic,
 )
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.topic_requests import WaitingRequest
 from controller.core.values import Assignment, Broker, LeaderAndIsr
+from controller.core.znodes import Reassignment
 
 
 class _PartitionRow(Struct, frozen=True, array_like=True):
@@ -50,7 +49,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     is_loaded: bool
     is_stopping: bool
     is_backing_off: bool
-    stood_session: int
+    candidate_session: int
     last_epoch: int
     unsent: list[str]
     epoch: int
@@ -71,6 +70,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     deletion_count: int
     is_deletion_timed: bool
     rollback_waiting: list[tuple[tuple[str, int], str]]
+    waiting_reported: dict[str, str]
     extra_waits: bool
     queued_for_deletion: list[str]
     deletion_started: list[str]
@@ -80,9 +80,9 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     config_change: str
     leaderless: list[tuple[tuple[str, int], str]]
     waiting: dict[int, WaitingRequest]
-    announcing: dict[int, Announcement]
-    unheard: dict[int, CommandId]
-    silent: list[int]
+    propagating: dict[int, PropagatingAnswer]
+    unacked_metadata: dict[int, CommandId]
+    unresponsive: list[int]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest | StopReplicaRequest]]
 
 
@@ -90,7 +90,7 @@ _decoder = msgspec.msgpack.Decoder(_Snapshot)
 
 
 def take_snapshot(fold: Fold) -> bytes:
-    """The state of an idle fold."""
+    """The snapshot of an idle fold."""
     assert fold.is_idle, "a snapshot is taken between two procedures"
     controller, context = fold.controller, fold.controller.context
     return msgspec.msgpack.encode(
@@ -101,7 +101,7 @@ def take_snapshot(fold: Fold) -> bytes:
             is_loaded=context.is_loaded,
             is_stopping=controller.is_stopping,
             is_backing_off=controller.is_backing_off,
-            stood_session=controller.stood_session,
+            candidate_session=controller.candidate_session,
             last_epoch=controller.last_epoch,
             unsent=list(controller.unsent),
             epoch=context.epoch,
@@ -125,6 +125,7 @@ def take_snapshot(fold: Fold) -> bytes:
             deletion_count=context.deletion_count,
             is_deletion_timed=context.is_deletion_timed,
             rollback_waiting=[(one.key, why) for one, why in context.rollback_waiting.items()],
+            waiting_reported=context.waiting_reported,
             extra_waits=context.extra_waits,
             queued_for_deletion=list(context.queued_for_deletion),
             deletion_started=list(context.deletion_started),
@@ -133,9 +134,9 @@ def take_snapshot(fold: Fold) -> bytes:
             unclean_default=context.unclean_default,
             config_change=context.config_change,
             waiting=context.waiting,
-            announcing=context.announcing,
-            unheard=context.unheard,
-            silent=list(context.silent),
+            propagating=context.propagating,
+            unacked_metadata=context.unacked_metadata,
+            unresponsive=list(context.unresponsive),
             leaderless=[(one.key, text) for one, text in context.leaderless.items()],
             in_flight=list(context.in_flight.items()),
         )
@@ -143,7 +144,7 @@ def take_snapshot(fold: Fold) -> bytes:
 
 
 def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
-    """A fold that goes on from there. Raises msgspec.DecodeError for anything else."""
+    """The fold of a snapshot. Raises msgspec.DecodeError for anything else."""
     snapshot = _decoder.decode(data)
     fold = Fold(configuration)
     controller, context = fold.controller, fold.controller.context
@@ -152,7 +153,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.is_connected = snapshot.is_connected
     controller.is_stopping = snapshot.is_stopping
     controller.is_backing_off = snapshot.is_backing_off
-    controller.stood_session = snapshot.stood_session
+    controller.candidate_session = snapshot.candidate_session
     controller.last_epoch = snapshot.last_epoch
     controller.unsent = dict.fromkeys(snapshot.unsent)
     context.is_loaded = snapshot.is_loaded
@@ -185,6 +186,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         context.topics[topic].partition(number): why
         for (topic, number), why in snapshot.rollback_waiting
     }
+    context.waiting_reported = snapshot.waiting_reported
     context.extra_waits = snapshot.extra_waits
     context.queued_for_deletion = dict.fromkeys(snapshot.queued_for_deletion)
     context.deletion_started = dict.fromkeys(snapshot.deletion_started)
@@ -197,10 +199,10 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         for (topic, number), text in snapshot.leaderless
     }
     context.waiting = snapshot.waiting
-    context.announcing = snapshot.announcing
-    context.unheard = snapshot.unheard
-    context.silent = dict.fromkeys(snapshot.silent)
-    timed = [*context.waiting, *context.announcing]
+    context.propagating = snapshot.propagating
+    context.unacked_metadata = snapshot.unacked_metadata
+    context.unresponsive = dict.fromkeys(snapshot.unresponsive)
+    timed = [*context.waiting, *context.propagating]
     controller.timed = {timer_of(number): number for number in timed}
     context.in_flight = dict(snapshot.in_flight)
     return fold

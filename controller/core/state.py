@@ -1,8 +1,8 @@
 """What the controller knows (Kafka's ControllerContext, KB 2).
 
-Every partition is one object that holds all that is known of it, so that the work of a hundred
-thousand partitions needs no look-up by name. Collections are dicts used as ordered sets: their
-order is the order of insertion, never that of a hash.
+Every partition is one object with all that is known of it: work on 100,000 partitions needs no
+look-up by name. Collections are dicts used as ordered sets: their order is that of insertion, never
+that of a hash.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,14 +10,16 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from controller.core.announcement import Announcement
-from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
+from controller.core.commands import (
+    AnswerElectLeaders,
+    CommandId,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+)
 from controller.core.errors import ProcedureError
-from controller.core.partition_states import PartitionState
-from controller.core.reassignment_znodes import Reassignment
 from controller.core.releases import LATEST, Release
-from controller.core.replica_states import ReplicaState
-from controller.core.topic_requests import WaitingRequest
+from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.topic_requests import WaitingAnswer, WaitingRequest
 from controller.core.values import (
     EPOCH_DURING_DELETE,
     NO_ASSIGNMENT,
@@ -27,14 +29,15 @@ from controller.core.values import (
     Broker,
     LeaderAndIsr,
 )
+from controller.core.znodes import Reassignment
 
 
 class Partition:
     """A partition: its assignment, its leadership (None: none yet) and its states.
 
-    `replica_states` maps a broker to the state of the replica on it. `is_listed`: its topic's znode
-    names it, and that counts even without replicas, as with a stock controller; the daemon leaves a
-    partition without replicas alone.
+    `replica_states` maps a broker to the state of its replica. `is_listed`: the topic's znode names
+    the partition, which counts even without replicas, as for a stock controller. The daemon ignores
+    a partition without replicas.
     """
 
     __slots__ = (
@@ -58,35 +61,38 @@ class Partition:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What partitions are sorted by."""
+        """The sort key of partitions."""
         return (self.topic.name, self.number)
 
     @property
     def replicas(self) -> tuple[int, ...]:
-        """RS: every replica, those being added and removed too."""
+        """RS: every replica, those being added and removed included."""
         return self.assignment.replicas
 
     @property
     def leader(self) -> int:
-        """The broker that leads it, as far as it is known; NO_LEADER: none does."""
+        """The broker that leads the partition, as far as known; NO_LEADER: none."""
         return self.leadership.leader if self.leadership is not None else NO_LEADER
 
     @property
     def is_assigned(self) -> bool:
-        """Whether it is a partition of its topic: by its replicas, or as it is listed."""
+        """Whether the partition belongs to its topic: it has replicas, or is listed."""
         return self.is_listed or bool(self.replicas)
 
     @property
     def preferred_replica(self) -> int:
-        """The first of its replicas. Raises ProcedureError where a listed one has none: what a
-        stock controller is at fails then."""
+        """The first of the replicas.
+
+        Raises ProcedureError for a listed partition without replicas: a stock controller's event
+        fails then.
+        """
         if not self.replicas:
             raise ProcedureError(f"{self} has no replicas, and so no preferred one")
         return self.replicas[0]
 
     def check_balance(self) -> None:
-        """Kafka asks whether the preferred replica leads whenever it takes note of a partition that
-        has a leader (ControllerContext.hasPreferredLeader). Raises ProcedureError."""
+        """Kafka checks whether the preferred replica leads whenever it notes a partition that has a
+        leader (ControllerContext.hasPreferredLeader). Raises ProcedureError."""
         if self.is_listed and self.leadership is not None:
             _ = self.preferred_replica
 
@@ -97,8 +103,8 @@ class Partition:
 class Topic:
     """A topic: its id (None: none yet) and its partitions by number.
 
-    A topic that went away keeps the partitions that still have states, as Kafka's maps of states
-    do (KB 2.2.9); `is_known` tells whether it is in the cluster.
+    A deleted topic keeps the partitions that still have states, as Kafka's maps of states do (KB
+    2.2.9); `is_known`: the topic is in the cluster.
     """
 
     __slots__ = ("id", "is_known", "name", "partitions")
@@ -110,22 +116,22 @@ class Topic:
         self.partitions: dict[int, Partition] = {}
 
     def partition(self, number: int) -> Partition:
-        """The partition with that number, made if it is not there."""
+        """The partition with that number, created if it does not exist."""
         found = self.partitions.get(number)
         if found is None:
             found = self.partitions[number] = Partition(self, number)
         return found
 
     def assigned(self) -> list[Partition]:
-        """The partitions that have replicas, and those that are listed without."""
+        """The partitions that have replicas, and the listed ones without."""
         return [one for one in self.partitions.values() if one.is_assigned]
 
 
 class PendingDeletion(Struct, array_like=True):
-    """Replicas on one broker whose deletion it has not confirmed.
+    """Replicas on one broker whose deletion the broker has not confirmed.
 
-    `is_stored`: a child of /admin/replica_deletions says so; `is_due`: the broker has had time to
-    confirm; `is_reported`: the log names it.
+    `is_stored`: a child of /admin/replica_deletions records it; `is_due`: the broker has had time
+    to confirm; `is_reported`: it was logged.
     """
 
     broker: int
@@ -136,52 +142,71 @@ class PendingDeletion(Struct, array_like=True):
 
 
 class EntrySeen(Struct, array_like=True, frozen=True):
-    """An entry of /admin/reassign_partitions, and the transaction that had written it when it was
-    first read."""
+    """An entry of /admin/reassign_partitions, and the transaction that had written the znode when
+    the entry was first read."""
 
     replicas: tuple[int, ...]
     mzxid: int
 
 
-class ControllerContext:
-    """The whole knowledge of one term; empty while another broker is controller.
+class PropagatingAnswer(Struct, array_like=True):
+    """An answer to an admin tool that waits until the brokers know its outcome.
 
-    - `is_loaded`: the failover has begun.
-    - `channels`: each broker that has one, with the broker epoch that it was opened for.
-    - `releases`: the release of Kafka of each of them that has told what it offers.
-    - `own_broker`: the daemon in the live brokers that others are told of, if it is among them.
-    - `deletion_started`, `ineligible_for_deletion`: among the topics queued for deletion those
-      whose replicas are being deleted, and those that have to wait (KB 8.1).
-    - `awaiting_brokers`: by topic the partitions whose assignment names the daemon alone, while no
-      broker lives that could take its place.
-    - `unclean_default`: whether a topic that says nothing may get an unclean leader.
-    - `config_change`: the last notification of /config/changes that was looked at.
-    - `leaderless`: what the operator was told of each partition that could get no leader.
-    - `waiting`: by number the requests of admin tools whose answer waits for what they began.
-    - `announcing`: those for which it is done, and brokers have not all said that they know.
-    - `unheard`: of each broker with a channel its last UpdateMetadata, until it has answered.
-    - `silent`: brokers that had not answered a while after another one; no answer waits for them.
-    - `reassignments`: of those that are reassigned by way of ZooKeeper what /admin/reassignments
-      says (KIP-236); one that is in `reassigning` alone was asked for by admin tools.
-    - `cancel`: the czxid of /admin/reassign_cancel, 0: it does not stand; while it does no
-      reassignment goes on.
-    - `cancel_forced`: that znode asks to go back without enough originals in sync.
-    - `entries_seen`: the entries of /admin/reassign_partitions, by partition, as they were read.
-    - `told_by_failover`: of those that a failover finds under way the ones whose brokers learn all
-      that they must know by its requests.
-    - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
-      be neither deleted nor emptied.
-    - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed;
-      `deletion_count` numbers those of this term, `is_deletion_timed`: their timer is running.
-    - `rollback_waiting`: partitions that cannot go back yet to what they had, and why.
-    - `extra_waits`: entries stand in /admin/reassign_partitions_extra that could not go on.
-    - `in_flight`: the requests without an answer, of those whose answer may say something: all
-      LeaderAndIsr, and StopReplica that deletes.
+    Kafka's answer waits until the metadata cache of the controller's broker has the outcome
+    (DelayedCreatePartitions, DelayedDeleteTopics, DelayedElectLeader). The daemon is no broker.
+    `awaited`: the brokers that have not responded, each with the last UpdateMetadata that it was
+    sent by then. `has_response`: a broker has responded.
     """
 
-    def __init__(self, inter_broker_listener: str, own_broker: Broker | None = None) -> None:
+    answer: WaitingAnswer | AnswerElectLeaders
+    awaited: dict[int, CommandId]
+    has_response: bool = False
+
+
+class ControllerContext:
+    """Everything that the controller knows in one term; empty while another broker is controller.
+
+    - `is_loaded`: the failover has begun.
+    - `channels`: the brokers that have a channel, each with the broker epoch that it was opened
+      for.
+    - `releases`: for each of these that has sent its API versions, its release of Kafka.
+    - `daemon_broker`: the daemon's entry in the list of live brokers that brokers are sent; None if
+      the list does not have it.
+    - `deletion_started`, `ineligible_for_deletion`: of the topics queued for deletion those whose
+      replicas are being deleted, and those that have to wait (KB 8.1).
+    - `awaiting_brokers`: by topic the partitions whose assignment names only the daemon, while no
+      live broker can take its place.
+    - `unclean_default`: whether a topic without this setting may get an unclean leader.
+    - `config_change`: the last notification of /config/changes that was processed.
+    - `leaderless`: for each partition that could not get a leader, the text that was logged.
+    - `waiting`: by number the requests of admin tools whose answer waits for their outcome.
+    - `propagating`: by number the requests whose outcome not all brokers have acknowledged.
+    - `unacked_metadata`: for each broker with a channel its last UpdateMetadata, until it responds.
+    - `unresponsive`: brokers that did not respond within a while after another broker did; no
+      answer waits for them.
+    - `reassignments`: for partitions that are reassigned by way of ZooKeeper the record in
+      /admin/reassignments (KIP-236). A partition that is only in `reassigning` was requested by
+      admin tools.
+    - `cancel`: the czxid of /admin/reassign_cancel, 0 if it does not exist. While it exists, no
+      reassignment makes progress.
+    - `cancel_forced`: that znode asks for rollbacks without enough originals in sync.
+    - `entries_seen`: the entries of /admin/reassign_partitions, by partition, as they were read.
+    - `informed_by_failover`: of the reassignments that a failover finds under way, those whose
+      brokers learn everything from the failover's own requests.
+    - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
+      neither be deleted nor emptied.
+    - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed.
+      `deletion_count` numbers those of this term; `is_deletion_timed`: their timer is running.
+    - `rollback_waiting`: partitions that cannot be rolled back yet, and why.
+    - `waiting_reported`: znodes whose content waits, by path, and the text that was logged.
+    - `extra_waits`: /admin/reassign_partitions_extra has entries that could not be moved yet.
+    - `in_flight`: the requests without a response, of those whose response may matter: every
+      LeaderAndIsr, and StopReplica with a deletion.
+    """
+
+    def __init__(self, inter_broker_listener: str, daemon_broker: Broker | None = None) -> None:
         self.inter_broker_listener = inter_broker_listener
-        self.own_broker = own_broker
+        self.daemon_broker = daemon_broker
         self.epoch = 0
         self.epoch_version = 0
         self.is_loaded = False
@@ -198,12 +223,13 @@ class ControllerContext:
         self.cancel = 0
         self.cancel_forced = False
         self.entries_seen: dict[tuple[str, int], EntrySeen] = {}
-        self.told_by_failover: dict[Partition, None] = {}
+        self.informed_by_failover: dict[Partition, None] = {}
         self.requests_done: dict[str, None] = {}
         self.deletions: dict[str, PendingDeletion] = {}
         self.deletion_count = 0
         self.is_deletion_timed = False
         self.rollback_waiting: dict[Partition, str] = {}
+        self.waiting_reported: dict[str, str] = {}
         self.extra_waits = False
         self.queued_for_deletion: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
@@ -213,9 +239,9 @@ class ControllerContext:
         self.config_change = ""
         self.leaderless: dict[Partition, str] = {}
         self.waiting: dict[int, WaitingRequest] = {}
-        self.announcing: dict[int, Announcement] = {}
-        self.unheard: dict[int, CommandId] = {}
-        self.silent: dict[int, None] = {}
+        self.propagating: dict[int, PropagatingAnswer] = {}
+        self.unacked_metadata: dict[int, CommandId] = {}
+        self.unresponsive: dict[int, None] = {}
 
     # Brokers
 
@@ -227,12 +253,13 @@ class ControllerContext:
         return {id: one for id, one in self.brokers.items() if id not in self.shutting_down}
 
     def sorted_live_brokers(self) -> list[Broker]:
-        """Those that get the replicas of new partitions, by id; never the daemon."""
+        """The brokers for the replicas of new partitions, by id, without the daemon."""
         live = self.live_brokers
         return [live[id] for id in sorted(live)]
 
     def oldest_release(self) -> Release:
-        """The oldest release of Kafka that a live broker has told; the latest where none has."""
+        """The oldest release of Kafka among the brokers with known API versions; the latest if
+        there is none."""
         return min(self.releases.values(), default=LATEST)
 
     def is_online(self, broker: int, partition: Partition) -> bool:
@@ -253,7 +280,7 @@ class ControllerContext:
     # Topics and partitions
 
     def is_in_metadata(self, name: str) -> bool:
-        """Whether brokers know of a topic: were told, and not yet that it goes."""
+        """Whether brokers know a topic: they were sent it, and not yet its deletion."""
         topic = self.topics.get(name)
         return (
             topic is not None
@@ -263,20 +290,20 @@ class ControllerContext:
         )
 
     def is_led(self, topic: str, number: int) -> bool:
-        """Whether a partition has a leader that brokers were told of."""
+        """Whether a partition has a leader that brokers were informed of."""
         partition = self.find(topic, number)
         state = partition.leadership if partition is not None else None
         return state is not None and state.leader != NO_LEADER
 
     def topic(self, name: str) -> Topic:
-        """The topic with that name, made (but not yet known) if it is not there."""
+        """The topic with that name, created (but not known) if it does not exist."""
         found = self.topics.get(name)
         if found is None:
             found = self.topics[name] = Topic(name)
         return found
 
     def know_topic(self, name: str, topic_id: bytes | None) -> Topic:
-        """A topic is in the cluster, with this id (None: it has none yet)."""
+        """Note that a topic is in the cluster, with this id (None: it has none yet)."""
         topic = self.topic(name)
         topic.is_known = True
         topic.id = topic_id
@@ -285,7 +312,8 @@ class ControllerContext:
         return topic
 
     def forget_leaders(self, topics: Iterable[Topic], existing: AbstractSet[str]) -> None:
-        """Topics that were kept are there again, or gone; their leaders are to be read anew."""
+        """Forget the leaders of kept topics, which are read again, and the topics that no longer
+        exist."""
         for topic in topics:
             if topic.name not in existing:
                 del self.topics[topic.name]
@@ -339,10 +367,10 @@ class ControllerContext:
         return partition.leadership.leader_epoch if partition.leadership else NO_EPOCH
 
     def remove_topic(self, name: str) -> None:
-        """Forget a topic that is gone.
+        """Forget a deleted topic.
 
-        What else is known of its partitions stays, as in Kafka (KB 2.2.9): their states, whether
-        they were being reassigned, their failed log directories.
+        Its partitions keep their states, the mark of a reassignment and their failed log
+        directories, as in Kafka (KB 2.2.9).
         """
         self.queued_for_deletion.pop(name, None)
         self.deletion_started.pop(name, None)
@@ -374,5 +402,5 @@ class ControllerContext:
 
 
 def sorted_partitions(partitions: Iterable[Partition]) -> list[Partition]:
-    """Partitions by topic and number: the order of everything that leaves the core."""
+    """Partitions by topic and number: the order of all output of the core."""
     return sorted(partitions, key=lambda one: one.key)

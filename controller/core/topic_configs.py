@@ -1,8 +1,8 @@
-"""The configurations that a topic may have: Kafka 3.9's LogConfig, and what a broker's settings say
-of them (ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap).
+"""The configurations of topics: Kafka 3.9's LogConfig, and their defaults by a broker's settings
+(ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap).
 
-`broker_settings` are everywhere a broker's own settings as they were given, under Kafka's keys:
-those of `BROKER_KEYS` count, the others are passed over.
+`broker_settings` always are a broker's settings as given, under Kafka's keys: only those of
+`BROKER_KEYS` matter.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,8 +40,8 @@ from controller.core.releases import OLDEST, Release
 OF_TOPIC: Final = 1
 OF_BROKER: Final = 4
 OF_KAFKA: Final = 5
-"""Where a value comes from (DescribeConfigsResponse.ConfigSource): the topic's own configuration,
-a broker's file, Kafka's default."""
+"""The source of a value (DescribeConfigsResponse.ConfigSource): the topic's configuration, a
+broker's file, Kafka's default."""
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _INT_MAX: Final = 2**31 - 1
@@ -53,7 +53,7 @@ _UNITS_MS: Final = {
     "log.retention.minutes": 60_000,
     "log.retention.hours": _HOUR_MS,
 }
-"""The keys of a broker that are not in the unit of the topic's configuration."""
+"""The keys of a broker whose unit is not that of the topic's configuration."""
 _PROTOCOL_KEY: Final = "inter.broker.protocol.version"
 _REMOTE_STORAGE_KEY: Final = "remote.log.storage.system.enable"
 _FORMAT: Final = "message.format.version"
@@ -64,26 +64,26 @@ _BEFORE_MAX: Final = "message.timestamp.before.max.ms"
 _AFTER_MAX: Final = "message.timestamp.after.max.ms"
 _FORMAT_IGNORED_SINCE: Final = "3.0-IV1"
 _LOCAL_RETENTION_ALONE_SINCE: Final[Release] = (3, 6)
-"""Before, local.retention.* must fit to retention.* without remote storage, too: a broker that
-reads another one breaks."""
+"""Before, local.retention.* must fit retention.* even without remote storage: a broker that reads
+another value fails."""
 _REMOTE_STORAGE_TOLD_SINCE: Final[Release] = (3, 6)
-"""Before, Kafka told of these configurations only where a topic has them, and as they were given
+"""Before, Kafka returned these configurations only if a topic has them, and as they were given
 (ConfigDef.defineInternal)."""
 _FORMAT_FIXED_SINCE: Final[Release] = (3, 0)
-"""Before, message.format.version was by default what the release itself has."""
+"""Before, the default of message.format.version was the release itself."""
 _MESSAGE_BYTES: Final = "max.message.bytes"
 _MESSAGE_BYTES_OF_OLDEST: Final = 1_000_012
-"""By default, before Kafka 2.5 (KAFKA-4203)."""
+"""The default before Kafka 2.5 (KAFKA-4203)."""
 _DERIVED: Final = -2
-"""Of local.retention.*: as retention.* says."""
+"""The value of local.retention.*: as retention.*."""
 
 Values = dict[str, Value]
 
 
 class TopicConfig(NamedTuple):
-    """One configuration. The first of a broker's `keys` that is given says what it is where the
-    topic does not, else Kafka's `default` holds. Brokers know it from the release `since` on, and
-    tell of it from `told_since` on."""
+    """One configuration. If the topic does not set it, the first given of a broker's `keys` counts,
+    else Kafka's `default`. Brokers know it from the release `since` on, and return it from
+    `told_since` on."""
 
     name: str
     parse: Parse
@@ -95,8 +95,8 @@ class TopicConfig(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """What a configuration is, and where that comes from (`OF_TOPIC`, `OF_BROKER`, `OF_KAFKA`).
-    A topic's has a value always."""
+    """The value of a configuration and its source (`OF_TOPIC`, `OF_BROKER`, `OF_KAFKA`). A topic's
+    always has a value."""
 
     name: str
     value: str | None
@@ -248,18 +248,17 @@ TOPIC_CONFIGS: Final = (
     TopicConfig("remote.log.copy.disable", boolean, "false", anything, since=(3, 9)),
     TopicConfig("remote.log.delete.on.disable", boolean, "false", anything, since=(3, 9)),
 )
-"""In the order in which Kafka looks at them: of several bad values the first is told."""
+"""In the order of Kafka's checks: of several bad values the first is reported."""
 
 _BY_NAME: Final = {one.name: one for one in TOPIC_CONFIGS}
 _BY_KEY: Final = {key: one for one in TOPIC_CONFIGS for key in one.keys}
 
 BROKER_KEYS: Final = (*_BY_KEY, _PROTOCOL_KEY, _REMOTE_STORAGE_KEY)
-"""The settings of a broker that say something of its topics' configurations."""
+"""The settings of a broker that are defaults of topic configurations."""
 
 
 def problem_with(key: str, text: str) -> str | None:
-    """What a broker says of a setting of its own that it would not start with; one of
-    `BROKER_KEYS`."""
+    """What a broker reports of a setting, one of `BROKER_KEYS`, that it would not start with."""
     try:
         if key == _REMOTE_STORAGE_KEY:
             read(key, text, boolean, anything)
@@ -272,8 +271,7 @@ def problem_with(key: str, text: str) -> str | None:
 
 
 def least_in_sync(settings: Iterable[str | None]) -> int:
-    """The first that is a min.insync.replicas, else Kafka's default; what Kafka could not read says
-    nothing."""
+    """The first valid min.insync.replicas, else Kafka's default; invalid values are ignored."""
     for text in settings:
         number = text.strip() if text is not None else ""
         if number.isascii() and number.isdigit() and int(number) <= _INT_MAX:
@@ -282,8 +280,8 @@ def least_in_sync(settings: Iterable[str | None]) -> int:
 
 
 def default_of(key: str) -> str | None:
-    """What a broker's setting is that is not given, one of `BROKER_KEYS`; of several keys for the
-    same the last one has the default."""
+    """The value of a broker's setting, one of `BROKER_KEYS`, that is not given. Of several keys for
+    the same setting the last one has the default."""
     if key == _PROTOCOL_KEY:
         return LATEST
     if key == _REMOTE_STORAGE_KEY:
@@ -299,9 +297,9 @@ def validate(
     broker_settings: Mapping[str, str],
     oldest: Release = LATEST_RELEASE,
 ) -> str | None:
-    """What Kafka says is wrong with a topic's own configuration, or None (LogConfig.validate).
+    """What Kafka finds wrong with a topic's configuration, or None (LogConfig.validate).
 
-    What brokers of the release `oldest` cannot read is wrong, too.
+    A configuration that brokers of the release `oldest` cannot read is wrong, too.
     """
     known = {one.name for one in TOPIC_CONFIGS if one.since <= oldest}
     unknown = [name for name in overrides if name not in known]
@@ -327,9 +325,8 @@ def effective(
     broker_settings: Mapping[str, str],
     release: Release = LATEST_RELEASE,
 ) -> tuple[ConfigEntry, ...]:
-    """The whole configuration of a topic with valid `overrides`, as the answer to the request that
-    creates it shows it where the controller is of that release
-    (ConfigHelper.createTopicConfigEntry)."""
+    """The whole configuration of a topic with valid `overrides`, as a controller of that release
+    returns it in the answer to CreateTopics (ConfigHelper.createTopicConfigEntry)."""
     values = _defaults(broker_settings) | _defaults_of_old(release, broker_settings)
     entries = []
     for one in TOPIC_CONFIGS:
@@ -341,7 +338,7 @@ def effective(
 
 
 def _defaults_of_old(release: Release, broker_settings: Mapping[str, str]) -> Values:
-    """What an older release has by default where 3.9 has something else."""
+    """The defaults of an older release that differ from 3.9's."""
     old: Values = {}
     if release < _FORMAT_FIXED_SINCE:
         name = ".".join(map(str, release))
@@ -361,19 +358,20 @@ def _entry(
     if config.name in overrides:
         value = read(config.name, overrides[config.name], config.parse, config.check)
         return ConfigEntry(config.name, to_text(value), OF_TOPIC)
-    # A later key gives the value, but counts for Kafka as if nothing were set.
+    # A later key determines the value, but for Kafka it counts as not set.
     is_set = bool(config.keys) and config.keys[0] in broker_settings
     return ConfigEntry(config.name, to_text(default), OF_BROKER if is_set else OF_KAFKA)
 
 
 def _defaults(broker_settings: Mapping[str, str]) -> Values:
-    """What holds for a topic that says nothing (KafkaConfig.extractLogConfigMap)."""
+    """The configuration of a topic without overrides (KafkaConfig.extractLogConfigMap)."""
     return dict(_defaults_by(tuple(broker_settings.items())))
 
 
 @lru_cache(maxsize=1)
 def _defaults_by(settings: tuple[tuple[str, str], ...]) -> Values:
-    """The same, kept: one daemon has one broker's settings, and a request many topics."""
+    """The defaults, cached: one daemon has one set of broker settings, and a request many
+    topics."""
     broker_settings = dict(settings)
     values = {one.name: _default(one, broker_settings) for one in TOPIC_CONFIGS}
     values[_RETENTION] = max(_number(values, _RETENTION), -1)
@@ -431,7 +429,8 @@ def _check_remote(values: Values, broker_settings: Mapping[str, str]) -> None:
 
 
 def _check_local_retention_of_old(values: Values) -> None:
-    """LogConfig.RemoteLogConfig of 3.0 to 3.5: no limit at all is less than any local one."""
+    """LogConfig.RemoteLogConfig of 3.0 to 3.5: an unlimited retention is less than any local
+    one."""
     for name in ("retention.bytes", _RETENTION):
         whole, local = _number(values, name), _number(values, f"local.{name}")
         _check_local_retention(values, name, has_limit=(whole, local) != (-1, -1))

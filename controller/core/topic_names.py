@@ -1,20 +1,21 @@
-"""Which names a topic may have (Kafka's Topic class).
+"""The names that a topic may have (Kafka's Topic class).
 
-Metric names do not tell a period from an underscore: names that differ in these alone collide.
+Metric names do not distinguish a period from an underscore: names that differ only in these
+collide.
 """
 
 import re
 from typing import Final
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
-"""KRaft's own topic, which nobody may create."""
+"""KRaft's internal topic, which clients may not create."""
 
 _LENGTH_MAX: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def problem_of(name: str) -> str | None:
-    """What is wrong with a name, in Kafka's words (Topic.validate); None for a legal one."""
+    """What is wrong with a name, in Kafka's words (Topic.validate); None for a legal name."""
     if not name:
         why = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -32,5 +33,5 @@ def problem_of(name: str) -> str | None:
 
 
 def unified(name: str) -> str:
-    """What two names that collide have in common (Topic.unifyCollisionChars)."""
+    """The common form of colliding names (Topic.unifyCollisionChars)."""
     return name.replace(".", "_")

@@ -1,8 +1,8 @@
-"""What admin tools ask about topics and features, and what they are answered.
+"""Requests of admin tools about topics and features, and their answers.
 
 Requests are events, answers are commands (events.py, commands.py). `request` numbers the requests
-of one daemon run; the answer names it. `version` is the API version where that changes what is
-done, `timeout_ms` how long the answer may wait for what was begun.
+of one daemon run, and the answer has the same number. `version` is the API version where it affects
+the outcome, `timeout_ms` how long the answer may wait.
 """
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from controller.core.error_codes import NONE
 from controller.core.releases import LATEST, Release
 
 NOT_GIVEN = -1
-"""A count of partitions or replicas that the request leaves to the controller."""
+"""The request leaves the number of partitions or replicas to the controller."""
 
 
 class NewTopic(Struct, frozen=True, array_like=True):
@@ -27,7 +27,7 @@ class NewTopic(Struct, frozen=True, array_like=True):
 
 
 class CreateTopicsReceived(Struct, frozen=True, array_like=True, tag="create_topics_received"):
-    """Somebody wants new topics (KB 11.8, ZkAdminManager.createTopics)."""
+    """An admin tool creates topics (KB 11.8, ZkAdminManager.createTopics)."""
 
     request: int
     version: int
@@ -37,11 +37,11 @@ class CreateTopicsReceived(Struct, frozen=True, array_like=True, tag="create_top
 
 
 class CreatedTopic(Struct, frozen=True, array_like=True, gc=False):
-    """What one topic of a CreateTopics request is answered.
+    """The answer for one topic of a CreateTopics request.
 
-    `message` is None where Kafka sends none. Without an error the rest holds what was, or with
-    validate_only would be, created: `configs` are the overrides. `topic_id` is None where there
-    is none.
+    `message` is None where Kafka sends none. Without an error the other fields describe the created
+    topic (with validate_only, the topic that would be created): `configs` are the overrides.
+    `topic_id` is None if there is none.
     """
 
     name: str
@@ -54,8 +54,8 @@ class CreatedTopic(Struct, frozen=True, array_like=True, gc=False):
 
 
 class AnswerCreateTopics(Struct, frozen=True, array_like=True, tag="answer_create_topics"):
-    """The answer to a `CreateTopicsReceived`, in the order of the request. Configurations are told
-    as by a controller of `release`."""
+    """The answer to a `CreateTopicsReceived`, in the order of the request. Configurations are those
+    that a controller of `release` returns."""
 
     request: int
     topics: tuple[CreatedTopic, ...]
@@ -63,8 +63,8 @@ class AnswerCreateTopics(Struct, frozen=True, array_like=True, tag="answer_creat
 
 
 class NewPartitions(Struct, frozen=True, array_like=True):
-    """One topic of a CreatePartitions request: how many partitions it shall have, and the brokers
-    of each new one (None: the controller chooses)."""
+    """One topic of a CreatePartitions request: the new number of partitions, and the brokers of
+    each new one (None: the controller chooses)."""
 
     topic: str
     count: int
@@ -74,7 +74,7 @@ class NewPartitions(Struct, frozen=True, array_like=True):
 class CreatePartitionsReceived(
     Struct, frozen=True, array_like=True, tag="create_partitions_received"
 ):
-    """Somebody wants more partitions (KB 11.8, ZkAdminManager.createPartitions)."""
+    """An admin tool adds partitions (KB 11.8, ZkAdminManager.createPartitions)."""
 
     request: int
     version: int
@@ -84,7 +84,7 @@ class CreatePartitionsReceived(
 
 
 class TopicAnswer(Struct, frozen=True, array_like=True, gc=False):
-    """What one topic is answered: an error code and, where Kafka sends one, a message."""
+    """The answer for one topic: an error code and, where Kafka sends one, a message."""
 
     name: str
     error: int = NONE
@@ -106,7 +106,7 @@ class DoomedTopic(Struct, frozen=True, array_like=True, gc=False):
 
 
 class DeleteTopicsReceived(Struct, frozen=True, array_like=True, tag="delete_topics_received"):
-    """Somebody wants topics deleted (KB 11.8, ZkAdminManager.deleteTopics)."""
+    """An admin tool deletes topics (KB 11.8, ZkAdminManager.deleteTopics)."""
 
     request: int
     version: int
@@ -115,7 +115,7 @@ class DeleteTopicsReceived(Struct, frozen=True, array_like=True, tag="delete_top
 
 
 class DeletedTopic(Struct, frozen=True, array_like=True, gc=False):
-    """What one topic of a DeleteTopics request is answered. `name` is None for an unknown id."""
+    """The answer for one topic of a DeleteTopics request. `name` is None for an unknown id."""
 
     name: str | None
     topic_id: bytes | None
@@ -123,8 +123,8 @@ class DeletedTopic(Struct, frozen=True, array_like=True, gc=False):
 
 
 class AnswerDeleteTopics(Struct, frozen=True, array_like=True, tag="answer_delete_topics"):
-    """The answer to a `DeleteTopicsReceived`, in the order of the request. `error` is of all of it:
-    INVALID_REQUEST where a topic is named both ways."""
+    """The answer to a `DeleteTopicsReceived`, in the order of the request. `error` is that of the
+    whole request: INVALID_REQUEST if a topic is named both ways."""
 
     request: int
     error: int
@@ -141,7 +141,7 @@ class FeatureUpdate(Struct, frozen=True, array_like=True, gc=False):
 
 
 class UpdateFeaturesReceived(Struct, frozen=True, array_like=True, tag="update_features_received"):
-    """Somebody wants other finalized features (KB 11.9.2)."""
+    """An admin tool changes finalized features (KB 11.9.2)."""
 
     request: int
     version: int
@@ -151,8 +151,8 @@ class UpdateFeaturesReceived(Struct, frozen=True, array_like=True, tag="update_f
 
 
 class AnswerUpdateFeatures(Struct, frozen=True, array_like=True, tag="answer_update_features"):
-    """The answer to an `UpdateFeaturesReceived`: an error of all of it, or one of each feature
-    (`TopicAnswer.name` is the feature's)."""
+    """The answer to an `UpdateFeaturesReceived`: an error of the whole request, or one for each
+    feature (`TopicAnswer.name` is the feature's name)."""
 
     request: int
     error: int
@@ -164,10 +164,10 @@ WaitingAnswer = AnswerCreateTopics | AnswerCreatePartitions | AnswerDeleteTopics
 
 
 class WaitingRequest(Struct, array_like=True):
-    """A request whose answer waits: for leaders of partitions, or for topics to go.
+    """A request whose answer waits for leaders of partitions, or for the deletion of topics.
 
-    `answer` is what it is answered when all is done; what is done already is taken off the end of
-    the lists.
+    `answer` is the answer when everything is done. Finished items are removed from the end of the
+    lists.
     """
 
     answer: WaitingAnswer

@@ -1,7 +1,9 @@
-"""Controller events: what a procedure is run for (KB 3.1). They queue first in, first out."""
+"""Controller events, each of which a procedure handles (KB 3.1). They are queued first in, first
+out."""
 
 from msgspec import Struct
 
+from controller.core import znodes
 from controller.core.events import (
     AlterPartitionReceived,
     ApiRequest,
@@ -12,7 +14,7 @@ from controller.core.topic_requests import CreateTopicsReceived
 
 
 class Startup(Struct, frozen=True, array_like=True, tag="Startup"):
-    """A session began: look for a controller, elect (KB 3.2.1)."""
+    """A session began: read /controller and try to become controller (KB 3.2.1)."""
 
 
 class ControllerChange(Struct, frozen=True, array_like=True, tag="ControllerChange"):
@@ -24,11 +26,11 @@ class Reelect(Struct, frozen=True, array_like=True, tag="Reelect"):
 
 
 class Expire(Struct, frozen=True, array_like=True, tag="Expire"):
-    """The session is over (KB 3.2.5)."""
+    """The session has ended (KB 3.2.5)."""
 
 
 class HandBack(Struct, frozen=True, array_like=True, tag="HandBack"):
-    """The daemon shall end: give the role back first."""
+    """The daemon is about to exit: give up the role first."""
 
     reason: str
 
@@ -64,7 +66,7 @@ class LogDirEventNotification(Struct, frozen=True, array_like=True, tag="LogDirE
 class LeaderAndIsrResponseReceived(
     Struct, frozen=True, array_like=True, tag="LeaderAndIsrResponseReceived"
 ):
-    """A broker's answer that says something of its log directories (KB 3.11.1). `asked` names
+    """A broker's LeaderAndIsr response that concerns its log directories (KB 3.11.1). `asked` names
     the partitions of the request."""
 
     answer: BrokerAnswered
@@ -78,7 +80,7 @@ class TopicDeletion(Struct, frozen=True, array_like=True, tag="TopicDeletion"):
 class TopicDeletionStopReplicaResponseReceived(
     Struct, frozen=True, array_like=True, tag="TopicDeletionStopReplicaResponseReceived"
 ):
-    """A broker's answer to a StopReplica that deletes (KB 8.2.2). `asked` names the partitions
+    """A broker's response to a StopReplica with deletions (KB 8.2.2). `asked` names the partitions
     of topics that are being deleted."""
 
     answer: BrokerAnswered
@@ -86,15 +88,18 @@ class TopicDeletionStopReplicaResponseReceived(
 
 
 class ZkPartitionReassignment(Struct, frozen=True, array_like=True, tag="ZkPartitionReassignment"):
-    """/admin/reassign_partitions was created (KB 7.2); not `created`: rewritten or deleted."""
+    """/admin/reassign_partitions was created (KB 7.2). Not `created`: it was changed or deleted."""
 
     created: bool = True
 
 
 class ReassignmentCancel(Struct, frozen=True, array_like=True, tag="ReassignmentCancel"):
-    """/admin/reassign_cancel was created, written or removed, or what waits may be rolled back
-    (KB 14.2). `created`: its creation was seen, by transaction `zxid` (-1: servers before 3.9 do
-    not say), though it may be removed again."""
+    """/admin/reassign_cancel was created, changed or deleted, or a waiting rollback may be possible
+    now (KB 14.2).
+
+    `created`: its creation was reported, by transaction `zxid` (-1: servers before 3.9 do not send
+    it), though it may be deleted again.
+    """
 
     created: bool = False
     zxid: int = -1
@@ -105,22 +110,23 @@ class ReplicaDeletions(Struct, frozen=True, array_like=True, tag="ReplicaDeletio
 
 
 class UnconfirmedDeletions(Struct, frozen=True, array_like=True, tag="UnconfirmedDeletions"):
-    """Brokers have had their time to confirm deletions of replicas."""
+    """Brokers have had time to confirm the deletion of replicas."""
 
 
 class ExtraReassignments(Struct, frozen=True, array_like=True, tag="ExtraReassignments"):
-    """/admin/reassign_partitions_extra was written, or what it waited for is over (KB 14.3)."""
+    """/admin/reassign_partitions_extra was written, or its entries no longer have to wait (KB
+    14.3)."""
 
 
 class ReassignmentRequests(Struct, frozen=True, array_like=True, tag="ReassignmentRequests"):
-    """The children of /admin/reassignment_requests changed, or may go on (KB 14.5)."""
+    """The children of /admin/reassignment_requests changed, or no longer have to wait (KB 14.5)."""
 
 
 class PartitionReassignmentIsrChange(
     Struct, frozen=True, array_like=True, tag="PartitionReassignmentIsrChange"
 ):
-    """The ISR of a partition that is being reassigned changed (KB 7.5): below IBP 2.7-IV2 its state
-    znode was written, else its leader's AlterPartition was answered."""
+    """The ISR of a partition that is being reassigned changed (KB 7.5): its state znode was written
+    (below IBP 2.7-IV2), or its leader's AlterPartition was answered."""
 
     topic: str
     partition: int
@@ -128,19 +134,19 @@ class PartitionReassignmentIsrChange(
 
     @property
     def names(self) -> list[tuple[str, int]]:
-        """The partition, and those that are handled together with it."""
+        """The partition, and the partitions that are handled together with it."""
         return [(self.topic, self.partition), *self.together]
 
 
 class ReplicaLeaderElection(Struct, frozen=True, array_like=True, tag="ReplicaLeaderElection"):
-    """/admin/preferred_replica_election was created (KB 3.9). Each other change is a reason to
-    look, too: on servers before 3.6 it uses up the watch for the next creation."""
+    """/admin/preferred_replica_election was created (KB 3.9). Any other change also leads here: on
+    servers before 3.6 it uses up the watch for the next creation."""
 
 
 class AutoPreferredReplicaLeaderElection(
     Struct, frozen=True, array_like=True, tag="AutoPreferredReplicaLeaderElection"
 ):
-    """It is time to look for leaders that are not the preferred ones (KB 10)."""
+    """The timer for the automatic rebalance of leaders fired (KB 10)."""
 
 
 class ConfigChange(Struct, frozen=True, array_like=True, tag="ConfigChange"):
@@ -150,26 +156,26 @@ class ConfigChange(Struct, frozen=True, array_like=True, tag="ConfigChange"):
 class UncleanLeaderElectionEnable(
     Struct, frozen=True, array_like=True, tag="UncleanLeaderElectionEnable"
 ):
-    """Unclean leaders are allowed from now on, where a topic does not say else (KB 3.10)."""
+    """Unclean leaders are now allowed, unless a topic's configuration says otherwise (KB 3.10)."""
 
 
 class TopicUncleanLeaderElectionEnable(
     Struct, frozen=True, array_like=True, tag="TopicUncleanLeaderElectionEnable"
 ):
-    """A topic allows unclean leaders from now on (KB 3.10)."""
+    """A topic now allows unclean leaders (KB 3.10)."""
 
     topic: str
 
 
 class ApiCall(Struct, frozen=True, array_like=True, tag="ApiCall"):
-    """A request that came in at the endpoint, and those that are handled together with it."""
+    """A request of the endpoint, and those that are handled together with it."""
 
     request: ApiRequest
     together: list[CreateTopicsReceived] = []
 
     @property
     def requests(self) -> list[ApiRequest]:
-        """All of them, in the order in which they came in."""
+        """All requests, in the order in which they came."""
         return [self.request, *self.together]
 
 
@@ -212,10 +218,52 @@ _URGENT = (
 
 
 def is_urgent(trigger: Trigger) -> bool:
-    """Whether partitions may have no leader, or producers wait, until it is handled
+    """Whether partitions may be without a leader, or producers waiting, until this event is handled
     (LONG_WORK_INTERRUPTED)."""
     match trigger:
         case ApiCall(request=AlterPartitionReceived() | ControlledShutdownReceived()):
             return True
         case _:
             return isinstance(trigger, _URGENT)
+
+
+# Watches ----------------------------------------------------------------------------------------
+
+
+def trigger_of(path: str, change: str, zxid: int = -1) -> Trigger | None:
+    """The controller event of a fired watch (KB 1.1); None if the change does not matter."""
+    if path == znodes.CONTROLLER:
+        return Reelect() if change == "deleted" else ControllerChange()
+    if change == "children":
+        return _OF_CHILDREN.get(path)
+    if path == znodes.REASSIGN_PARTITIONS:
+        return ZkPartitionReassignment(created=change == "created")
+    if path == znodes.REASSIGN_CANCEL:
+        return ReassignmentCancel(True, zxid) if change == "created" else ReassignmentCancel()
+    if path in _OF_PATH:
+        return _OF_PATH[path]
+    if path == znodes.PREFERRED_ELECTION:
+        return ReplicaLeaderElection()
+    parent, _, name = path.rpartition("/")
+    if change == "data" and parent == znodes.BROKER_IDS and znodes.is_broker_id(name):
+        return BrokerModifications(int(name))
+    if change == "data" and parent == znodes.TOPICS:
+        return PartitionModifications(name)
+    partition = znodes.state_of(path) if change == "data" else None
+    return PartitionReassignmentIsrChange(*partition) if partition else None
+
+
+_OF_CHILDREN: dict[str, Trigger] = {
+    znodes.BROKER_IDS: BrokerChange(),
+    znodes.TOPICS: TopicChange(),
+    znodes.ISR_CHANGES: IsrChangeNotification(),
+    znodes.LOG_DIR_EVENTS: LogDirEventNotification(),
+    znodes.DELETE_TOPICS: TopicDeletion(),
+    znodes.CONFIG_CHANGES: ConfigChange(),
+    znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
+    znodes.REPLICA_DELETIONS: ReplicaDeletions(),
+}
+_OF_PATH: dict[str, Trigger] = {
+    znodes.REASSIGN_PARTITIONS_EXTRA: ExtraReassignments(),
+    znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
+}

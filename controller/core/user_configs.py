@@ -1,18 +1,15 @@
-"""The configurations of users below /config/users: credentials and quotas (DynamicConfig.User).
+"""The configurations of users in /config/users: credentials and quotas (DynamicConfig.User).
 
-The credentials are secrets: the fold knows them as seals only (scram_requests.py).
+Credentials are secrets: the fold only has seals of them (scram_requests.py).
 """
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote
 
 from controller.core.config_types import InvalidConfiguration, Parse, anything, double, int64, read
 
-ROOT: Final = "/config/users"
-
 MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""The names of Kafka's SCRAM mechanisms, under which users have their credentials."""
+"""The names of Kafka's SCRAM mechanisms, which are the keys of a user's credentials."""
 
 _QUOTAS: Final[Mapping[str, Parse]] = {
     "producer_byte_rate": int64,
@@ -22,24 +19,13 @@ _QUOTAS: Final[Mapping[str, Parse]] = {
 }
 
 
-def entity_of(user: str) -> str:
-    """The user as notifications name him: "users/" and his name as Kafka spells it in paths
-    (Sanitizer.sanitize)."""
-    return f"users/{quote(user, safe='').replace('~', '%7E')}"
-
-
-def path_of(user: str) -> str:
-    """Where a user's configuration stands."""
-    return f"/config/{entity_of(user)}"
-
-
 def is_secret(key: str) -> bool:
-    """Whether the value may not be known to anybody: of all that is no quota."""
+    """Whether a value must not be logged: all values but quotas."""
     return key not in _QUOTAS
 
 
 def problem_with(configs: Mapping[str, str]) -> str | None:
-    """What Kafka finds wrong with the whole of a user's configuration, or None."""
+    """What Kafka finds wrong with a user's whole configuration, or None."""
     unknown = [key for key in configs if key not in _QUOTAS and key not in MECHANISMS.values()]
     if unknown:
         return f"Unknown Dynamic Configuration: {', '.join(unknown)}."

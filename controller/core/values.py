@@ -1,6 +1,6 @@
 """The immutable values that events, state and commands share.
 
-All of them are frozen, so that a command may carry a part of the state without a copy.
+All are frozen, so that a command can hold a part of the state without a copy.
 """
 
 from msgspec import Struct
@@ -51,20 +51,20 @@ class Assignment(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """ORS: what the partition had before, RS minus AR in the order of RS."""
+        """ORS: the replicas before the reassignment, RS minus AR in the order of RS."""
         if not self.adding:
             return self.replicas
         return tuple(one for one in self.replicas if one not in self.adding)
 
     @property
     def target(self) -> tuple[int, ...]:
-        """TRS: what the partition shall have, RS minus RR in the order of RS."""
+        """TRS: the replicas after the reassignment, RS minus RR in the order of RS."""
         if not self.removing:
             return self.replicas
         return tuple(one for one in self.replicas if one not in self.removing)
 
     def reassign_to(self, target: tuple[int, ...]) -> "Assignment":
-        """The assignment on the way from the origin to `target` (reassignTo, KB 2.2.14).
+        """The assignment between the origin and `target` (reassignTo, KB 2.2.14).
 
         Replicas that an unfinished reassignment was adding are dropped.
         """
@@ -86,7 +86,7 @@ NO_ASSIGNMENT = Assignment()
 
 
 class LeaderAndIsr(Struct, frozen=True, array_like=True, gc=False):
-    """Who leads a partition (Kafka's LeaderIsrAndControllerEpoch).
+    """A partition's leader and ISR (Kafka's LeaderIsrAndControllerEpoch).
 
     `partition_epoch` is the version of the state znode, `controller_epoch` the epoch of the
     controller that made the last decision.

@@ -1,8 +1,8 @@
 """Reading and writing ZooKeeper so that every outcome is definite.
 
-A connection that breaks leaves reads undone and writes unknown. Reads are issued again when the
-session stands again. What became of a write is found out here and nowhere else: sync, read back,
-compare; only a write that did not happen is issued again (docs/design.md#terms).
+A broken connection leaves reads undone and writes unknown. Reads are issued again when the session
+is connected again. What became of a write is found out here and nowhere else: sync, read back,
+compare. Only a write that did not happen is issued again (docs/design.md#terms).
 """
 
 from controller.core.commands import (
@@ -38,8 +38,8 @@ from controller.core.outcomes import (
     CONNECTED,
     TERM_END,
     Children,
+    CommandResults,
     Numbers,
-    Several,
     TopicIds,
     Wait,
     Writes,
@@ -47,16 +47,16 @@ from controller.core.outcomes import (
     suspend,
 )
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import CONTROLLER_EPOCH, is_notification, notification_path
 
-_EPOCH_PATH = "/controller_epoch"
 _RETRY = 1
-"""Of a lost write: it did not happen."""
+"""The verdict on a lost write that did not happen."""
 
 
 async def read_znodes(
     controller: Controller, paths: list[str], rule: str, *, watch: bool = False
 ) -> Znodes:
-    """Data and stat of each path; `watch` asks for the next change of those that exist."""
+    """Data and stat of each path. `watch` asks for the next change of the znodes that exist."""
     command = ReadZnodes(tuple(paths), watch)
     return await _read(controller, command, len(paths), rule)
 
@@ -64,7 +64,7 @@ async def read_znodes(
 async def read_stats(
     controller: Controller, paths: list[str], rule: str, *, watch: bool = False
 ) -> Znodes:
-    """Only the stats; `watch` covers creation too (KB 1.4.3)."""
+    """The stats of each path. `watch` also covers creation (KB 1.4.3)."""
     return await _read(controller, ReadStats(tuple(paths), watch), len(paths), rule)
 
 
@@ -84,7 +84,7 @@ async def _read(
 async def read_children(
     controller: Controller, path: str, rule: str, *, watch: bool = False
 ) -> Children:
-    """The children of a znode, sorted; none where it does not exist."""
+    """The children of a znode, sorted; empty if it does not exist."""
     while True:
         await _connected(controller)
         id = controller.issue(ReadChildren(path, watch), Reason(rule))
@@ -96,14 +96,14 @@ async def read_children(
 async def read_children_of_each(
     controller: Controller, paths: list[str], rule: str
 ) -> dict[str, list[str]]:
-    """The children of several znodes, sorted; none where one does not exist."""
+    """The children of several znodes, sorted; empty where one does not exist."""
     while paths:
         await _connected(controller)
         waiting = {
             controller.issue(ReadChildren(path, False), Reason(rule)): Children() for path in paths
         }
         connections = controller.connections
-        await suspend(Wait(None, Several(waiting)))
+        await suspend(Wait(None, CommandResults(waiting)))
         errors = [one.error for one in waiting.values()]
         if not await _is_lost_of(controller, connections, errors):
             found = [one.children for one in waiting.values()]
@@ -130,9 +130,9 @@ async def draw_numbers(controller: Controller, bounds: list[int], rule: str) -> 
 
 
 async def write(controller: Controller, operations: list[WriteOperation], reason: Reason) -> Writes:
-    """Independent writes guarded by the controller epoch (KB 1.3.1).
+    """Independent writes, guarded by the controller epoch (KB 1.3.1).
 
-    Raises ControllerMovedError when one was fenced, after all of them are settled (KB 1.3.4).
+    Raises ControllerMovedError if one was fenced, after all of them are settled (KB 1.3.4).
     """
     done = Writes(len(operations))
     waiting = list(range(len(operations)))
@@ -145,15 +145,15 @@ async def write(controller: Controller, operations: list[WriteOperation], reason
             done.errors[place], done.versions[place] = error, version
         waiting = await _settle(controller, operations, waiting, done)
     if FENCED in done.errors:
-        raise ControllerMovedError("a guarded write was refused: /controller_epoch has changed")
+        raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
     return done
 
 
 async def write_atomically(
     controller: Controller, operations: list[WriteOperation], reason: Reason
 ) -> list[int]:
-    """One multi; the errors of its operations. CONNECTION_LOSS where no reply came: the caller
-    reads what became of it (only an election needs this, KB 6.1)."""
+    """One multi. Returns the errors of its operations: CONNECTION_LOSS if no reply came, after
+    which the caller reads what became of it (only an election needs this, KB 6.1)."""
     await _connected(controller)
     id = controller.issue(WriteAtomically(tuple(operations)), reason)
     writes: Writes = await suspend(Wait(id, Writes(len(operations))))
@@ -164,12 +164,12 @@ async def write_atomically(
 async def write_together(
     controller: Controller, operations: list[WriteOperation], reason: Reason
 ) -> list[int]:
-    """One multi guarded by the controller epoch: all is done or nothing; the errors.
+    """One multi, guarded by the controller epoch: all or nothing. Returns the errors.
 
-    Raises ControllerMovedError when it was fenced. A reply that was lost is settled: it was done
-    if every operation looks done.
+    Raises ControllerMovedError if it was fenced. A lost reply is settled: the multi was done if
+    every operation looks done.
     """
-    epoch = Check(_EPOCH_PATH, controller.context.epoch_version)
+    epoch = Check(CONTROLLER_EPOCH, controller.context.epoch_version)
     while True:
         errors = await write_atomically(controller, [epoch, *operations], reason)
         if CONNECTION_LOSS not in errors:
@@ -185,12 +185,12 @@ async def write_groups(
     controller: Controller, groups: list[tuple[list[WriteOperation], Reason]]
 ) -> list[list[int]]:
     """Several multis that do not wait for each other, each guarded by the controller epoch and with
-    a zxid of its own; the errors of each. Raises ControllerMovedError when one was fenced.
+    a separate zxid. Returns the errors of each.
 
-    CONNECTION_LOSS where no reply came: a later one may have changed the same znode, so only the
-    caller can tell what to write again.
+    Raises ControllerMovedError if one was fenced. CONNECTION_LOSS if no reply came: a later multi
+    may have changed the same znode, so only the caller knows what to write again.
     """
-    epoch = Check(_EPOCH_PATH, controller.context.epoch_version)
+    epoch = Check(CONTROLLER_EPOCH, controller.context.epoch_version)
     await _connected(controller)
     waiting = {
         controller.issue(WriteAtomically((epoch, *operations)), reason): Writes(len(operations) + 1)
@@ -199,7 +199,7 @@ async def write_groups(
     if not waiting:
         return []
     connections = controller.connections
-    await suspend(Wait(None, Several(waiting)))
+    await suspend(Wait(None, CommandResults(waiting)))
     all_errors = [one.errors for one in waiting.values()]
     await _is_lost_of(controller, connections, [one for errors in all_errors for one in errors])
     for errors in all_errors:
@@ -210,7 +210,7 @@ async def write_groups(
 
 def _demand_not_fenced(errors: list[int]) -> None:
     if errors[0] not in (OK, RUNTIME_INCONSISTENCY):
-        raise ControllerMovedError("a guarded write was refused: /controller_epoch has changed")
+        raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
 
 
 async def _verdicts(controller: Controller, operations: list[WriteOperation]) -> list[int]:
@@ -225,7 +225,8 @@ async def _verdicts(controller: Controller, operations: list[WriteOperation]) ->
 async def _settle(
     controller: Controller, operations: list[WriteOperation], tried: list[int], done: Writes
 ) -> list[int]:
-    """Find out about the writes whose reply was lost; the places of those to issue again."""
+    """Find out about the writes whose reply was lost. Returns the indexes of those to issue
+    again."""
     lost = [place for place in tried if done.errors[place] in (CONNECTION_LOSS, SESSION_EXPIRED)]
     if not lost:
         return []
@@ -245,9 +246,9 @@ async def _settle(
 
 
 async def read_latest(controller: Controller, paths: list[str], rule: str) -> Znodes:
-    """As `read_znodes`, but nothing that was done before is missed, though the server lags.
+    """As `read_znodes`, but sees all that was done before, even if the server lags.
 
-    Sync and read go over one connection: after a new one the server may be another (race R32).
+    Sync and read use one connection: after a reconnection the server may be another (race R32).
     """
     while True:
         await _connected(controller)
@@ -262,7 +263,7 @@ async def read_latest(controller: Controller, paths: list[str], rule: str) -> Zn
 
 
 def _verdict(operation: WriteOperation, error: int, data: bytes | None, version: int) -> int:
-    """What became of one lost write, by what stands there now."""
+    """What became of one lost write, by the current state of the znode."""
     match operation:
         case SetData(data=wanted, version=expected):
             if error == NO_NODE:
@@ -279,7 +280,7 @@ def _verdict(operation: WriteOperation, error: int, data: bytes | None, version:
                 return OK
             return _RETRY if expected in (ANY_VERSION, version) else BAD_VERSION
         case Check() | CreateSequential():
-            # Which one was made nobody can tell: a notification that is there twice does no harm.
+            # It is unknown which znode was created; a duplicate notification does no harm.
             return _RETRY
 
 
@@ -289,19 +290,39 @@ async def _connected(controller: Controller) -> None:
 
 
 async def _is_lost(errors: list[int]) -> bool:
-    """Whether a reply was lost; comes back when the session stands again."""
+    """Whether a reply was lost; returns when the session is connected again."""
     if SESSION_EXPIRED in errors:
         await suspend(TERM_END)
     if CONNECTION_LOSS in errors:
-        # Always a new connection: what was lost is told before the loss itself.
+        # It is always a new connection: lost commands are reported before the loss itself.
         await suspend(CONNECTED)
         return True
     return False
 
 
 async def _is_lost_of(controller: Controller, connections: int, errors: list[int]) -> bool:
-    """The same for several commands, issued on the connection of that number: the last outcome may
-    come when the session is connected again already."""
+    """As `_is_lost`, for several commands issued on the connection of that number. The last outcome
+    may come when the session is already connected again."""
     if controller.connections != connections and SESSION_EXPIRED not in errors:
         return CONNECTION_LOSS in errors
     return await _is_lost(errors)
+
+
+# Sequential notifications of brokers ------------------------------------------------------------
+
+
+async def list_notifications(controller: Controller, parent: str, rule: str) -> list[str]:
+    """The paths of the notifications below a parent; watches for new ones."""
+    children = await read_children(controller, parent, rule, watch=True)
+    return [
+        notification_path(parent, child)
+        for child in children.children
+        if is_notification(parent, child)
+    ]
+
+
+async def delete_notifications(controller: Controller, paths: list[str], rule: str) -> None:
+    """Delete processed notifications, whether or not they still exist (KB 1.3)."""
+    deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
+    if deletes:
+        await write(controller, deletes, Reason(rule))

@@ -4,10 +4,10 @@ import msgspec
 from msgspec import Struct
 
 from controller.core import znodes
-from controller.core.cluster_id import CLUSTER_ID, read_cluster_id
 from controller.core.errors import ZnodeError
 from controller.core.outcomes import Znodes
 from controller.core.values import Broker
+from controller.core.znodes import CLUSTER_ID, read_cluster_id
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.facts import ClusterFacts, ControllerFacts, ZooKeeperFacts
 from controller.operator.zookeeper_reader import ZooKeeperReader

@@ -114,7 +114,7 @@ async def _after_last_run(settings: Settings, facts: ZooKeeperFacts) -> ZooKeepe
     """Killed a moment ago and started again: wait until the last run's session is over."""
     wait_s = settings.session_timeout_ms / 1000
     logger.info(
-        "/controller has the daemon's own id %d: waiting up to %g s for the session of an earlier "
+        "/controller has the daemon's id %d: waiting up to %g s for the session of an earlier "
         "run to end",
         settings.broker_id,
         wait_s,

@@ -45,6 +45,7 @@ def read_head(frame: bytes) -> RequestHead:
 def read_header(frame: bytes, *, flexible: bool) -> tuple[str, int]:
     """The client id of a request, empty where it has none, and where its body begins.
 
+    As in Kafka 3.9 (`RequestHeaderData.read`), a negative length means that there is no client id.
     Not for version 0 of ControlledShutdown, whose header has no client id. Raises
     `MalformedRequest`.
     """
@@ -71,11 +72,12 @@ def response_schema(head: RequestHead) -> Any:
 def decode_request(head: RequestHead, frame: bytes) -> Any:
     """The body of a whole request as kio's entity; what comes behind it is ignored, as by Kafka.
 
-    Raises `MalformedRequest`, `UnknownTaggedField`.
+    Its header is read by `read_header`: kio reads a length below -1 as no Kafka does. Raises
+    `MalformedRequest`, `UnknownTaggedField`.
     """
     try:
         schema = load_request_schema(head.api_key, head.version)
-        _, at = entity_reader(schema.__header_schema__)(frame, 0)
+        _, at = read_header(frame, flexible=schema.__header_schema__.__flexible__)
         return entity_reader(schema)(frame, at)[0]
     except (KioIndexError, SerialError, ValueError, struct.error) as fault:
         raise MalformedRequest(f"{head.spelt} cannot be read: {fault!r}") from fault

@@ -18,13 +18,13 @@ from replay.cli.progress import progress
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
 from replay.stock_clusters.agreement.comparison import Rules, agree, imported
-from replay.stock_clusters.agreement.either_order import RUNS_MAX
 from replay.stock_clusters.agreement.results import (
     AgreementResult,
     Divergence,
     Side,
     kinds_in_order,
 )
+from replay.stock_clusters.agreement.search.event_order import RUNS_MAX
 
 _AGREES, _DIVERGES, _UNUSABLE = 0, 1, 2
 _SHOWN: Final = 50

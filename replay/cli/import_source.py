@@ -14,9 +14,9 @@ from replay.cli.ending import unwound_by_sigterm
 from replay.cli.moments import From, To, period
 from replay.cli.progress import bar
 from replay.errors import ReplayError
-from replay.stock_clusters.imports.counting import ImportResult
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.records import remove_log
+from replay.stock_clusters.imports.report import ImportResult
 from replay.times import iso_time
 
 _UNUSABLE: Final = 2

@@ -23,7 +23,7 @@ UNKNOWN: Final = "__HIVE_DEFAULT_PARTITION__"
 
 _SPECIAL: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 _OPEN_MAX: Final = 16
-_GROUP_ROWS: Final = 128 << 10
+GROUP_ROWS: Final = 128 << 10
 _GROUP_BYTES: Final = 32 << 20
 _PENDING_BYTES: Final = 128 << 20
 _FEW_VALUES: Final = frozenset((
@@ -63,7 +63,7 @@ class DayFiles:
             pending = self._pending.setdefault(day, [])
             pending.append(part)
             size = self._sizes[day] = self._sizes.get(day, 0) + part.nbytes
-            if size >= _GROUP_BYTES or sum(map(len, pending)) >= _GROUP_ROWS:
+            if size >= _GROUP_BYTES or sum(map(len, pending)) >= GROUP_ROWS:
                 self._write(day)
         if sum(self._sizes.values()) >= _PENDING_BYTES:
             for day in list(self._pending):
@@ -91,7 +91,7 @@ class DayFiles:
         del self._sizes[day]
         try:
             table = pa.Table.from_batches(batches, STORED)
-            self._writer(day).write_table(table, row_group_size=_GROUP_ROWS)
+            self._writer(day).write_table(table, row_group_size=GROUP_ROWS)
         except OSError as error:
             raise OutputError(f"{self._folder} cannot be written: {error}") from error
 

@@ -98,7 +98,7 @@ def ingest(
     with open_table(out) as table, failed, reporting_steps(spark, progress) as report_step:
         report_step("looking for logs")
         inputs, size = _name_inputs(sources, table)
-        run = _Ingest(for_few_rows(spark, inputs), table, report_step)
+        run = Ingest(for_few_rows(spark, inputs), table, report_step)
         run.survey(inputs)
         run.choose()
         run.read(size)
@@ -119,7 +119,9 @@ def _name_inputs(sources: Iterable[str], table: TableFolder) -> tuple[int, int]:
     return count, size
 
 
-class _Ingest:
+class Ingest:
+    """One run of an ingest, with its steps in order."""
+
     def __init__(self, spark: SparkSession, table: TableFolder, report_step: Callable[[str], None]):
         self._spark = spark
         self._table = table

@@ -62,7 +62,7 @@ UNITS: Final = pa.schema(
 )  # fmt: skip
 """What is to be ingested; `known` says how much of a segment the table contains."""
 
-_OWN_FILES_BYTES: Final = 64 << 20
+OWN_FILES_BYTES: Final = 64 << 20
 """A larger segment is written to its own files, which are deleted if the segment is damaged."""
 
 Row = dict[str, Any]
@@ -171,7 +171,7 @@ class Sink:
         """Add a batch. Raises OutputError."""
         self._kept.append(batch)
         self._bytes += batch.nbytes
-        if self._bytes >= _OWN_FILES_BYTES:
+        if self._bytes >= OWN_FILES_BYTES:
             self._shared = None
             self._write_to(self._own)
 

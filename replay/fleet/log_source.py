@@ -32,7 +32,7 @@ from replay.fleet.schemas import requested_schema, selected_columns, spark_schem
 from replay.fleet.segments import command_batches, event_batches, log_name
 
 _ROWS: Final = 500_000
-_LARGE_BYTES: Final = 64 << 20
+LARGE_BYTES: Final = 64 << 20
 """A smaller segment is one partition and is not opened during planning."""
 
 
@@ -96,7 +96,7 @@ class LogSourceReader(DataSourceReader):
                 raise
 
     def _partitions_of(self, path: Path) -> Iterator[LogPartition]:
-        if path.stat().st_size < _LARGE_BYTES:
+        if path.stat().st_size < LARGE_BYTES:
             yield LogPartition(str(path))
             return
         try:

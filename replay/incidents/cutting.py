@@ -83,7 +83,7 @@ def _cut(reader: LogReader, begin: int, last: int) -> list[Decided] | None:
             id = CommandId(numbers[answered.cause], answered.ordinal)
             own = structs.replace(own, event=structs.replace(event.event, command=id))
         issued = [one for part in fold.apply(own) for one in part]
-        if not _is_as_stored(issued, stored):
+        if not is_as_stored(issued, stored):
             return None
         found.append((own, issued))
     return found
@@ -103,7 +103,7 @@ def _answered(event: Recorded) -> CommandId | None:
     return event.event.command if isinstance(event.event, (Outcome, BrokerAnswered)) else None
 
 
-def _is_as_stored(issued: list[Issued], stored: list[CommandRecord]) -> bool:
+def is_as_stored(issued: list[Issued], stored: list[CommandRecord]) -> bool:
     """A log that was not closed may lack the last commands."""
     return len(stored) <= len(issued) and all(
         record.digest == digest(encode_command(one.command))

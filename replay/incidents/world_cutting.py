@@ -16,8 +16,8 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
+from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.verdicts import Judgement
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportEnded, Observed, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
@@ -33,12 +33,12 @@ def cut_world(reader: LogReader, target: Path, first: int, last: int) -> tuple[i
     """Write the records up to `last` to the new log `target`, from the last election up to record
     `first` on from which nothing diverges that did not before. Gives the first and the last of
     them, and how many records the new log has. Raises ReplayError, LogError."""
-    before = _divergences(reader, 0)
+    before = divergences(reader, 0)
     last = _with_what_it_is(reader, last)
     for begin in _beginnings(open_world(reader), first):
         count = _write(open_world(reader), target, begin, last)
         with LogReader.open(target) as made:
-            if _divergences(made, count) <= before:
+            if divergences(made, count) <= before:
                 return begin, last, count
         shutil.rmtree(target)
     raise ReplayError(
@@ -73,7 +73,7 @@ def _whole(world: ImportedLog, first: int) -> int:
     return first
 
 
-def _divergences(reader: LogReader, last: int) -> set[tuple[int, str, tuple[str, ...]]]:
+def divergences(reader: LogReader, last: int) -> set[tuple[int, str, tuple[str, ...]]]:
     """Where the fold and the log do not agree; of a log up to record `last`, if one is given, what
     the log ended too early for is left out."""
     judgements: list[Judgement] = []

@@ -14,7 +14,7 @@ from replay.inspect.of_znodes import cluster_of
 from replay.logs.decode import recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.logs.snapshots import fold_at_start
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import SessionsRestored, ZnodesRestored
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world

@@ -6,9 +6,8 @@ from types import MappingProxyType
 from msgspec import structs
 
 from controller.core.fold import Fold
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition, Topic
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import Assignment, Broker
 from replay.inspect.cluster import (
@@ -66,7 +65,7 @@ def cluster_of(
         deletions=[_deletion(context, name) for name in context.queued_for_deletion],
         procedure=procedure,
         queued=[name_of(one) for one in controller.triggers],
-        requests=[f"request {one}" for one in (*context.waiting, *context.announcing)],
+        requests=[f"request {one}" for one in (*context.waiting, *context.propagating)],
     )
 
 

@@ -15,7 +15,7 @@ from replay.inspect.cluster import (
     partition_view,
     reassignments_of,
 )
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 
 
 def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from controller.core.commands import BrokerRequest, Issued, Notice
 from controller.core.events import ChildrenRead, ControlledShutdownReceived, ZnodesRead
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED
-from controller.core.partition_states import PartitionState
 from controller.core.procedures.brokers.broker_change import FAILURE, STARTUP
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, BrokerChange, BrokerModifications, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, Broker
 from replay.kafka_text.failover import broker_epochs

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from controller.core import znodes
 from controller.core.commands import Issued, Notice, ReadChildren
 from controller.core.events import ChildrenRead
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import TopicDeletion, Trigger
 from replay.kafka_text.lines import CONTROLLER, DELETIONS
 from replay.kafka_text.spelling import joined, mutable_set

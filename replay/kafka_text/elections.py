@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, ReadZnodes
+from controller.core.election import PREFERRED, UNCLEAN
 from controller.core.errors import ZnodeError
 from controller.core.events import ElectLeadersReceived, ZnodesRead
 from controller.core.operations import NO_NODE, OK
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import PREFERRED, UNCLEAN
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
@@ -161,6 +161,6 @@ class Elections(Teller):
 
 def _names(data: bytes | None) -> list[Name]:
     try:
-        return request_znodes.read_preferred_election(data)
+        return znodes.read_preferred_election(data)
     except ZnodeError:
         return []

@@ -14,9 +14,8 @@ from controller.core.commands import (
 )
 from controller.core.errors import ZnodeError
 from controller.core.operations import Create, SetData, WriteOperation
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
 from replay.kafka_text.lines import CONTROLLER, DELETIONS, PARTITIONS, REPLICAS
 from replay.kafka_text.spelling import (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
     Choice,
@@ -13,14 +13,14 @@ from controller.core.commands import (
     Reason,
     WriteZnodes,
 )
+from controller.core.election import REASSIGNMENT
 from controller.core.errors import ZnodeError
 from controller.core.events import AlterPartitionReceived, ZnodesRead, ZnodesWritten
 from controller.core.operations import Create, Delete, SetData
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import REASSIGNMENT
 from controller.core.procedures.reassignment.assignments import STORE
 from controller.core.procedures.reassignment.partition_reassignment import RAISE, RULE
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState
 from controller.core.triggers import (
     ApiCall,
     IsrChangeNotification,
@@ -37,9 +37,9 @@ from replay.kafka_text.spelling import (
     mutable_map,
 )
 from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
+from replay.wording.error_names import error_name
 
 _PATH: Final = znodes.REASSIGN_PARTITIONS
-_REFUSED: Final = {"The partition does not exist.": "UNKNOWN_TOPIC_OR_PARTITION"}
 
 
 class Reassignments(Teller):
@@ -51,7 +51,7 @@ class Reassignments(Teller):
         self._caught_up: dict[Partition, None] = {}
         self._raised: list[Partition] = []
         self._alive_told: dict[Partition, None] = {}
-        self._entries: request_znodes.ReassignmentEntries | None = None
+        self._entries: znodes.ReassignmentEntries | None = None
         self._refused: dict[str, str] = {}
 
     def begins(self, trigger: Trigger) -> None:
@@ -162,6 +162,10 @@ class Reassignments(Teller):
                 f"for partition being reassigned {partition!r}",
             )
 
+    def rejects(self, name: tuple[str, int], error: int, why: str) -> None:
+        spelt = f"ApiError(error={error_name(error)}, message={why})"
+        self._refused["-".join(map(str, name))] = spelt
+
     def issues(self, issued: Issued) -> None:
         command = issued.command
         if self._refused and not isinstance(command, Notice):
@@ -175,11 +179,7 @@ class Reassignments(Teller):
             case WriteZnodes(operations=[Delete(path=znodes.REASSIGN_PARTITIONS)]):
                 self._tell_remaining({})
             case WriteZnodes(operations=[SetData() | Create() as put]) if put.path == _PATH:
-                self._tell_remaining(request_znodes.read_reassignments(put.data))
-            case Notice(code="reassignment_refused", subject=name, text=text):
-                why = text.partition(": ")[2]
-                error = _REFUSED.get(why, "INVALID_REPLICA_ASSIGNMENT")
-                self._refused[name] = f"ApiError(error={error}, message={why})"
+                self._tell_remaining(znodes.read_reassignments(put.data))
             case Notice(code="reassignment_failed", subject=name, text=text):
                 self.log.error(
                     CONTROLLER,
@@ -239,8 +239,8 @@ def _follows_isr(trigger: Trigger | None) -> bool:
             return False
 
 
-def _entries(data: bytes | None) -> request_znodes.ReassignmentEntries:
+def _entries(data: bytes | None) -> znodes.ReassignmentEntries:
     try:
-        return request_znodes.read_reassignments(data)
+        return znodes.read_reassignments(data)
     except ZnodeError:
         return {}

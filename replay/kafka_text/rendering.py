@@ -7,13 +7,12 @@ above; stack traces are left out, and UpdateMetadata that would go to no broker.
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from controller.core.commands import BrokerRequest, CommandId, Issued
+from controller.core.commands import BrokerRequest, Choice, CommandId, Issued
 from controller.core.events import Recorded
 from controller.core.fold import Fold
 from controller.core.fold_observer import FoldObserver
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
@@ -80,7 +79,7 @@ class Rendering(FoldObserver):
         self._asked: dict[CommandId, Issued] = {}
         self.issued: list[Issued] = []
         """The commands of the last event."""
-        fold.controller.follower = self
+        fold.controller.observer = self
 
     def lines(self, event: Recorded) -> list[Line]:
         """Fold an event; its lines."""
@@ -131,6 +130,16 @@ class Rendering(FoldObserver):
     ) -> None:
         for one in self._tellers:
             one.moves_replicas(broker, partitions, target, rule)
+
+    def fails(
+        self, partition: Partition, code: str, text: str, election: Choice | None = None
+    ) -> None:
+        for one in self._tellers:
+            one.fails(partition, code, text, election)
+
+    def rejects(self, name: tuple[str, int], error: int, why: str) -> None:
+        for one in self._tellers:
+            one.rejects(name, error, why)
 
     def resumes_deletions(self) -> None:
         for one in self._tellers:

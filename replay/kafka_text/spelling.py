@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import RECOVERING, Assignment, Broker, Endpoint, LeaderAndIsr
 
 _SMALL: Final = 4

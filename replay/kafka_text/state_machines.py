@@ -3,20 +3,24 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from controller.core import partition_states, replica_states, znodes
-from controller.core.commands import BrokerRequest, Issued, WriteZnodes
-from controller.core.events import ZnodesWritten
-from controller.core.operations import BAD_VERSION, FENCED, Create
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.brokers.controlled_shutdown import CONTROLLED_SHUTDOWN
-from controller.core.procedures.elections.leadership import (
+from controller.core import znodes
+from controller.core.commands import BrokerRequest, Choice, Issued, WriteZnodes
+from controller.core.election import (
+    CONTROLLED_SHUTDOWN,
     OFFLINE,
     PREFERRED,
     REASSIGNMENT,
     UNCLEAN,
 )
-from controller.core.replica_states import ReplicaState
+from controller.core.events import ZnodesWritten
+from controller.core.operations import BAD_VERSION, FENCED, Create
 from controller.core.state import Partition
+from controller.core.state_machines import (
+    PREVIOUS_PARTITION_STATES,
+    PREVIOUS_REPLICA_STATES,
+    PartitionState,
+    ReplicaState,
+)
 from controller.core.triggers import Trigger
 from controller.core.values import LeaderAndIsr
 from replay.kafka_text.lines import BATCH, PARTITIONS, REPLICAS, STATE_CHANGE, Source
@@ -30,13 +34,14 @@ from replay.kafka_text.spelling import (
     leader_isr_and_epoch,
     replica,
 )
-from replay.kafka_text.teller import Teller, ZooKeeperOutcome
+from replay.kafka_text.teller import KafkaLog, Teller, ZooKeeperOutcome
 
 _STRATEGIES: Final = {
     one.name: one.kafka_name
     for one in (OFFLINE, UNCLEAN, PREFERRED, REASSIGNMENT, CONTROLLED_SHUTDOWN)
 }
 _NO_PREFIX: Final = Source(PARTITIONS.logger, "")
+_NOT_ELECTED: Final = ("no_leader_created", "no_leader_elected")
 _FAILED: Final = "kafka.common.StateChangeFailedException"
 _ILLEGAL: Final = "java.lang.IllegalStateException"
 
@@ -61,6 +66,16 @@ class StateMachines(Teller):
 
     _step: _Election | _ReplicaMove | None = None
 
+    def __init__(self, log: KafkaLog) -> None:
+        super().__init__(log)
+        self._not_elected: dict[Partition, str] = {}
+
+    def fails(
+        self, partition: Partition, code: str, text: str, election: Choice | None = None
+    ) -> None:
+        if code in _NOT_ELECTED:
+            self._not_elected[partition] = text if election is None else ""
+
     def begins(self, trigger: Trigger) -> None:
         self._step = None
 
@@ -69,13 +84,14 @@ class StateMachines(Teller):
     ) -> None:
         valid = []
         for one in partitions:
-            if one.state in partition_states.PREVIOUS_STATES[target]:
+            if one.state in PREVIOUS_PARTITION_STATES[target]:
                 valid.append(one)
             else:
                 self._fail_partition(one, one.state, target, _illegal_partition(one, target))
         if target is PartitionState.NEW:
             self._tell_new(valid)
         elif target is PartitionState.ONLINE:
+            self._not_elected = {}
             spelt = _STRATEGIES.get(strategy, _STRATEGIES[REASSIGNMENT.name])
             self._step = _Election(spelt, [(one, one.state, one.leadership) for one in valid])
 
@@ -86,7 +102,7 @@ class StateMachines(Teller):
         before = []
         for one in partitions:
             state = one.replica_states.get(broker, ReplicaState.NON_EXISTENT)
-            if state in replica_states.PREVIOUS_STATES[target]:
+            if state in PREVIOUS_REPLICA_STATES[target]:
                 before.append((one, state, one.leadership))
             else:
                 why = _illegal_replica(one, broker, state, target)
@@ -143,7 +159,7 @@ class StateMachines(Teller):
 
     def _why_leaderless(self, partition: Partition, state: PartitionState, strategy: str) -> str:
         context = self.log.context
-        told = context.leaderless.get(partition, "")
+        told = self._not_elected.get(partition, "")
         if state is PartitionState.NEW and not any(
             context.is_online(one, partition) for one in partition.replicas
         ):
@@ -153,7 +169,7 @@ class StateMachines(Teller):
                 f"replicas are [{joined(partition.replicas)}], live brokers are "
                 f"[{immutable_set(sorted(context.live_brokers))}]. No assigned replica is alive."
             )
-        if not told or told.startswith("no replica"):
+        if not told:
             told = f"Failed to elect leader for partition {partition!r} under strategy {strategy}"
         return f"{_FAILED}: {told}"
 
@@ -263,7 +279,7 @@ def controller_moved(epoch_version: int) -> str:
 
 
 def _illegal_partition(partition: Partition, target: PartitionState) -> str:
-    previous = joined(PARTITION_STATES[one] for one in partition_states.PREVIOUS_STATES[target])
+    previous = joined(PARTITION_STATES[one] for one in PREVIOUS_PARTITION_STATES[target])
     return (
         f"{_ILLEGAL}: Partition {partition!r} should be in one of {previous} states before moving "
         f"to {PARTITION_STATES[target]} state. Instead it is in "
@@ -274,7 +290,7 @@ def _illegal_partition(partition: Partition, target: PartitionState) -> str:
 def _illegal_replica(
     partition: Partition, broker: int, state: ReplicaState, target: ReplicaState
 ) -> str:
-    previous = joined(REPLICA_STATES[one] for one in replica_states.PREVIOUS_STATES[target])
+    previous = joined(REPLICA_STATES[one] for one in PREVIOUS_REPLICA_STATES[target])
     return (
         f"{_ILLEGAL}: Replica {replica(*partition.key, broker)} should be in the {previous} states "
         f"before moving to {REPLICA_STATES[target]} state. Instead it is in "

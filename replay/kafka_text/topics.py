@@ -7,8 +7,8 @@ from controller.core.commands import Issued, ReadChildren, ReadZnodes
 from controller.core.errors import ZnodeError
 from controller.core.events import ChildrenRead, ZnodesRead
 from controller.core.operations import OK
-from controller.core.partition_states import PartitionState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState
 from controller.core.triggers import HandBack, PartitionModifications, Trigger
 from replay.kafka_text.lines import CONTROLLER
 from replay.kafka_text.spelling import (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,9 +17,10 @@ from replay.inspect.at import Advance
 from replay.listing.subjects import paths_of_command, paths_of_transaction, subjects_of_path
 from replay.listing.values import Chosen, Decision, ListedEvent, chosen
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
-from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.verdicts import Judgement
+from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred, WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
@@ -96,25 +96,21 @@ class _Wrote(Struct, frozen=True):
     issued: Issued
 
 
-class _Writes(list[Any]):
-    """Immutable values, which a copy of the fold shares."""
+class _Following(FoldObserver, Checkpointed):
+    """Notes by path what the fold of a session writes."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Writes:
-        return _Writes(self)
-
-
-class _Following(FoldObserver):
-    """Notes by path what the fold beside a session writes."""
+    STATE = ("wrote",)
 
     def __init__(self, stock: ControllerTrace) -> None:
         self._beside = stock.fold
-        self.wrote: dict[str, _Writes] = defaultdict(_Writes)
-        stock.fold.controller.follower = self
+        self.wrote: dict[str, tuple[_Wrote, ...]] = {}
+        stock.fold.controller.observer = self
 
     def issues(self, issued: Issued) -> None:
         if hasattr(issued.command, "operations"):
             for path in paths_of_command(issued.command):
-                self.wrote[path].append(_Wrote(self._beside.seq, issued))
+                wrote = _Wrote(self._beside.seq, issued)
+                self.wrote[path] = (*self.wrote.get(path, ()), wrote)
 
 
 class _Explained:
@@ -173,11 +169,10 @@ def _choices(wrote: _Wrote, subjects: tuple[str, ...]) -> list[Chosen]:
 
 def _write_of(stock: ControllerTrace, paths: list[str], seq: int) -> _Wrote | None:
     """The last write of the fold of what a transaction writes."""
-    follower = stock.fold.controller.follower
+    follower = stock.fold.controller.observer
     assert isinstance(follower, _Following), "it was put there"
     for path in reversed(paths):
-        fitting: list[_Wrote] = follower.wrote.get(path, _Writes())
-        for one in reversed(fitting):
+        for one in reversed(follower.wrote.get(path, ())):
             if one.seq <= seq:
                 return one
     return None

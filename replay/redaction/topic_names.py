@@ -3,8 +3,8 @@
 What of a name decides: whether it is legal; its place among the others, because what leaves the
 core is sorted by name; which names it collides with, those that differ in periods and underscores
 only (Topic.unifyCollisionChars); and its hash code (String.hashCode), which is the order of Kafka's
-hash maps (replay.stock_clusters.agreement.hash_order). A name's length decides only where it is
-above Kafka's limit.
+hash maps (replay.stock_clusters.agreement.trace.processing_order). A name's length decides only
+where it is above Kafka's limit.
 
 The names are seen as a tree of characters in which a period and an underscore are one branch. A
 branch becomes a letter by its rank among its siblings, so that the order stays; a period and an

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import ApiCall, Trigger
 from replay.inspect.of_context import name_of
-from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed, State
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.why.facts import AnyFact, Because
 from replay.why.following import Following, choice_of
 from replay.why.subject import Subject
@@ -30,22 +31,44 @@ class Decided(Struct, frozen=True):
     because: Because | None
 
 
-class Notes(list[Any]):
-    """What was noted; immutable values, which a copy of the fold shares."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Notes:
-        return Notes(self)
-
-
-class Beside(Following):
+class Beside(Following, Checkpointed):
     """The facts and the writes of one fold."""
+
+    STATE = (
+        "facts",
+        "decided",
+        "seq",
+        "wall_ns",
+        "trigger",
+        "because",
+        "last_issued",
+        "rewriting",
+        "_asked",
+        "_lost",
+        "_running",
+    )
 
     def __init__(self, stock: ControllerTrace, subject: Subject) -> None:
         super().__init__(stock.fold.controller, subject)
         self._beside = stock.fold
-        self.facts = Notes()
-        self.decided: list[Decided] = Notes()
-        stock.fold.controller.follower = self
+        self.decided: list[Decided] = []
+        stock.fold.controller.observer = self
+
+    def save(self) -> State:
+        """Also what is known of ZooKeeper, and of the partition's reassignments."""
+        known = structs.replace(
+            self.known,
+            states=dict(self.known.states),
+            assignments=dict(self.known.assignments),
+        )
+        moves = None if self.moves is None else self.moves.save()
+        return {"known": known, "moves": moves, "observer": super().save()}
+
+    def restore(self, state: State) -> None:
+        self.known = state["known"]
+        if self.moves is not None:
+            self.moves.restore(state["moves"])
+        super().restore(state["observer"])
 
     def begins(self, trigger: Trigger) -> None:
         self.at(self._beside.seq, self._beside.now_ms * _NS)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import (
     AnswerAlterPartition,
     AnswerAlterPartitionReassignments,
@@ -190,8 +190,11 @@ class Following(FoldObserver):
                 passed_over=elected.passed_over,
             )
 
-    def fails(self, partition: Partition, code: str, text: str) -> None:
-        if code == "no_leader_elected" and text.startswith("no replica can lead"):
+    def fails(
+        self, partition: Partition, code: str, text: str, election: Choice | None = None
+    ) -> None:
+        if code == "no_leader_elected" and election is not None:
+            # `elects` has noted it.
             return
         if self.subject.topic is not None and self.subject.wants(*partition.key):
             self._is_left(repr(partition), code, text)
@@ -335,7 +338,7 @@ class Following(FoldObserver):
         if outcome.errors[0] != OK or not is_taken_up:
             return
         try:
-            entries = request_znodes.read_reassignments(outcome.data[0])
+            entries = znodes.read_reassignments(outcome.data[0])
         except ZnodeError:
             return
         for (topic, number), target in entries.items():

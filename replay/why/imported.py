@@ -13,9 +13,9 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.inspect.of_znodes import cluster_of
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
-from replay.stock_clusters.agreement.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.decisions.judgements import Judgement
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.verdicts import Judgement
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world, unfinished_notes
@@ -111,7 +111,7 @@ class _Followed:
     @property
     def follower(self) -> Beside:
         """That of the order of events that was found to be right."""
-        found = self.stock.fold.controller.follower
+        found = self.stock.fold.controller.observer
         assert isinstance(found, Beside), "it was put there"
         return found
 

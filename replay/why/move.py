@@ -15,6 +15,7 @@ Outcome = Literal[
     "rolled back",
     "completed",
     "replaced",
+    "deleted",
 ]
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
-from controller.core.znodes import REASSIGN_PARTITIONS
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
 from replay.why.facts import CancelKnown, Cancellation, ReassignmentAsked
 from replay.why.move_draft import Draft
 from replay.why.moves import API

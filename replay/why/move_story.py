@@ -5,8 +5,8 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
 from controller.core.values import NO_ASSIGNMENT
+from controller.core.znodes import REASSIGN_CANCEL
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -22,6 +22,7 @@ from replay.why.facts import (
     RoleChanged,
     RollbackStep,
     StateWritten,
+    TopicChanged,
 )
 from replay.why.move import Happening, Move, moment
 from replay.why.move_causes import cause_of
@@ -60,6 +61,7 @@ class _Teller:
         self._cancel: list[CancelKnown] = []
         self._epoch = 0
         self._others: tuple[int, ...] = ()
+        self._elected_by: RoleChanged | None = None
 
     def take(self, fact: AnyFact) -> None:
         """The next fact about the partition, or about the role."""
@@ -84,6 +86,8 @@ class _Teller:
                 self._role(fact)
             case StateWritten():
                 self._state(fact)
+            case TopicChanged(code="topic_deletion_started", topic=topic):
+                self._topic_goes(fact, topic)
             case _:
                 pass
 
@@ -134,6 +138,8 @@ class _Teller:
         if asked is not None and asked.because != fact.because:
             draft.tell(asked, "asked", f"{asked.via} asks for {listed(asked.target or ())}")
         if is_found:
+            if self._others and self._elected_by is not None:
+                self._tell_others(draft, self._elected_by)
             draft.tell(fact, "found", draft.found_text)
         else:
             draft.tell(fact, "begun", f"begun {draft.goes}")
@@ -346,13 +352,17 @@ class _Teller:
     def _elected(self, draft: Draft | None, fact: RoleChanged) -> None:
         before, self._epoch = self._epoch, fact.epoch
         self._others = tuple(range(before + 1, fact.epoch)) if before else ()
+        self._elected_by = fact
         if draft is None:
             return
         if self._others:
-            text = _other_controllers(self._others)
-            draft.tell(fact, "other_controllers", text, epochs=self._others, because=None)
+            self._tell_others(draft, fact)
         text = f"broker {fact.broker} became controller (controller epoch {fact.epoch})"
         draft.tell(fact, "role_taken", text)
+
+    def _tell_others(self, draft: Draft, elected: RoleChanged) -> None:
+        text = _other_controllers(self._others)
+        draft.tell(elected, "other_controllers", text, epochs=self._others, because=None)
 
     def _state(self, fact: StateWritten) -> None:
         draft = self._followed
@@ -381,6 +391,15 @@ class _Teller:
         draft.is_ended_by_others = is_found
         draft.ended = fact
         draft.tell(fact, draft.outcome.replace(" ", "_"), text)
+
+    def _topic_goes(self, fact: TopicChanged, topic: str) -> None:
+        draft = self._open
+        if draft is None or topic != self._partition.rpartition("-")[0]:
+            return
+        if draft.is_waiting:
+            draft.waits[-1].until, draft.waits[-1].ended_by = fact, sentence(fact)
+        draft.outcome, draft.ended = "deleted", fact
+        draft.tell(fact, "deleted", f"{sentence(fact)}: the move ends with its topic")
 
     # What is told ---------------------------------------------------------------------------------
 

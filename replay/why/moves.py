@@ -31,7 +31,10 @@ from controller.core.events import (
     ZnodesWritten,
 )
 from controller.core.operations import NO_NODE, OK, Create, Delete, SetData
-from controller.core.reassignment_znodes import (
+from controller.core.state import Partition
+from controller.core.triggers import ApiCall
+from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REQUEST_PREFIX,
@@ -42,9 +45,7 @@ from controller.core.reassignment_znodes import (
     read_request,
     reassignment_path,
 )
-from controller.core.state import Partition
-from controller.core.triggers import ApiCall
-from controller.core.values import Assignment, LeaderAndIsr
+from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
 from replay.why.facts import (
     Because,
     CancelKnown,
@@ -76,8 +77,18 @@ class Known(Struct):
     cancellation: Cancellation | None = None
 
 
-class MoveNotes:
+class MoveNotes(Checkpointed):
     """Adds facts about the moves of one partition to those of a fold's follower."""
+
+    STATE = (
+        "_asked",
+        "_deletions",
+        "_steps",
+        "_cause",
+        "_created",
+        "_extra_written",
+        "_found_in_term",
+    )
 
     def __init__(self, following: Following, topic: str, number: int) -> None:
         self._following = following

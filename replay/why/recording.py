@@ -64,7 +64,7 @@ class Recording(Following):
         self.lost_at = 0
         """The event at which the role was lost last."""
         self.begun_by = self._origin
-        fold.controller.follower = self
+        fold.controller.observer = self
 
     def fold_event(self, event: Recorded) -> list[Issued]:
         """Fold one event; its commands. Raises ReplayError where another core recorded it and this

@@ -14,9 +14,9 @@ from controller.core.commands import (
 )
 from controller.core.errors import ZnodeError
 from controller.core.operations import Create, Delete, SetData, WriteOperation
-from controller.core.reassignment_znodes import Name, read_entries, reassignment_path
 from controller.core.state import Partition
 from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import Name, read_entries, reassignment_path
 from replay.why.words import leader
 from replay.wording.events_in_words import listed
 

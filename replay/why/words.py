@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.errors import ZnodeError
-from controller.core.reassignment_znodes import (
+from controller.core.values import NO_ASSIGNMENT, Assignment
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REQUEST_PREFIX,
@@ -14,10 +15,9 @@ from controller.core.reassignment_znodes import (
     read_request,
     reassignment_path,
 )
-from controller.core.values import NO_ASSIGNMENT, Assignment
 from eventstore.records import EventRecord
 from replay.inspect.of_znodes import state_of
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     WorldEvent,
     WorldResumed,
@@ -26,7 +26,7 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.restored import apply
-from replay.stock_clusters.imports.terms import NOBODY, Terms, find
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms, find
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     CloseSession,
@@ -135,7 +135,11 @@ class ZnodeHistory:
 
     def _who(self, session: int) -> str:
         broker = self._terms.broker_of(session, self._state.tree)
-        return f"session 0x{session & (2**64 - 1):x}" if broker == NOBODY else f"broker {broker}"
+        return (
+            f"session 0x{session & (2**64 - 1):x}"
+            if broker == UNKNOWN_BROKER
+            else f"broker {broker}"
+        )
 
     def _role_ends(self, transaction: Transaction | None, who: str) -> None:
         term = self._terms.current
@@ -298,6 +302,6 @@ class ZnodeHistory:
 
 def _entries(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:
     try:
-        return dict(request_znodes.read_reassignments(data))
+        return dict(znodes.read_reassignments(data))
     except ZnodeError:
         return {}

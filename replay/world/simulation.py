@@ -121,7 +121,7 @@ class Simulation:
         self.is_stopped = False
         self._inbox: deque[tuple[str, Event]] = deque()
         self._admin = self.zookeeper.create_session()
-        self._broker_sessions: dict[int, int] = {}
+        self.broker_sessions: dict[int, int] = {}
         self._slow: list[tuple[BrokerAnswered, int]] = []
         self._drawn = 0
 
@@ -290,7 +290,7 @@ class Simulation:
 
     def register(self, broker: int, rack: str | None = None) -> None:
         """As `start_broker`, but the controller does not look yet."""
-        session = self._broker_sessions[broker] = self.zookeeper.create_session()
+        session = self.broker_sessions[broker] = self.zookeeper.create_session()
         data = {
             "version": 5,
             "host": f"host{broker}",
@@ -310,7 +310,7 @@ class Simulation:
 
     def unregister(self, broker: int) -> None:
         """As `stop_broker`, but the controller does not look yet."""
-        self.zookeeper.end_session(self._broker_sessions.pop(broker))
+        self.zookeeper.end_session(self.broker_sessions.pop(broker))
 
     def put(self, path: str, data: bytes) -> None:
         """Somebody creates a znode or sets its data."""

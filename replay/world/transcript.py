@@ -285,8 +285,10 @@ def _decided(alike: list[Issued]) -> list[str]:
     head, *more = spell(command)
     if isinstance(command, _REQUESTS):
         head += f" to {', '.join(target_of(one.command).split()[-1] for one in alike)}"
-    if not isinstance(command, Notice):
-        head += f" [{reason.rule}]"
+    if isinstance(command, Notice):
+        # The text of a notice names its code, and the candidates of a failed election.
+        return [head, *(f"  {line}" for line in more)]
+    head += f" [{reason.rule}]"
     return [head, *(f"  {line}" for line in more), *(f"  > {_choice(c)}" for c in reason.choices)]
 
 

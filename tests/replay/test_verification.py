@@ -246,7 +246,7 @@ def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
     for room in ("controller", "eventstore", "replay"):
         shutil.copytree(ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
     assert refold_replay(log, root).returncode == 0
-    rule = root / "controller/core/procedures/elections/replica_changes.py"
+    rule = root / "controller/core/procedures/elections/replica_state_machine.py"
     source = rule.read_text()
     assert source.count("state.leader_epoch + 1") == 1
     rule.write_text(source.replace("state.leader_epoch + 1", "state.leader_epoch + 2"))

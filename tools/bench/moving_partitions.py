@@ -15,7 +15,8 @@ import anyio
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.operations import NO_NODE, OK, Create, Delete
-from controller.core.reassignment_znodes import (
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
@@ -24,7 +25,6 @@ from controller.core.reassignment_znodes import (
     Name,
     write_entries,
 )
-from controller.core.values import ANY_VERSION
 from tools.bench.contenders import Contender
 from tools.bench.measurement import STEP_SECONDS_MAX, Bench, BenchError, Sample
 from tools.bench.stub_brokers import LEADER_AND_ISR, Request

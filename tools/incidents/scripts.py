@@ -8,7 +8,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from tools.incidents.stage import Stage
+from tools.incidents.stage import UNREGISTERED, Stage
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2], 3: [1, 3]}
@@ -58,7 +58,7 @@ async def reassignment(stage: Stage) -> None:
     await stage.ask(lambda admin: admin.alter_partition_reassignments(plan))
     await stage.until_assigned("moved", 0, [2, 1])
     # The API would reject a broker that is not alive.
-    await stage.ask_by_znode("moved", 1, [1, 3])
+    await stage.submit({("moved", 1): [1, 3]})
     await stage.until_assigned("moved", 1, [1, 3, 2])
     cancelled = {TopicPartition("moved", 1): None}
     await stage.ask(lambda admin: admin.alter_partition_reassignments(cancelled))
@@ -135,6 +135,109 @@ async def _create(stage: Stage, topic: str, partitions: int) -> None:
     await stage.until_in_sync(topic)
 
 
+# Rollbacks: a target contains a broker that never registers, so the reassignment never completes.
+
+
+async def cancellation(stage: Stage) -> None:
+    """A reassignment is cancelled with /admin/reassign_cancel: one partition is led by an added
+    replica, the other one by an original replica."""
+    await stage.submit({("moved", 0): [3, 2, UNREGISTERED], ("moved", 1): [3, UNREGISTERED]})
+    await stage.until_isr("moved", 0, {1, 2, 3})
+    await stage.until_isr("moved", 1, {1, 2, 3})
+    partition = {"moved": [0]}
+    await stage.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
+    await stage.until_led("moved", 0, by=3)
+    await stage.cancel()
+    await stage.until_assigned("moved", 0, [1, 2])
+    await stage.until_assigned("moved", 1, [1, 2])
+    await stage.until_in_sync("moved")
+    await stage.remove_cancel()
+
+
+async def cancellation_failover(stage: Stage) -> None:
+    """A rollback waits for a failed broker. refold is killed, takes over again, and rolls back when
+    the broker is in sync."""
+    await stage.make("guarded", {0: [1, 2]}, {"min.insync.replicas": "2"})
+    stage.broker(2).kill()
+    await stage.until_no_leader_is(2)
+    await stage.submit({("guarded", 0): [3, UNREGISTERED]})
+    await stage.until_isr("guarded", 0, {1, 3})
+    await stage.cancel()
+    await stage.until_logged("rollback_waits")
+    stage.refold.kill()
+    await stage.refold.ended()
+    await stage.until_controller_is_not(stage.own_id)
+    await stage.take_over()
+    await stage.broker(2).start()
+    await stage.until_assigned("guarded", 0, [1, 2])
+    await stage.until_in_sync("guarded")
+    await stage.remove_cancel()
+
+
+async def extra_conflict(stage: Stage) -> None:
+    """/admin/reassign_partitions_extra requests another target for a partition that is being
+    reassigned, and a target for a partition that is not."""
+    await stage.submit({("moved", 0): [3, UNREGISTERED]})
+    await stage.until_isr("moved", 0, {1, 2, 3})
+    extra = "/admin/reassign_partitions_extra"
+    await stage.submit({("moved", 0): [2, 3], ("moved", 1): [3, 2]}, extra)
+    await stage.until_assigned("moved", 0, [2, 3])
+    await stage.until_assigned("moved", 1, [3, 2])
+    await stage.until_in_sync("moved")
+    await stage.until_deleted("/admin/reassign_partitions")
+
+
+async def legacy_request(stage: Stage) -> None:
+    """Entries of /admin/reassign_partitions become requests: one partition moves, one stays in
+    progress. Two manual requests are refused: one for the partition in progress, and one legacy
+    request without an entry. The reassignment in progress is cancelled."""
+    await stage.submit({("moved", 0): [3, UNREGISTERED], ("moved", 1): [3, 1]})
+    await stage.until_isr("moved", 0, {1, 2, 3})
+    await stage.until_assigned("moved", 1, [3, 1])
+    await stage.until_no_request_is_left()
+    await stage.request(100, "moved", 0, [2, 3], legacy=False)
+    await stage.request(101, "moved", 1, [1, 2], legacy=True)
+    await stage.until_no_request_is_left()
+    await stage.cancel()
+    await stage.until_assigned("moved", 0, [1, 2])
+    await stage.until_in_sync("moved")
+    await stage.remove_cancel()
+
+
+async def shutdown_reassignment(stage: Stage) -> None:
+    """The leader of a partition that is being reassigned does a controlled shutdown. The
+    reassignment is cancelled meanwhile; then the broker is restarted."""
+    await stage.submit({("moved", 0): [3, UNREGISTERED]})
+    await stage.until_isr("moved", 0, {1, 2, 3})
+    await stage.broker(1).stop()
+    await stage.until_no_leader_is(1)
+    await stage.cancel()
+    await stage.until_assigned("moved", 0, [1, 2])
+    await stage.broker(1).start()
+    await stage.until_in_sync("moved")
+    await stage.until_in_sync(TOPIC)
+    await stage.remove_cancel()
+
+
+async def bounced_broker(stage: Stage) -> None:
+    """A broker to which a partition is being reassigned restarts while refold is paused, so that
+    refold finds it with another broker epoch. Then the reassignment is cancelled."""
+    await stage.hand_back()
+    await stage.take_over(session_ms=60_000)
+    await stage.submit({("moved", 0): [3, UNREGISTERED]})
+    await stage.until_isr("moved", 0, {1, 2, 3})
+    stage.refold.pause()
+    stage.broker(3).kill()
+    await stage.broker(3).start()
+    stage.refold.resume()
+    await stage.until_in_sync(TOPIC)
+    await stage.until_isr("moved", 0, {1, 2, 3})
+    await stage.cancel()
+    await stage.until_assigned("moved", 0, [1, 2])
+    await stage.until_in_sync("moved")
+    await stage.remove_cancel()
+
+
 SCRIPTS: Final[Mapping[str, tuple[Script, str]]] = {
     "broker-crash": (broker_crash, "3.9"),
     "broker-crash-2.6": (broker_crash, "2.6"),
@@ -146,5 +249,11 @@ SCRIPTS: Final[Mapping[str, tuple[Script, str]]] = {
     "failover": (failover, "3.9"),
     "session-expiry": (session_expiry, "2.8"),
     "topics": (topics, "3.9"),
+    "cancellation": (cancellation, "3.9"),
+    "cancellation-failover": (cancellation_failover, "3.9"),
+    "extra-conflict": (extra_conflict, "3.9"),
+    "legacy-request": (legacy_request, "3.9"),
+    "shutdown-reassignment": (shutdown_reassignment, "3.9"),
+    "bounced-broker": (bounced_broker, "3.9"),
 }
 """By name: the script, and the brokers' inter.broker.protocol.version."""

@@ -1,6 +1,6 @@
 """A cluster of three stock brokers with refold as controller, and waiting for its states."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from random import Random
@@ -17,12 +17,16 @@ from tools.recordings.setup import Setup
 
 OWN_ID = 1000
 BROKERS = 3
+UNREGISTERED = 9
+"""A broker that never registers: a reassignment to it stays under way."""
 _SECONDS_MAX = 90.0
 _TRIES = 5
 _SESSION_MS = "6000"
 
 Answer = TypeVar("Answer")
 Assignments = Mapping[int, list[int]]
+Targets = Mapping[tuple[str, int], Sequence[int]]
+"""The wanted replicas by topic and partition."""
 
 
 class Stage:
@@ -61,9 +65,14 @@ class Stage:
         await self.refold.put_away()
         await self._open.aclose()
 
-    async def take_over(self) -> None:
-        """Start refold in a separate process, and wait until it is controller."""
+    async def take_over(self, *, session_ms: int | None = None) -> None:
+        """Start refold in a separate process, and wait until it is controller. Its ZooKeeper
+        session timeout is `session_ms`, or that of the brokers."""
         config = self._scene.brokers[0].folder / "server.properties"
+        if session_ms is not None:
+            text = config.read_text()
+            config = self.log_dir.with_name("server.properties")
+            config.write_text(f"{text}\nzookeeper.session.timeout.ms={session_ms}\n")
         self.refold = Refold(
             self._scene.zookeeper.connect,
             OWN_ID,
@@ -102,21 +111,49 @@ class Stage:
                 return await self._scene.ask(question)
         return await self._scene.ask(question)
 
-    async def make(self, topic: str, assignments: Assignments) -> None:
+    async def make(
+        self, topic: str, assignments: Assignments, config: Mapping[str, str] | None = None
+    ) -> None:
         """Create a topic through its znode, as old tools did."""
         partitions = {str(number): replicas for number, replicas in assignments.items()}
-        await self._scene.znodes.create(f"/config/topics/{topic}", {"version": 1, "config": {}})
+        configs = {"version": 1, "config": dict(config or {})}
+        await self._scene.znodes.create(f"/config/topics/{topic}", configs)
         content = {"version": 1, "partitions": partitions}
         await self._scene.znodes.create(f"/brokers/topics/{topic}", content)
         await self.until_partitions(topic, len(assignments))
         await self.until_in_sync(topic)
 
-    async def ask_by_znode(self, topic: str, partition: int, replicas: list[int]) -> None:
-        """Request other replicas through the znode, as old tools did, without a check that the
-        brokers are alive."""
-        entry = {"topic": topic, "partition": partition, "replicas": replicas}
-        content = {"version": 1, "partitions": [entry]}
-        await self._scene.znodes.create("/admin/reassign_partitions", content)
+    async def submit(self, targets: Targets, path: str = "/admin/reassign_partitions") -> None:
+        """Create a znode that requests other replicas, as old tools do, without a check that the
+        brokers exist."""
+        entries = [
+            {"topic": topic, "partition": partition, "replicas": list(replicas)}
+            for (topic, partition), replicas in targets.items()
+        ]
+        await self._scene.znodes.create(path, {"version": 1, "partitions": entries})
+
+    async def request(
+        self, number: int, topic: str, partition: int, replicas: Sequence[int], *, legacy: bool
+    ) -> None:
+        """Create a request for other replicas, with the number that ZooKeeper would assign."""
+        content: dict[str, Any] = {
+            "version": 1,
+            "assignments": {topic: {str(partition): list(replicas)}},
+        }
+        if legacy:
+            content["legacy"] = True
+        path = f"/admin/reassignment_requests/request_{number:010}"
+        await self._scene.znodes.create(path, content)
+
+    async def cancel(self) -> None:
+        """Request a rollback of the reassignments in /admin/reassign_partitions."""
+        await self._scene.znodes.create("/admin/reassign_cancel", {"version": 1})
+
+    async def remove_cancel(self) -> None:
+        """End the cancellation, after everything is rolled back."""
+        await self.until_deleted("/admin/reassign_partitions")
+        await self._scene.znodes.delete("/admin/reassign_cancel")
+        await self.until_logged("reassignments_go_on")
 
     # Waiting
 
@@ -144,6 +181,38 @@ class Stage:
             return state["leader"] != broker and (broker not in isr or len(isr) == 1)
 
         await self._until_states(is_out, f"broker {broker} leads nothing")
+
+    async def until_logged(self, code: str) -> None:
+        """Wait until refold has logged a message with this code."""
+
+        async def logged() -> bool:
+            return any(one.get("code") == code for one in self.refold.messages())
+
+        await until(logged, _SECONDS_MAX, f"refold logs {code}")
+
+    async def until_deleted(self, path: str) -> None:
+        """Wait until a znode does not exist."""
+
+        async def deleted() -> bool:
+            return await self._scene.znodes.read(path) is None
+
+        await until(deleted, _SECONDS_MAX, f"{path} is deleted")
+
+    async def until_no_request_is_left(self) -> None:
+        """Wait until the controller has executed or refused all requests for other replicas."""
+
+        async def none() -> bool:
+            return not await self._scene.znodes.children("/admin/reassignment_requests")
+
+        await until(none, _SECONDS_MAX, "no request is left")
+
+    async def until_isr(self, topic: str, partition: int, isr: set[int]) -> None:
+        """Wait until exactly these replicas are in sync."""
+
+        async def reached() -> bool:
+            return set((await self._scene.states(topic))[partition]["isr"]) == isr
+
+        await until(reached, _SECONDS_MAX, f"the ISR of {topic}-{partition} is {sorted(isr)}")
 
     async def until_in_sync(self, topic: str) -> None:
         """Wait until every replica of a topic is in sync."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TypeVar
 
-from controller.core import partition_states, replica_states
+from controller.core.state_machines import PREVIOUS_PARTITION_STATES, PREVIOUS_REPLICA_STATES
 
 State = TypeVar("State", bound=IntEnum)
 
@@ -25,15 +25,15 @@ def page() -> str:
             _HEAD,
             "## Partitions",
             "",
-            "`controller/core/partition_states.py`, Kafka's PartitionState.",
+            "`controller/core/state_machines.py`, Kafka's PartitionState.",
             "",
-            diagram(partition_states.PREVIOUS_STATES, "NON_EXISTENT"),
+            diagram(PREVIOUS_PARTITION_STATES, "NON_EXISTENT"),
             "",
             "## Replicas",
             "",
-            "`controller/core/replica_states.py`, Kafka's ReplicaState.",
+            "`controller/core/state_machines.py`, Kafka's ReplicaState.",
             "",
-            diagram(replica_states.PREVIOUS_STATES, "NON_EXISTENT"),
+            diagram(PREVIOUS_REPLICA_STATES, "NON_EXISTENT"),
             "",
         ]
     )

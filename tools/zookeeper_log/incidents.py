@@ -7,9 +7,9 @@ from itertools import chain
 from pathlib import Path
 
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
-from replay.stock_clusters.imports.asked import LOGS, Asked
 from replay.stock_clusters.imports.decisions import Decisions
 from replay.stock_clusters.imports.kafka_root import find_kafka
+from replay.stock_clusters.imports.logged_requests import LOGS, LoggedRequests
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, log_zxid
 from replay.stock_clusters.zookeeper_log.log_file import LogReader
@@ -35,8 +35,8 @@ class Incident:
         following = source.transactions(self.state.zxid)
         self.chroot = find_kafka(self.state.tree, following, None).chroot
         self.terms = Terms(self.chroot, self.state.tree)
-        asked = Asked(BrokerLogs(source.broker_logs, UTC).events(LOGS))
-        self.decisions = Decisions(self.chroot, self.state.tree, self.terms, asked)
+        requests = LoggedRequests(BrokerLogs(source.broker_logs, UTC).events(LOGS))
+        self.decisions = Decisions(self.chroot, self.state.tree, self.terms, requests)
 
     def __iter__(self) -> Iterator[Transaction]:
         for transaction in self._source.transactions(self.state.zxid):

@@ -1,7 +1,13 @@
-"""Which procedure handles which controller event, and what an error in it leads to (KB 3.1)."""
+"""Which procedure handles which controller event, which events are handled together, and what
+follows an error (KB 3.1)."""
 
+from typing import Final
+
+from controller.core import topic_names
 from controller.core.controller import Controller
+from controller.core.deviations import CREATIONS_TOGETHER, REASSIGNMENTS_TOGETHER
 from controller.core.errors import ControllerMovedError
+from controller.core.failures import describe
 from controller.core.procedures.admin.api_calls import process_request
 from controller.core.procedures.brokers.broker_change import (
     process_broker_change,
@@ -13,10 +19,9 @@ from controller.core.procedures.brokers.log_dirs import (
 )
 from controller.core.procedures.dynamic_configuration import process_config_changes
 from controller.core.procedures.elections.isr_change import process_isr_changes
-from controller.core.procedures.elections.partition_changes import retry_offline_partitions
+from controller.core.procedures.elections.partition_state_machine import retry_offline_partitions
 from controller.core.procedures.elections.rebalance import process_rebalance
 from controller.core.procedures.elections.replica_election import process_election_znode
-from controller.core.procedures.failures import describe
 from controller.core.procedures.reassignment.cancellation import process_cancel, retry_rollbacks
 from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.initiation import (
@@ -26,7 +31,7 @@ from controller.core.procedures.reassignment.initiation import (
 from controller.core.procedures.reassignment.kip236_requests import (
     process_requests,
 )
-from controller.core.procedures.reassignment.records import mend_records
+from controller.core.procedures.reassignment.records import repair_records
 from controller.core.procedures.reassignment.replica_deletion import (
     process_deletions,
     report_unconfirmed,
@@ -40,6 +45,7 @@ from controller.core.procedures.topics.topic_change import (
     process_partition_modifications,
     process_topic_change,
 )
+from controller.core.topic_requests import CreateTopicsReceived
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
@@ -77,7 +83,8 @@ _UNCLEAN_ENABLED = "unclean leader election was enabled"
 async def process(controller: Controller, trigger: Trigger) -> None:
     """Handle one controller event from start to end (KafkaController.process, KB 3.1.5).
 
-    A fencing error looks who is controller now; any other drops the rest of the event and is told.
+    After a fencing error, the daemon reads who is controller. Any other error is reported and drops
+    the rest of the event.
     """
     try:
         await _run(controller, trigger)
@@ -143,8 +150,8 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await process_election_znode(controller)
         case AutoPreferredReplicaLeaderElection():
             await process_rebalance(controller)
-            # What comes round by itself finds what nobody else would look at for a long time.
-            await mend_records(controller)
+            # These look for what no other event would find for a long time.
+            await repair_records(controller)
             await retry_rollbacks(controller)
         case ConfigChange():
             await process_config_changes(controller)
@@ -152,3 +159,58 @@ async def _run_active(controller: Controller, trigger: Trigger) -> None:
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED)
         case TopicUncleanLeaderElectionEnable(topic=topic):
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED, topic)
+
+
+# Events that are handled together ----------------------------------------------------------------
+
+_TOPICS_MAX: Final = 1_000
+"""With so many topics, no further request is added."""
+
+
+def with_following(controller: Controller, trigger: Trigger) -> Trigger:
+    """The controller event, with those that directly follow it and can be handled in one go."""
+    match trigger:
+        case ApiCall(request=CreateTopicsReceived() as first):
+            if CREATIONS_TOGETHER.applies(controller.configuration):
+                return ApiCall(first, _creations(controller, first))
+        case PartitionReassignmentIsrChange() as change:
+            if REASSIGNMENTS_TOGETHER.applies(controller.configuration):
+                together = (*change.together, *_isr_changes(controller))
+                return PartitionReassignmentIsrChange(change.topic, change.partition, together)
+    return trigger
+
+
+def _creations(controller: Controller, first: CreateTopicsReceived) -> list[CreateTopicsReceived]:
+    """The requests for topics that follow, up to the first with a name that another request has, or
+    that collides with one."""
+    triggers, together, names = controller.triggers, list[CreateTopicsReceived](), _unified(first)
+    while triggers and len(names) < _TOPICS_MAX:
+        asked = _creation(triggers[0])
+        if asked is None or not names.keys().isdisjoint(_unified(asked)):
+            break
+        together.append(asked)
+        names |= _unified(asked)
+        triggers.popleft()
+    return together
+
+
+def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
+    match trigger:
+        case ApiCall(request=CreateTopicsReceived() as asked):
+            return asked
+        case _:
+            return None
+
+
+def _unified(asked: CreateTopicsReceived) -> dict[str, None]:
+    """Its topic names, each in the common form of colliding names."""
+    return dict.fromkeys(topic_names.unified(one.name) for one in asked.topics)
+
+
+def _isr_changes(controller: Controller) -> tuple[tuple[str, int], ...]:
+    triggers, names = controller.triggers, list[tuple[str, int]]()
+    while triggers and isinstance(triggers[0], PartitionReassignmentIsrChange):
+        change = triggers.popleft()
+        assert isinstance(change, PartitionReassignmentIsrChange)
+        names += change.names
+    return tuple(names)

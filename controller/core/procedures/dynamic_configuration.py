@@ -1,33 +1,33 @@
-"""Settings that are changed while the cluster runs: unclean leader election (KB 3.10).
+"""Configurations that are changed while the cluster runs: unclean leader election (KB 3.10) and
+min.insync.replicas.
 
-Brokers hear of changes through /config/changes; the daemon does the same while it is controller.
+Brokers and the active daemon learn of changes by notifications in /config/changes.
 """
 
-import re
+from collections.abc import Iterable
 
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import OK
-from controller.core.procedures.role.notifications import list_notifications
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
-from controller.core.zookeeper_io import read_znodes
+from controller.core.zookeeper_io import list_notifications, read_znodes
 
 _RULE = "dynamic configuration"
 _KEY = "unclean.leader.election.enable"
 _TOPIC = "topics/"
 _BROKER = "brokers/"
-_NUMBERED = re.compile(rf"{znodes.CONFIG_CHANGES}/config_change_[0-9]{{10}}")
 
 
 async def read_dynamic_configuration(controller: Controller) -> None:
-    """What holds now; changes from here on are notifications that come later."""
+    """Read the current default; later changes come as notifications."""
     controller.context.config_change = max(await _list(controller), default="")
     await _read_default(controller)
 
 
 async def process_config_changes(controller: Controller) -> None:
-    """Notifications appeared: those of unclean leader election lead to elections."""
+    """Process new notifications: those of unclean leader election lead to elections."""
     context = controller.context
     new = [path for path in await _list(controller) if path > context.config_change]
     if not new:
@@ -47,9 +47,9 @@ async def process_config_changes(controller: Controller) -> None:
 
 
 async def _list(controller: Controller) -> list[str]:
-    """The notifications in order; another name would stand behind all that come later."""
+    """The notifications in order. Another name would be sorted after all later ones."""
     paths = await list_notifications(controller, znodes.CONFIG_CHANGES, _RULE)
-    return [path for path in paths if _NUMBERED.fullmatch(path)]
+    return [path for path in paths if znodes.is_config_change(path)]
 
 
 async def _entities(controller: Controller, paths: list[str]) -> dict[str, None]:
@@ -66,7 +66,8 @@ async def _entities(controller: Controller, paths: list[str]) -> dict[str, None]
 
 
 async def _read_default(controller: Controller) -> None:
-    """What counts for topics that say nothing: the broker's own, of all brokers, the daemon's."""
+    """Read the default for topics without a setting: of this broker, else of all brokers, else the
+    daemon's."""
     configuration = controller.configuration
     default = configuration.unclean_leader_election_enable
     paths = [znodes.broker_config_path(None), znodes.broker_config_path(configuration.broker_id)]
@@ -87,6 +88,31 @@ async def _read(controller: Controller, paths: list[str]) -> list[dict[str, str]
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
             overrides.append({})
     return overrides
+
+
+async def read_min_insync_replicas(
+    controller: Controller, topics: Iterable[str], rule: str
+) -> dict[str, int]:
+    """The min.insync.replicas of each topic: its setting, else the cluster's dynamic default, else
+    the daemon's, else Kafka's."""
+    names = list(dict.fromkeys(topics))
+    if not names:
+        return {}
+    paths = [*map(znodes.topic_config_path, names), znodes.broker_config_path(None)]
+    found = await read_znodes(controller, paths, rule)
+    settings: list[str | None] = []
+    for path, data in zip(paths, found.data, strict=True):
+        setting = None
+        try:
+            setting = znodes.read_config(path, data).get(MIN_INSYNC_REPLICAS)
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+        settings.append(setting)
+    own = controller.configuration.broker_settings.get(MIN_INSYNC_REPLICAS)
+    return {
+        name: least_in_sync([of_topic, settings[-1], own])
+        for name, of_topic in zip(names, settings[:-1], strict=True)
+    }
 
 
 def _is_true(setting: str | None) -> bool:

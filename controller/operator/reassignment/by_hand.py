@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, REASSIGNMENTS
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, REASSIGNMENTS
 from controller.operator.reassignment.documents import spelt_all
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.view import View

@@ -13,14 +13,14 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.reassignment_znodes import (
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
     Entries,
 )
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.core.values import ANY_VERSION
 from controller.operator.reassignment.access import TRIES_MAX, Cluster
 from controller.operator.reassignment.by_hand import (
     unreadable_entries,
@@ -139,10 +139,13 @@ def _warn_of_force(report: Report, view: View, entries: Entries) -> None:
     )
     for name in sorted(entries):
         in_sync, needed = view.originals_in_sync(name), view.originals_needed(name)
-        if name in view.leaderships and len(in_sync) < needed:
+        origin = view.origin(name)
+        least = len(origin) if needed is None else needed
+        if name in view.leaderships and len(in_sync) < least:
+            number = f"as many as {MIN_INSYNC_REPLICAS} of the controller's configuration"
             report.warn(
                 f"{spelt(name)}: originals in sync: {listed(in_sync) or 'none'}, of "
-                f"{listed(view.origin(name))}; {needed} are needed without --force"
+                f"{listed(origin)}; needed without --force: {needed or number}"
             )
 
 
@@ -150,7 +153,7 @@ def _tell_that_it_stands(report: Report, view: View, entries: Entries) -> None:
     """Its creation is what cancels: what is written while it stands waits instead."""
     report.status = NOT_DONE_YET
     report.awaited = {one: view.origin(one) for one in entries}
-    waiting = [one for one in entries if view.waits_for_originals(one)]
+    waiting = [one for one in entries if view.waits_for_originals(one) != 0]
     report.warn(
         f"{REASSIGN_CANCEL} stands already. {spelt_all(entries)}: not rolled back yet, or "
         "submitted since; to cancel these, too, use --remove-cancel and then --cancel"

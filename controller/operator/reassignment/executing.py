@@ -14,8 +14,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
-from controller.core.znodes import DATA_BYTES_MAX
+from controller.core.znodes import DATA_BYTES_MAX, REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
 from controller.operator.reassignment.access import TRIES_MAX, Cluster
 from controller.operator.reassignment.by_hand import unreadable_entries, warn_of_unusable
 from controller.operator.reassignment.documents import (

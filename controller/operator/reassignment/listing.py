@@ -1,6 +1,6 @@
 """--list: what is under way, by every route."""
 
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL
 from controller.operator.reassignment.access import Cluster
 from controller.operator.reassignment.by_hand import (
     warn_of_missing_records,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.operator.reassignment.documents import Partition, listed, spelt
 from controller.operator.reassignment.view import View
 
@@ -18,7 +19,8 @@ class Progress(Struct, frozen=True):
     """`caught_up` and `lagging` are the replicas of the target that are in the ISR and those that
     are not; `bytes_left` is what those have less than the leader, None where nobody tells. Of a
     partition that is `cancelled` the target is what it goes back to; `waits_for_originals` is how
-    many of that must be alive and in sync before the rollback goes on, 0 if it does not wait."""
+    many originals must be alive and in sync before a rollback goes on, 0 if it does not wait, None
+    if only the controller's configuration says that."""
 
     topic: str
     partition: int
@@ -29,7 +31,7 @@ class Progress(Struct, frozen=True):
     offline: tuple[int, ...] = ()
     bytes_left: int | None = None
     cancelled: bool = False
-    waits_for_originals: int = 0
+    waits_for_originals: int | None = 0
 
     @property
     def line(self) -> str:
@@ -42,9 +44,13 @@ class Progress(Struct, frozen=True):
             text += f" (not alive: {listed(self.offline)})"
         if self.bytes_left is not None:
             text += f", {spelt_bytes(self.bytes_left)} left"
-        if self.waits_for_originals:
-            text += f"; the rollback waits until {self.waits_for_originals} of them "
-            text += "is" if self.waits_for_originals == 1 else "are"
+        needed = self.waits_for_originals
+        if needed is None:
+            text += "; the rollback waits until enough originals are alive and in sync "
+            text += f"({MIN_INSYNC_REPLICAS} of the controller's configuration)"
+        elif needed:
+            text += f"; the rollback waits until {needed} original"
+            text += " is" if needed == 1 else "s are"
             text += " alive and in sync"
         return f"{text} ({self.route}{', cancelled' if self.cancelled else ''})"
 

@@ -8,7 +8,8 @@ from typing import Final
 import anyio
 
 from controller.core.operations import NODE_EXISTS, OK, Create, CreateSequential, WriteOperation
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
+    DATA_BYTES_MAX,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
     REQUEST_PREFIX,
@@ -16,7 +17,6 @@ from controller.core.reassignment_znodes import (
     request_number,
     write_request,
 )
-from controller.core.znodes import DATA_BYTES_MAX
 from controller.operator.reassignment.access import Cluster
 from controller.operator.reassignment.by_hand import warn_of_unusable
 from controller.operator.reassignment.documents import (

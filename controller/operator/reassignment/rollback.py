@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from controller.core.reassignment_znodes import Entry
+from controller.core.znodes import Entry
 from controller.operator.reassignment.documents import Partition, spelt
 from controller.operator.reassignment.view import View
 

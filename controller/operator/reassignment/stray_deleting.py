@@ -8,13 +8,13 @@ import anyio
 
 from controller.core import znodes
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, Check, Create, CreateSequential
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
+    DATA_BYTES_MAX,
     DELETION_PREFIX,
     REPLICA_DELETIONS,
     ReplicaDeletion,
     write_deletion,
 )
-from controller.core.znodes import DATA_BYTES_MAX
 from controller.operator.reassignment.access import TRIES_MAX, Cluster
 from controller.operator.reassignment.documents import spelt_all
 from controller.operator.reassignment.errors import Refused

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from controller.core.reassignment_znodes import REPLICA_DELETIONS, ReplicaDeletion
+from controller.core.znodes import REPLICA_DELETIONS, ReplicaDeletion
 from controller.operator.reassignment.access import Cluster
 from controller.operator.reassignment.by_hand import warn_of_unreadable_topics
 from controller.operator.reassignment.documents import listed, spelt_all
@@ -113,7 +113,10 @@ def tell(cluster: Cluster, report: Report, found: Found) -> None:
     for path, pending in found.unasked.items():
         when = "does not answer"
         if pending.broker not in found.view.brokers:
-            when = "is not registered; the controller deletes the replicas when it registers"
+            when = (
+                "is not registered; the controller deletes the replicas when it registers. If it "
+                "never does, delete the znode"
+            )
         names = spelt_all(pending.partitions)
         report.say(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")
     _warn(cluster, report, found)

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import ReplicaDeletion, write_deletion
+from controller.core.znodes import ReplicaDeletion, write_deletion
 from controller.operator.reassignment.documents import Partition, listed, spelt
 from controller.operator.reassignment.kafka_admin import LogDirs
 from controller.operator.reassignment.progress import spelt_bytes

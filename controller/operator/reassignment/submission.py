@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import (
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
 )
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.operator.reassignment.by_hand import unreadable_entries, unreadable_topics
 from controller.operator.reassignment.documents import Partition, Targets, listed, spelt, spelt_all
 from controller.operator.reassignment.errors import Refused

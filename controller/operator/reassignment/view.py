@@ -8,7 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import (
+from controller.core.values import NO_LEADER, Assignment, Broker
+from controller.core.znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
@@ -18,7 +19,6 @@ from controller.core.reassignment_znodes import (
     ReplicaDeletion,
     Request,
 )
-from controller.core.values import NO_LEADER, Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 
 
@@ -123,7 +123,8 @@ class View(Struct, frozen=True):
     asked for and of every partition that is on its way. `versions` has the version of each topic
     znode, `unreadable_topics` says of topics why nobody can read theirs, `deleted` the topics that
     are about to go, `least_in_sync` min.insync.replicas of the topics that were asked for and of
-    those that are being rolled back.
+    those that are being rolled back, where ZooKeeper has it: else the controller's own
+    configuration counts.
     Without ZooKeeper `kip` is None.
     """
 
@@ -191,13 +192,27 @@ class View(Struct, frozen=True):
         return NO_RECORD if self.is_interruptible else KAFKA_API
 
     def is_cancelled(self, partition: Partition) -> bool:
-        """Whether it is being rolled back. What was submitted since waits instead."""
+        """Whether /admin/reassign_cancel rolls it back. What was submitted since waits instead: a
+        refold has no record of it, also where a stock controller began it."""
         kip = self.znodes
         if not kip.cancel_stands or partition not in kip.cancellable:
             return False
+        if self.is_interruptible:
+            return partition in kip.records or partition in kip.unusable
+        return self._is_moving(partition) or partition in kip.records
+
+    def _is_moving(self, partition: Partition) -> bool:
         assignment = self.assignments.get(partition)
-        is_moving = assignment is not None and assignment.is_being_reassigned
-        return is_moving or partition in kip.records
+        return assignment is not None and assignment.is_being_reassigned
+
+    def _is_replaced(self, partition: Partition) -> bool:
+        """Whether the extra znode asks for another target: then it is rolled back first."""
+        kip = self.znodes
+        extra, record = kip.extra.entries.get(partition), kip.records.get(partition)
+        if kip.cancel_stands or extra is None or record is None:
+            return False
+        one = record.reassignment
+        return one.legacy and one.replicas != extra.replicas and self._is_moving(partition)
 
     def target(self, partition: Partition) -> tuple[int, ...]:
         """What a partition that is being reassigned shall have, as far as was asked for; while
@@ -214,24 +229,34 @@ class View(Struct, frozen=True):
         record = kip.records.get(partition)
         return record.reassignment.replicas if record else self.assignments[partition].target
 
-    def waits_for_originals(self, partition: Partition) -> int:
-        """How many originals must be alive and in sync before a rollback removes the other replicas
-        from the ISR; 0 if it does not wait.
+    def waits_for_originals(self, partition: Partition) -> int | None:
+        """How many originals must be alive and in sync before a rollback removes the other
+        replicas; 0 if it does not wait, None where only the controller's configuration says that.
 
         A forced rollback waits for one original only, since it elects no unclean leader either.
         """
         cancellation = self.znodes.cancellation
-        if cancellation is None or not self.is_cancelled(partition):
+        if not (self.is_cancelled(partition) or self._is_replaced(partition)):
+            return 0
+        is_forced = cancellation is not None and cancellation.is_forced
+        needed = 1 if is_forced else self.originals_needed(partition)
+        origin = self.origin(partition)
+        in_sync = len(self.originals_in_sync(partition))
+        if in_sync >= (len(origin) if needed is None else needed):
             return 0
         isr = self.leaderships.get(partition, Leadership()).isr
-        least = 1 if cancellation.is_forced else self.originals_needed(partition)
-        others = [one for one in isr if one not in self.origin(partition)]
-        return least if others and len(self.originals_in_sync(partition)) < least else 0
+        assignment = self.assignments.get(partition)
+        others = [one for one in assignment.replicas if one not in origin] if assignment else []
+        return needed if any(one in isr or one in self.brokers for one in others) else 0
 
-    def originals_needed(self, partition: Partition) -> int:
-        """min(min.insync.replicas, number of originals), at least 1."""
-        least = self.least_in_sync.get(partition[0], 1)
-        return max(1, min(least, len(self.origin(partition))))
+    def originals_needed(self, partition: Partition) -> int | None:
+        """min(min.insync.replicas, number of originals), at least 1; None where only the
+        controller's configuration has min.insync.replicas."""
+        count = len(self.origin(partition))
+        if count <= 1:
+            return 1
+        least = self.least_in_sync.get(partition[0])
+        return None if least is None else max(1, min(least, count))
 
     def originals_in_sync(self, partition: Partition) -> tuple[int, ...]:
         """The originals of a partition that are alive and in the ISR."""

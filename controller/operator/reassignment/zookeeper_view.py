@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
-from controller.core.reassignment_znodes import (
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
+from controller.core.values import Assignment, Broker
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
@@ -17,7 +19,7 @@ from controller.core.reassignment_znodes import (
     Request,
     deletion_path,
     is_forced,
-    partition_number,
+    natural,
     read_deletion,
     read_entries,
     read_reassignment,
@@ -27,8 +29,6 @@ from controller.core.reassignment_znodes import (
     request_number,
     request_path,
 )
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
-from controller.core.values import Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.view import (
@@ -89,7 +89,8 @@ async def look(store: ZooKeeperStore, topics: Iterable[str] | None) -> View:
     read = await _topics(store, sorted(wanted))
     kip = await _with_late_records(store, kip, read.assignments)
     kip = _without_unfitting(kip, read.assignments)
-    rolled_back = {topic for topic, _ in kip.cancellable} if kip.cancel_stands else set()
+    going_back = kip.cancellable if kip.cancel_stands else kip.extra.entries
+    rolled_back = {topic for topic, _ in going_back}
     view = View(
         _controller(controller, brokers),
         brokers,
@@ -120,7 +121,7 @@ async def pending_deletions(store: ZooKeeperStore) -> Deletions:
 
 
 async def _least_in_sync(store: ZooKeeperStore, topics: list[str]) -> dict[str, int]:
-    """min.insync.replicas of these topics, as far as ZooKeeper has it; what cannot be read says
+    """min.insync.replicas of those topics for which ZooKeeper has it; what cannot be read says
     nothing."""
     paths = (znodes.broker_config_path(None), *map(znodes.topic_config_path, topics))
     settings: list[str | None] = []
@@ -134,6 +135,7 @@ async def _least_in_sync(store: ZooKeeperStore, topics: list[str]) -> dict[str, 
     return {
         topic: least_in_sync((one, of_cluster))
         for topic, one in zip(topics, of_topics, strict=True)
+        if one is not None or of_cluster is not None
     }
 
 
@@ -145,7 +147,7 @@ async def _records(
         (topic, number)
         for topic in await store.children(REASSIGNMENTS)
         for name in await store.children(reassignments_path(topic))
-        if (number := partition_number(name)) is not None
+        if (number := natural(name)) is not None
     ]
     return await _records_of(store, partitions)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from controller.core.canonical import digest, encode_command, kind_of
-from controller.core.commands import Command, CommandId, Issued
+from controller.core.commands import Command, CommandId, Issued, Notice
 from controller.core.events import Recorded
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
@@ -18,7 +18,7 @@ from replay.logs.snapshots import fold_at_start
 def fold_log(reader: LogReader, wanted: Wanted, progress: Progress) -> Folded:
     """Fold a recorded log. Raises ReplayError, LogError."""
     fold = fold_at_start(reader)
-    fold.controller.follower = wanted.causes
+    fold.controller.observer = wanted.causes
     seq = now_ns = 0
     event: Recorded | None = None
     stored_until = _stored_until(reader)
@@ -53,10 +53,15 @@ def _stored_until(reader: LogReader) -> int:
 def _is_stored(issued: Sequence[Issued], stored: Sequence[CommandRecord], *, is_cut: bool) -> bool:
     if len(stored) > len(issued) or (len(stored) < len(issued) and not is_cut):
         return False
-    return all(
-        one.id.ordinal == record.ordinal and record.digest == digest(encode_command(one.command))
-        for one, record in zip(issued, stored, strict=False)
-    )
+    return all(_is_same(one, record) for one, record in zip(issued, stored, strict=False))
+
+
+def _is_same(issued: Issued, record: CommandRecord) -> bool:
+    """Whether the log has this command. Of a notice, which has no outcome, the text may differ."""
+    if issued.id.ordinal != record.ordinal or record.kind != kind_of(issued.command):
+        return False
+    is_notice = isinstance(issued.command, Notice)
+    return is_notice or record.digest == digest(encode_command(issued.command))
 
 
 def _story(reader: LogReader, left_at: int) -> RecordedHistory:

@@ -20,11 +20,11 @@ from replay.diff.version.imported_world import ImportedWorld
 from replay.diff.version.shadow_observer import ShadowObserver
 from replay.stock_clusters.agreement.comparison import agreeing_on, lost_replies, told
 from replay.stock_clusters.agreement.conformance import paired
-from replay.stock_clusters.agreement.controller_trace import ControllerTrace
 from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
-from replay.stock_clusters.agreement.index import Index
+from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.results import AgreementResult, Side, result_of
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.encoding import UPCASTERS, event_of
 from replay.stock_clusters.imported_log.events import Observed
 from replay.stock_clusters.imported_log.reading import ImportedLog
@@ -43,7 +43,7 @@ def fold_imported(
 
     def listen(controller: ControllerTrace) -> None:
         controllers.append(controller)
-        controller.fold.controller.follower = ShadowObserver(controller.fold, [])
+        controller.fold.controller.observer = ShadowObserver(controller.fold, [])
 
     def advance(what: str, done: int, total: int) -> None:
         progress(done)
@@ -89,7 +89,7 @@ class _Stretch(Struct, frozen=True):
 
 
 def _follower(controller: ControllerTrace) -> ShadowObserver:
-    follower = controller.fold.controller.follower
+    follower = controller.fold.controller.observer
     assert isinstance(follower, ShadowObserver), "each session is followed"
     return follower
 

@@ -41,8 +41,8 @@ from replay.diff.version.own_requests import as_it_would_be
 from replay.diff.version.partition_timelines import Courses
 from replay.diff.version.recorded_history import USUAL_NS
 from replay.diff.version.shadow_observer import ShadowObserver
-from replay.stock_clusters.agreement.index import Index
-from replay.stock_clusters.agreement.inputs import Input
+from replay.stock_clusters.agreement.logs.index import Index
+from replay.stock_clusters.agreement.trace.fold_inputs import FoldInput
 
 _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 _SESSION_TIMEOUT_MS: Final = 6000
@@ -70,7 +70,7 @@ class ImportedTerm:
         last = Recorded(seq, time_ns, time_ns, 0, "session", connected)
         times = _usual_ns(beside)
         wanted = Wanted(Deciding(), courses)
-        self._fold.controller.follower = wanted.causes
+        self._fold.controller.observer = wanted.causes
         self.own = CommandResponder(
             self._fold, world, self._log, lambda kind: times.get(kind, USUAL_NS), (), last, wanted
         )
@@ -96,9 +96,9 @@ class ImportedTerm:
         """A log of the controller tells each time that leaders are rebalanced; a process whose
         session expires was not heard of for the time-out before."""
         controller = self._fold.controller
-        has_log = bool(index.openings.get(controller.configuration.broker_id))
+        has_log = bool(index.markers.get(controller.configuration.broker_id))
         self.own.is_timed_by_log = lambda timer: has_log and timer == rebalance_timer(controller)
-        self.own.is_silent = lambda broker: not index.is_heard_of(broker, self.own.now_ms)
+        self.own.is_silent = lambda broker: not index.is_responsive(broker, self.own.now_ms)
 
     def _know(self, beside: ShadowObserver, seq: int) -> None:
         """What the log's controller asked of brokers, and what it answered, in this term."""
@@ -117,7 +117,7 @@ class ImportedTerm:
                 key = digest(encode_command(commands[told.command]))
                 self.own.drawn[key].append(told)
 
-    def _hear(self, told: Input) -> None:
+    def _hear(self, told: FoldInput) -> None:
         match told:
             case ApiCall():
                 for request in told.requests:

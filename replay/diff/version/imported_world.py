@@ -16,7 +16,7 @@ from controller.core.values import ANY_VERSION
 from replay.diff.version import assumptions
 from replay.diff.version.own_requests import state_as_it_would_be
 from replay.diff.version.recorded_history import znode_of
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,

@@ -1,12 +1,11 @@
 """What a fold beside a stock controller wanted, and what it was told."""
 
-from typing import Any
-
 from controller.core.commands import Issued
 from controller.core.configuration import Configuration
 from controller.core.fold_observer import FoldObserver
-from replay.stock_clusters.agreement.inputs import Inputs
-from replay.stock_clusters.agreement.shadow_fold import ShadowFold
+from replay.stock_clusters.agreement.trace.checkpoint import Checkpointed
+from replay.stock_clusters.agreement.trace.fold_inputs import FoldInputs
+from replay.stock_clusters.agreement.trace.shadow_fold import ShadowFold
 
 _NS_A_MS = 1_000_000
 
@@ -14,20 +13,14 @@ Noted = tuple[Issued, int, int, str]
 """A command, the record and the time at which it was issued, and what the fold was at."""
 
 
-class ShadowObserver(FoldObserver):
-    """Notes what the fold beside one session wants. A copy goes on for itself."""
+class ShadowObserver(FoldObserver, Checkpointed):
+    """Notes the commands of the fold of one session."""
+
+    STATE = ("noted",)
 
     def __init__(self, fold: ShadowFold, noted: list[Noted]) -> None:
         self.noted = noted
         self._fold = fold
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ShadowObserver":
-        copied = ShadowObserver.__new__(ShadowObserver)
-        memo[id(self)] = copied
-        copied.noted = list(self.noted)
-        # The fold that is being copied has its follower in it.
-        copied._fold = memo.get(id(self._fold), self._fold)
-        return copied
 
     @property
     def configuration(self) -> Configuration:
@@ -35,7 +28,7 @@ class ShadowObserver(FoldObserver):
         return self._fold.controller.configuration
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> FoldInputs:
         """What the fold was told beside transactions."""
         return self._fold.inputs
 

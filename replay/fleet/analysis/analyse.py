@@ -100,7 +100,7 @@ def analyse(
         _threads(spark) as pool,
     ):
         records = filtered(decoding.records(spark, folder, report_step), options)
-        run = _Analysis(spark, into, report_step, pool)
+        run = AnalysisRun(spark, into, report_step, pool)
         run.start_all(records, segments, options)
         run.await_all()
         analysis = Analysis(
@@ -145,7 +145,7 @@ def filtered(records: DataFrame, options: Options) -> DataFrame:
     return records.join(spans, ["cluster", "log"], "left_semi")
 
 
-class _Analysis:
+class AnalysisRun:
     def __init__(
         self,
         spark: SparkSession,
@@ -205,12 +205,13 @@ class _Analysis:
             # The sources were started earlier, so any number of threads avoids a deadlock.
             frames = [one if isinstance(one, DataFrame) else one.result() for one in sources]
             self._report_step(name.replace("_", " "))
-            return self._write(name, make(*frames))
+            return self.write(name, make(*frames))
 
         self._tables[name] = self._pool.submit(made)
         return self._tables[name]
 
-    def _write(self, name: str, frame: DataFrame) -> DataFrame:
+    def write(self, name: str, frame: DataFrame) -> DataFrame:
+        """Store a table; it as it is read back. Raises FleetError where no log is wanted."""
         path = self._into.path_of(name)
         frame.write.parquet(path)
         if name == "logs" and not self._rows_of(name):

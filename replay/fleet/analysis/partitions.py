@@ -8,7 +8,12 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from controller.core.procedures.reassignment.assignments import STORE
+from controller.core.procedures.reassignment.rollback import STORE_ORIGINALS
+
 _KEY: Final = "cluster, log, topic, partition"
+_OF_ASSIGNMENTS: Final = f"'{STORE}', '{STORE_ORIGINALS}'"
+"""The rules whose choices are of assignments, not of leaders."""
 
 
 def assignments(znodes: DataFrame) -> DataFrame:
@@ -179,7 +184,7 @@ def _unstored(records: DataFrame) -> DataFrame:
                     'isr', cast(null as array<bigint>)) as state, {_NO_ASSIGNMENT} as assigned
             from chosen as c join replies as r on c.cluster = r.cluster and c.log = r.log
                 and c.decided_seq = r.cause and c.ordinal = r.ordinal
-            where one.leader is not null and coalesce(one.code, '') not like 'replicas=%'
+            where one.leader is not null and coalesce(rule, '') not in ({_OF_ASSIGNMENTS})
         )
         select {_COLUMNS}, code, decided_seq, false as is_deleted, false as is_found from states
         """,

@@ -26,7 +26,7 @@ from replay.fleet.live.health import health_of_state
 from replay.fleet.mirror_stream import Parts
 from replay.logs.decode import UPCASTERS, configuration_of, recorded
 
-_REFOLDED_MAX: Final = 500
+REFOLDED_MAX: Final = 500
 """With more events since the last snapshot, a new snapshot is taken."""
 
 
@@ -93,7 +93,7 @@ class MirroredLog:
         term, is_active = state.term, state.is_active
         if fold is not None:
             term, is_active = max(fold.known_term, term), fold.is_active
-            if len(events) > _REFOLDED_MAX and fold.is_idle:
+            if len(events) > REFOLDED_MAX and fold.is_idle:
                 snapshot, events = fold.snapshot(), []
         if self._is_ended or self._trouble:
             snapshot, events, is_active = None, [], False
@@ -188,7 +188,7 @@ class _MirroredFold(FoldObserver):
             else load_snapshot(state.snapshot, configuration)
         )
         self.known_term = self._controller.context.epoch if state.snapshot else 0
-        self._controller.follower = self
+        self._controller.observer = self
         self._known: ControllerContext | None = None
         for row in state.events:
             self.take(row)

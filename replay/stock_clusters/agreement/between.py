@@ -1,4 +1,4 @@
-"""What stands in the log between what the fold was at and a decision that it does not share."""
+"""The records of the log between the fold's controller event and a divergent decision."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from msgspec import structs
 from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
-from replay.stock_clusters.agreement.index import operations_of, path_of
+from replay.stock_clusters.agreement.logs.index import operations_of, path_of
 from replay.stock_clusters.agreement.results import AgreementResult, Divergence
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ControllerLogged, WorldEvent
@@ -18,13 +18,13 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.world.paths import below
 
 _TOLD_MAX: Final = 50
-"""Of the first divergences: with more, nobody reads the last ones."""
+"""Only the first divergences have these records; a reader needs no more."""
 _RECORDS_MAX: Final = 10
 _WIDTH: Final = 160
 
 
 def with_between(result: AgreementResult, world: ImportedLog) -> AgreementResult:
-    """The same, with the records between for its first divergences."""
+    """The result, with the records between for its first divergences."""
     told = [_told(one, world) for one in result.divergences[:_TOLD_MAX]]
     result.divergences = [*told, *result.divergences[_TOLD_MAX:]]
     return result
@@ -41,7 +41,7 @@ def _told(one: Divergence, world: ImportedLog) -> Divergence:
 
 
 def _text(record: EventRecord, event: WorldEvent, one: Divergence, chroot: str) -> str:
-    """A record that is of the controller's thread or about the same topics; "" for others."""
+    """A record of the controller's thread or about the same topics, as text; "" for others."""
     if isinstance(event, ControllerLogged) and event.broker == one.controller:
         return f"{record.seq} {event.text}"[:_WIDTH]
     if not isinstance(event, Transaction):

@@ -1,4 +1,4 @@
-"""Opening what is to be compared: a world-backed log, or a source that is imported first."""
+"""Compares an imported log, or a source that is imported first, with the fold."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,15 +18,15 @@ from replay.errors import ReplayError
 from replay.escape_path import escape_path
 from replay.stock_clusters.agreement.between import with_between
 from replay.stock_clusters.agreement.conformance import ConformanceChecker, Follow
-from replay.stock_clusters.agreement.either_order import RUNS_MAX, in_the_order_that_fits
-from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges, import_told
-from replay.stock_clusters.agreement.index import Index
-from replay.stock_clusters.agreement.lost_replies import LostReplies
-from replay.stock_clusters.agreement.order import Order
-from replay.stock_clusters.agreement.repeated_writes import repeated_writes
+from replay.stock_clusters.agreement.gap_free_ranges import gap_free_ranges
+from replay.stock_clusters.agreement.import_report import import_report, repeated_writes
+from replay.stock_clusters.agreement.logs.index import Index
 from replay.stock_clusters.agreement.results import AgreementResult, result_of
-from replay.stock_clusters.agreement.unanswered import WithLostReplies, may_have_lost
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.search.assumptions import Choices
+from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOrder
+from replay.stock_clusters.agreement.search.lost_replies import LostReply, may_have_lost_replies
+from replay.stock_clusters.agreement.search.search import Compare, search
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import WorldEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_world
@@ -35,12 +35,12 @@ from replay.stock_clusters.zookeeper_log.source import Progress
 
 Rules = Literal["kafka", "refold"]
 Advance = Callable[[str, int, int], None]
-"""What is being done, how many records are done, of how many."""
+"""Called with the present task, the number of records done, and their total."""
 
 
 @contextmanager
 def imported(source: Path, selection: Selection, progress: Progress) -> Iterator[Path]:
-    """A log of a source, for as long as it is needed. Raises ReplayError, LogError."""
+    """Import a source into a temporary log. Raises ReplayError, LogError."""
     with TemporaryDirectory(prefix="refold-agree-") as folder:
         log = Path(folder) / "log"
         import_source(source, log, selection, progress)
@@ -54,22 +54,18 @@ def agree(
     advance: Advance = lambda *_: None,
     orders: int = RUNS_MAX,
 ) -> AgreementResult:
-    """Compare the decisions in a world-backed log with the fold's.
+    """Compare the decisions in an imported log with the fold's.
 
-    `settings` are those of the brokers that a log does not hold, by Kafka's names; of other orders
-    at most `orders` are tried. Raises ReplayError, LogError.
+    `settings` are broker settings that the log does not contain, by Kafka's names. At most `orders`
+    other event orders are tried. Raises ReplayError, LogError.
     """
     with LogReader.open(log, UPCASTERS) as reader:
-        compared = _comparing(reader, escape_path(log), rules, settings, advance)
-        if rules == "kafka":
-            answering = WithLostReplies(compared, reader.last_seq)
-            result = in_the_order_that_fits(answering.compare, reader.last_seq, orders)
-            result.notes += answering.notes
-        else:
-            result = compared(Order(), LostReplies())
+        compare = _comparison(reader, escape_path(log), rules, settings, advance)
+        hypotheses = (LostReply(), EventOrder(orders)) if rules == "kafka" else ()
+        result = search(compare, hypotheses, reader.last_seq).result
         if not result.decisions and not result.requests.decisions:
-            result.notes.append("nothing was judged: the log has no decision behind an election")
-        notes, result.missing_transactions, ended = import_told(reader)
+            result.notes.append("nothing was judged: the log has no decision after an election")
+        notes, result.missing_transactions, ended = import_report(reader)
         result.notes += notes
         result.missing_transactions += ended.missing_before
         result.passed_over, result.is_cut = ended.passed_over, ended.is_cut
@@ -83,42 +79,40 @@ def agree(
 
 def lost_replies(
     reader: LogReader, settings: Mapping[str, str] | None = None, advance: Advance = lambda *_: None
-) -> LostReplies:
-    """Which decisions in a world-backed log were not answered, for who walks through it himself.
-    Raises ReplayError, LogError."""
-    if not may_have_lost(reader):
-        return LostReplies()
-    answering = WithLostReplies(_comparing(reader, "", "kafka", settings, advance), reader.last_seq)
-    answering.compare(Order())
-    return answering.replies
+) -> Choices:
+    """The writes in an imported log whose replies were lost, for `agreeing_on`.
+
+    Raises ReplayError, LogError.
+    """
+    if not may_have_lost_replies(reader):
+        return Choices()
+    compare = _comparison(reader, "", "kafka", settings, advance)
+    return Choices(search(compare, (LostReply(),), reader.last_seq).choices.assumptions)
 
 
-def _comparing(
+def _comparison(
     reader: LogReader,
     source: str,
     rules: Rules,
     settings: Mapping[str, str] | None,
     advance: Advance,
-) -> Callable[[Order, LostReplies], AgreementResult]:
+) -> Compare:
     tried = count(1)
     last = reader.last_seq
 
-    def compared(order: Order, replies: LostReplies) -> AgreementResult:
-        order.begin()
+    def compare(choices: Choices) -> AgreementResult:
         result = AgreementResult(source=source)
-        what = f"trying order {next(tried)}" if order.instead else "comparing"
-        for world in gap_free_ranges(reader):
-            agreeing = agreeing_on(
-                world, last, rules, settings, advance, order=order, replies=replies
-            )
-            agreement = agreeing.run(told(world, what, last, advance))
-            of_stretch = result_of(agreement, result.source)
-            of_stretch.settings = agreeing.settings
-            of_stretch.notes += [one for one in agreeing.notes if one not in result.notes]
-            result.go_on(of_stretch)
+        what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
+        for log in gap_free_ranges(reader):
+            checker = agreeing_on(log, last, rules, settings, advance, replies=choices)
+            agreement = checker.run(told(log, what, last, advance))
+            of_range = result_of(agreement, result.source)
+            of_range.settings = checker.settings
+            of_range.notes += [one for one in checker.notes if one not in result.notes]
+            result.go_on(of_range)
         return result
 
-    return compared
+    return compare
 
 
 def agreeing_on(
@@ -128,27 +122,24 @@ def agreeing_on(
     settings: Mapping[str, str] | None,
     advance: Advance,
     follow: Follow = lambda _: None,
-    order: Order | None = None,
-    replies: LostReplies | None = None,
+    replies: Choices | None = None,
 ) -> ConformanceChecker:
-    """A comparison that is about to begin: what has to be known of the whole log before is known.
+    """A checker of a range that has built its index and is ready to run.
 
-    `follow` is told of each session that wants to be controller, before its fold begins. Raises
-    ReplayError, LogError.
+    `follow` is called with each session that takes part in an election, before its fold begins.
+    `replies` is the result of `lost_replies`. Raises ReplayError, LogError.
     """
     chroot = world.begun.chroot
     view = ZnodeView(world.state.tree, chroot)
-    index = Index(told(world, "looking through", last, advance), chroot, view)
+    index = Index(told(world, "building the index", last, advance), chroot, view)
     given = dict(settings or {})
-    return ConformanceChecker(
-        world, _configuration(given, rules), index, given, follow, order, replies
-    )
+    return ConformanceChecker(world, _configuration(given, rules), index, given, follow, replies)
 
 
 def told(
     world: ImportedLog, what: str, last: int, advance: Advance
 ) -> Iterator[tuple[EventRecord, WorldEvent]]:
-    """The records of a log, with progress."""
+    """The records of a range, reporting progress."""
     for record, event in world.events():
         advance(what, record.seq, last)
         yield record, event
@@ -164,17 +155,17 @@ _SETTINGS: Final = {
     "leader.imbalance.per.broker.percentage": "leader_imbalance_per_broker_percentage",
     "leader.imbalance.check.interval.seconds": "leader_imbalance_check_interval_seconds",
 }
-"""A broker's settings on which its decisions as controller depend, by Kafka's names."""
+"""The broker settings that a controller's decisions depend on, by Kafka's names."""
 
 _TYPES: Final = {one.name: one.type for one in structs.fields(Configuration)}
 
 
 def _configuration(settings: Mapping[str, str], rules: Rules) -> Configuration:
-    """The settings of a stock broker, as far as decisions depend on them."""
+    """The settings of a stock broker that decisions depend on. Raises ReplayError."""
     for key in settings:
         if key not in _SETTINGS:
             raise ReplayError(
-                f"{key} is no setting that changes decisions; those are {', '.join(_SETTINGS)}"
+                f"{key} does not affect decisions; use one of: {', '.join(_SETTINGS)}"
             )
     values = {_SETTINGS[key]: _value(key, text) for key, text in settings.items()}
     try:
@@ -192,5 +183,5 @@ def _value(key: str, text: str) -> Any:
     except msgspec.ValidationError:
         what = "true or false" if wanted is bool else "a whole number"
         raise ReplayError(
-            f"the brokers' settings cannot be used: {key}={text}: it is {what}"
+            f"the brokers' settings cannot be used: {key}={text}: the value must be {what}"
         ) from None

@@ -1,4 +1,4 @@
-"""Walks through an imported log with the fold beside each controller of it."""
+"""Reads an imported log and checks each of its controllers against the fold."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -11,21 +11,26 @@ from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from eventstore.records import EventRecord
-from replay.stock_clusters.agreement.batches import Decision
-from replay.stock_clusters.agreement.broker_answers import answer_of_line, answer_of_request
 from replay.stock_clusters.agreement.broker_requests.comparing import TermRequests, compare_term
-from replay.stock_clusters.agreement.broker_requests.logged import SentRequests
-from replay.stock_clusters.agreement.broker_requests.served import UnreadableError, told_by_broker
-from replay.stock_clusters.agreement.broker_requests.told import Told
+from replay.stock_clusters.agreement.broker_requests.request_log import (
+    UnreadableError,
+    request_in_log,
+)
+from replay.stock_clusters.agreement.broker_requests.sent_request import SentRequest
+from replay.stock_clusters.agreement.broker_requests.state_change_log import StateChangeRequests
 from replay.stock_clusters.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
-from replay.stock_clusters.agreement.controller_trace import ControllerTrace
-from replay.stock_clusters.agreement.index import Index, operations_of, path_of
-from replay.stock_clusters.agreement.judging import At, judged
-from replay.stock_clusters.agreement.lost_replies import LostReplies
-from replay.stock_clusters.agreement.marks import opening
-from replay.stock_clusters.agreement.order import Order
-from replay.stock_clusters.agreement.verdicts import Judgement
-from replay.stock_clusters.agreement.znode_view import Overlay, ZnodeView
+from replay.stock_clusters.agreement.decisions.judgements import (
+    FoldPosition,
+    Judgement,
+    judge_decision,
+)
+from replay.stock_clusters.agreement.decisions.write_batch import Decision
+from replay.stock_clusters.agreement.logs.broker_answers import answer_of_line, answer_of_request
+from replay.stock_clusters.agreement.logs.index import Index, operations_of, path_of
+from replay.stock_clusters.agreement.logs.markers import marker_of
+from replay.stock_clusters.agreement.search.assumptions import Choices
+from replay.stock_clusters.agreement.trace.controller_trace import ControllerTrace
+from replay.stock_clusters.agreement.trace.znode_view import Overlay, ZnodeView
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     Observed,
@@ -54,46 +59,42 @@ Follow = Callable[[ControllerTrace], None]
 
 
 class Agreement(Struct):
-    """What comparing came to; `requests` by controller epoch."""
+    """The result of a check. `requests` are by controller epoch, `warm` and `inputs` are counts of
+    decisions that are not judged."""
 
     judgements: list[Judgement] = field(default_factory=list)
     requests: dict[int, TermRequests] = field(default_factory=dict)
     warm: int = 0
     inputs: int = 0
     unreadable: Counter[int] = field(default_factory=Counter)
-    """Requests to brokers in their request logs, by broker."""
+    """How many requests of a controller in a broker's request log cannot be read, by broker."""
     unfit_lines: Counter[int] = field(default_factory=Counter)
-    """Lines of state-change.log, by controller."""
+    """How many lines of state-change.log are not in Kafka's form, by controller."""
 
 
 class ConformanceChecker:
-    """One comparison."""
+    """Checks one gap-free range of a log, once."""
 
     def __init__(
         self,
-        world: ImportedLog,
+        log: ImportedLog,
         configuration: Configuration,
         index: Index,
         given: Mapping[str, str],
         follow: Follow = lambda _: None,
-        order: Order | None = None,
-        replies: LostReplies | None = None,
+        choices: Choices | None = None,
     ) -> None:
-        """`given` are the settings that count whatever the log shows; `follow` is told of each
-        session that wants to be controller; `order` says what is chosen otherwise, `replies` what
-        was not answered."""
+        """`given` settings take precedence over what the log shows. `follow` is called with each
+        session that takes part in an election. `choices` has the assumptions."""
         self._given = given
-        self.order = order or Order()
-        self._replies = replies or LostReplies()
+        self._choices = choices or Choices()
         self.settings: dict[str, str] = dict(given)
-        """Kafka's names, with the values of all processes that were controller."""
-        self._world = world
-        self._state = world.state
+        """By Kafka's names, the values of all processes that were controller."""
+        self._state = log.state
         self._configuration = configuration
         self._follow = follow
         self.index = index
-        self._chroot = world.begun.chroot
-        self._view = ZnodeView(self._state.tree, self._chroot)
+        self._view = ZnodeView(self._state.tree, log.begun.chroot)
         self._controllers: dict[int, ControllerTrace] = {}
         self._free: Overlay = {}
         self._unsent: dict[int, dict[str, None]] = {}
@@ -102,26 +103,28 @@ class ConformanceChecker:
         self._warm_session, self._warm_epoch = _role(self._view)
         self._sessions_before = frozenset(self._state.sessions)
         self._is_begun = self._lacks_election = False
-        self._lines = SentRequests()
-        self._logged: dict[int, list[Told]] = defaultdict(list)
-        self._served: dict[int, dict[int, list[Told]]] = defaultdict(lambda: defaultdict(list))
-        self._sent: dict[int, list[Told]] = defaultdict(list)
+        self._lines = StateChangeRequests()
+        self._logged: dict[int, list[SentRequest]] = defaultdict(list)
+        self._served: dict[int, dict[int, list[SentRequest]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        self._sent: dict[int, list[SentRequest]] = defaultdict(list)
         self._unknown_calls: dict[int, int] = {}
         self._elected: set[int] = set()
         self.result = Agreement()
 
     @property
     def notes(self) -> list[str]:
-        """What there is to tell of the logs, once they were walked through."""
+        """Notes about the brokers' logs, after the check."""
         logs = self.index.request_logs_of
         unlogged = sorted(self._elected - logs) if logs else []
-        text = "was controller and has no request log, as others have: what it was asked for"
-        inferred = [f"broker {one} {text} is inferred" for one in unlogged]
-        return [*inferred, *self.index.lines.notes]
+        text = "was controller and has no request log, but other brokers have: its requests"
+        inferred = [f"broker {one} {text} are inferred" for one in unlogged]
+        return [*inferred, *self.index.coverage.notes]
 
     def run(self, records: Iterator[tuple[EventRecord, WorldEvent]]) -> Agreement:
-        """Walk through the log's records, up to its last transaction: what brokers logged later
-        comes from a world that is not known."""
+        """Read the log's records up to the last transaction; after it, ZooKeeper's state is
+        unknown."""
         for record, event, found in paired(records):
             if record.seq > self.index.last_transaction:
                 break
@@ -152,7 +155,7 @@ class ConformanceChecker:
         if found is not None:
             self._decision(record, one, found)
         changes = self._view.changes(one)
-        self.order.change(record.seq, changes)
+        self._choices.record_changes(record.seq, changes)
         if (znodes.CONTROLLER, "created") in changes:
             epoch = self._view.find(znodes.CONTROLLER_EPOCH)
             self._free = {znodes.CONTROLLER: None, znodes.CONTROLLER_EPOCH: epoch}
@@ -176,7 +179,7 @@ class ConformanceChecker:
         if self._lacks_election and not error and what not in _ELECTIONS:
             self._lacks_election = False
             if one.session != self._warm_session:
-                # Its election is among the transactions that are missing before the first one.
+                # The session's election is among the transactions missing before the first one.
                 self._warm_session, self._warm_epoch = one.session, self._warm_epoch + 1
         if not self._warm_session and self._is_of_term_before(one, found):
             self._warm_session = one.session
@@ -193,19 +196,21 @@ class ConformanceChecker:
             is_input,
         )
         if controller is None and what not in _ELECTIONS:
-            self.result.judgements.append(_of_nobody(decision, found.broker))
+            self.result.judgements.append(_without_election(decision, found.broker))
             return
         if controller is None:
             controller = self._new(one.session, found.broker)
             controller.at(record.seq, one.time_ms, self._state.zxid)
         overlay = self._free if what == "election" and error else {}
         if isinstance(found, RequestInferred):
-            controller.infer(self.index.inferred.whole(found))
+            controller.infer(self.index.inferred.whole_request(found))
         controller.decide(decision, overlay)
 
     def _is_warm(self, session: int, found: Found) -> bool:
-        """Whether it is of a term that began before the log, or was refused to one who wants to go
-        on with such a term. That term's session may be elected again."""
+        """Whether the decision belongs to a term that began before the log, also if it was refused.
+
+        The session of such a term may be elected again.
+        """
         if session == self._warm_session:
             return isinstance(found, RequestInferred) or found.what != "election"
         if isinstance(found, RequestInferred) or not found.error:
@@ -213,8 +218,8 @@ class ConformanceChecker:
         return found.warm or session in self._sessions_before
 
     def _is_of_term_before(self, one: Transaction, found: Found) -> bool:
-        """Whether it is of who was controller before the log, and lost the role by then: it has not
-        heard of that, and nobody was elected since."""
+        """Whether the session was controller before the log, was deposed before it, and has not
+        noticed yet; no other session was elected since."""
         if isinstance(found, RequestInferred) or not found.warm or found.error:
             return False
         guard = one.content.operations[0] if isinstance(one.content, Multi) else None
@@ -230,8 +235,7 @@ class ConformanceChecker:
             self._of_broker(session, broker),
             self._view,
             self.index,
-            self.order,
-            self._replies,
+            self._choices,
         )
         if session not in self.index.starts:
             controller.fold.controller.unsent.update(self._unsent.get(broker, {}))
@@ -240,7 +244,7 @@ class ConformanceChecker:
         return controller
 
     def _of_broker(self, session: int, broker: int) -> Configuration:
-        """The settings are those of the broker's process."""
+        """The settings of a broker's process."""
         configuration = structs.replace(self._configuration, broker_id=broker, is_broker=True)
         version = self._seen(_PROTOCOL, self.index.protocol_version(session))
         deletes = self._seen(_DELETES, str(session not in self.index.keeps_topics).lower())
@@ -251,7 +255,7 @@ class ConformanceChecker:
         )
 
     def _seen(self, key: str, value: str) -> str:
-        """A setting that the log shows, if none is given."""
+        """The given value of a setting, or else the one that the log shows."""
         if key in self._given:
             return self._given[key]
         values = self.settings.get(key, "").split(", ")
@@ -262,23 +266,23 @@ class ConformanceChecker:
     def _line(self, record: EventRecord, logged: ControllerLogged) -> None:
         if self.index.is_consumed(record.seq):
             return
-        found = opening(logged)
+        found = marker_of(logged)
         for one in self._controllers.values():
-            if one.broker == logged.broker and self.index.lines.has_lines(one.session):
+            if one.broker == logged.broker and self.index.coverage.has_lines(one.session):
                 if found is not None:
                     one.see(found)
                 else:
                     one.reach(logged.text)
 
     def _state_change(self, seq: int, event: StateChangeLogged) -> None:
-        for told in self._lines.take(event, seq):
+        for sent in self._lines.take(event, seq):
             if event.epoch in self._closed:
-                # Its session is over, which it does not know yet: nothing is decided any more.
+                # The controller does not know yet that its session is over; it decides nothing.
                 continue
-            self._logged[event.epoch].append(self._beside(told))
+            self._logged[event.epoch].append(self._with_cause(sent))
             for one in self._controllers.values():
                 if one.broker == event.broker and one.epoch == event.epoch:
-                    one.kafka_sent(told)
+                    one.kafka_sent(sent)
         if event.what != "response":
             return
         found = answer_of_line(event)
@@ -291,13 +295,13 @@ class ConformanceChecker:
             if one.broker == event.broker:
                 one.served(seq)
         try:
-            told = told_by_broker(event, seq)
+            sent = request_in_log(event, seq)
         except UnreadableError:
             self.result.unreadable[event.broker] += 1
             return
-        closed = self._closed.get(told.controller_epoch) if told is not None else None
-        if told is not None and (closed is None or event.received_ms <= closed[1]):
-            self._served[told.controller_epoch][event.broker].append(self._beside(told))
+        closed = self._closed.get(sent.controller_epoch) if sent is not None else None
+        if sent is not None and (closed is None or event.received_ms <= closed[1]):
+            self._served[sent.controller_epoch][event.broker].append(self._with_cause(sent))
         found = answer_of_request(event)
         if found is None:
             return
@@ -306,43 +310,43 @@ class ConformanceChecker:
             if one.epoch == epoch and (one.broker, epoch) not in self.index.state_changes_of:
                 one.answered(answer)
 
-    def _beside(self, told: Told) -> Told:
-        """Kafka's request, with what the fold is at meanwhile."""
+    def _with_cause(self, sent: SentRequest) -> SentRequest:
+        """Kafka's request, with the event and rule that the fold is processing."""
         for one in self._controllers.values():
-            if one.epoch == told.controller_epoch:
-                return one.fold.beside(told)
-        return told
+            if one.epoch == sent.controller_epoch:
+                return one.fold.with_cause(sent)
+        return sent
 
     def _end(self, one: ControllerTrace) -> None:
-        # What a process keeps outlives its sessions.
+        # A process keeps this state beyond its sessions.
         self._unsent[one.broker] = one.fold.controller.unsent
         self.result.judgements += one.judgements
         if any(each.epoch for each in one.judgements):
             self._elected.add(one.broker)
         self._unknown_calls |= one.unknown_calls
-        for told in one.fold.sent:
-            self._sent[told.controller_epoch].append(told)
+        for sent in one.fold.sent:
+            self._sent[sent.controller_epoch].append(sent)
         if one.fold.is_active:
             self._cut.add(one.epoch)
 
     def _unknown_calls_of(self, controller: int, epoch: int) -> UnknownCalls:
-        """A broker that ends does not answer all that it was asked for: no log has that."""
+        """A broker that exits does not answer all requests, and no log has the others."""
         if controller in self.index.request_logs_of:
             return UnknownCalls(self._unknown_calls.get(epoch, NEVER))
-        has_log = controller in self.index.openings and self.index.lines.has_lines_of(
+        has_log = controller in self.index.markers and self.index.coverage.has_lines_of(
             (controller, epoch)
         )
         return UnknownCalls(0, NEVER if has_log else 0)
 
     def _compare_requests(self) -> None:
-        """Term by term, of those that began in the log."""
+        """Compare the requests of each term that began in the log."""
         logs = self.index.state_changes_of
         for epoch in sorted({*self._sent, *self._logged, *self._served}):
             if epoch <= self._warm_epoch:
                 continue
             sent, served = self._sent.get(epoch, []), self._served.get(epoch, {})
-            told = chain(sent, self._logged.get(epoch, ()), *served.values())
-            controller = next(one.controller for one in told)
+            requests = chain(sent, self._logged.get(epoch, ()), *served.values())
+            controller = next(one.controller for one in requests)
             term = (controller, epoch)
             has_log = term in logs
             of_logs = {one: served.get(one, []) for one in self.index.request_logs_of}
@@ -355,8 +359,8 @@ class ConformanceChecker:
                     logged,
                     of_logs,
                     is_cut=epoch in self._cut,
-                    reach=self.index.lines.state_changes(term),
-                    served_reach={one: self.index.lines.served(term, one) for one in of_logs},
+                    span=self.index.coverage.state_changes(term),
+                    served_spans={one: self.index.coverage.served(term, one) for one in of_logs},
                     unknown_calls=self._unknown_calls_of(controller, epoch),
                 )
 
@@ -364,7 +368,7 @@ class ConformanceChecker:
 def paired(
     events: Iterator[tuple[EventRecord, WorldEvent]],
 ) -> Iterator[tuple[EventRecord, WorldEvent, Found | None]]:
-    """Each event but what transactions are found to be, which stands beside its transaction."""
+    """Each event with its record; a transaction together with its classification."""
     waiting: tuple[EventRecord, WorldEvent] | None = None
     for record, event in events:
         if isinstance(event, (Observed, RequestInferred)):
@@ -380,7 +384,7 @@ def paired(
 
 
 def _role(view: ZnodeView) -> tuple[int, int]:
-    """Whose session is controller in the first state, and the last epoch by then; 0: none."""
+    """The session that is controller in the first state, and the last epoch so far; 0: none."""
     holder, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
     try:
         last = 0 if epoch is None else znodes.read_controller_epoch(epoch.data)
@@ -389,7 +393,9 @@ def _role(view: ZnodeView) -> tuple[int, int]:
     return 0 if holder is None else holder.owner, last
 
 
-def _of_nobody(decision: Decision, broker: int) -> Judgement:
-    """What a session decided that was not elected."""
-    nobody = At(broker, epoch=0, cause="", since=0)
-    return judged(decision, nobody, ["no election of its session is in the log"], "missing")
+def _without_election(decision: Decision, broker: int) -> Judgement:
+    """The judgement on a decision of a session that was never elected."""
+    position = FoldPosition(broker, epoch=0, cause="", since=0)
+    return judge_decision(
+        decision, position, ["no election of its session is in the log"], "missing"
+    )

@@ -1,22 +1,43 @@
-"""What an agreement came to, for people and scripts."""
+"""The result of a comparison, for people and scripts."""
 
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
+from typing import Final
 
 from msgspec import Struct, field
 
 from controller.core import znodes
 from replay.stock_clusters.agreement.broker_requests.comparing import Difference
-from replay.stock_clusters.agreement.broker_requests.told import Told
+from replay.stock_clusters.agreement.broker_requests.sent_request import SentRequest
 from replay.stock_clusters.agreement.conformance import Agreement
-from replay.stock_clusters.agreement.explaining import RULES
-from replay.stock_clusters.agreement.verdicts import VERDICTS, Judgement
+from replay.stock_clusters.agreement.decisions.judgements import VERDICTS, Judgement
+
+
+class Rule(Struct, frozen=True):
+    """A reason why the fold may decide differently from Kafka without being wrong.
+
+    `kafka_method` is where Kafka leaves the decision open; see docs/agreement-rules.md.
+    """
+
+    name: str
+    kafka_method: str
+    text: str
+
+
+EITHER_ORDER: Final = Rule(
+    "either-order",
+    "ControllerEventManager.put",
+    "Two controller events were queued at the same time and no log shows which was processed"
+    " first; in the other order the fold decides as Kafka did.",
+)
+
+RULES: Final = {one.name: one for one in (EITHER_ORDER,)}
 
 
 class Explained(Struct):
-    """Divergences that a rule explains: the zxids that they are at."""
+    """The divergences that a rule explains, by their zxids."""
 
     rule: str
     kafka_method: str
@@ -24,7 +45,7 @@ class Explained(Struct):
 
 
 class Tally(Struct):
-    """`decisions` are Kafka's: those that agree or differ, and those that the fold lacks."""
+    """`decisions` are Kafka's: the sum of `agreed`, `differs` and `missing`."""
 
     decisions: int = 0
     agreed: int = 0
@@ -33,26 +54,26 @@ class Tally(Struct):
     extra: int = 0
 
     def add(self, verdict: str, count: int = 1) -> None:
-        """Count something that was judged."""
+        """Add to the count of a verdict."""
         setattr(self, verdict, getattr(self, verdict) + count)
         self.decisions += 0 if verdict == "extra" else count
 
     def include(self, other: "Tally") -> None:
-        """Count in what another one has."""
+        """Add the counts of another tally."""
         for verdict in VERDICTS:
             self.add(verdict, getattr(other, verdict))
 
     @property
     def diverging(self) -> int:
-        """What does not agree."""
+        """The number of divergences."""
         return self.differs + self.missing + self.extra
 
 
 class Side(Tally):
-    """Decisions, or requests to brokers. `warm` and `inputs` are not among them.
+    """Decisions, or requests to brokers. They do not include `warm` and `inputs`.
 
-    `by_rule` has the rules by which the fold was deciding, "" where it was at nothing. Of requests
-    `unjudged` are those of the fold that no log could have.
+    `by_rule` has the rules that the fold was applying, "" if it was idle. `unjudged` are requests
+    of the fold that no log can confirm.
     """
 
     explained: list[Explained] = field(default_factory=list)
@@ -64,11 +85,11 @@ class Side(Tally):
 
     @property
     def unexplained(self) -> int:
-        """What does not agree, and no rule says why."""
+        """The number of divergences that no rule explains."""
         return self.diverging - sum(len(one.zxids) for one in self.explained)
 
     def count(self, kind: str, cause: str, verdict: str, count: int = 1) -> None:
-        """Count in all, of its kind, and of the rule in what the fold was at."""
+        """Add to the counts of a verdict: in total, by kind, and by the rule in `cause`."""
         if not count:
             return
         self.add(verdict, count)
@@ -76,7 +97,7 @@ class Side(Tally):
         self.by_rule.setdefault(rule_in(cause), Tally()).add(verdict, count)
 
     def go_on_with(self, other: "Side") -> None:
-        """Count in what comes behind; nothing of it is explained yet."""
+        """Add the counts of the next range; nothing in it is explained yet."""
         self.warm += other.warm
         self.inputs += other.inputs
         self.unjudged += other.unjudged
@@ -86,19 +107,21 @@ class Side(Tally):
                 mine.setdefault(name, Tally()).include(tally)
 
     def diverge(self, kind: str, cause: str, verdict: str) -> None:
-        """Something of a kind that was counted as agreed, if Kafka did it, has another verdict."""
+        """Change the verdict on one item that was counted as agreed, or add an extra one."""
         if verdict != "extra" and kind != "input":
             self.count(kind, cause, "agreed", -1)
         self.count(kind, cause, verdict)
 
 
 class Divergence(Struct, frozen=True):
-    """Where the two do not agree. `subject` is "decision" or "request"; `differences` are sentences
-    with both sides, `cause` is what the fold was at, `explained` the rule that explains it, "" if
-    none. Of a request `seq` is the record by which both had sent it, `broker` is whom it was for,
-    `paths` are its topics, or /brokers/ids where it only tells who is alive. `between` are the
-    records between what the fold was at and Kafka's decision that are about the same znodes, or of
-    the `controller`'s thread."""
+    """A decision or a request to a broker (`subject`) on which Kafka and the fold do not agree.
+
+    Each of `differences` is a sentence with both sides. `cause` is the controller event and the
+    rule that the fold was processing, `explained` the rule that explains the divergence, "" if
+    none. For a request, `seq` is the record by which both had sent it, `broker` is the receiver,
+    and `paths` are its topics, or /brokers/ids if it only lists live brokers. `between` are records
+    from `since` to `seq` that concern the same znodes, or come from the `controller`'s thread.
+    """
 
     subject: str
     verdict: str
@@ -117,22 +140,20 @@ class Divergence(Struct, frozen=True):
 
     @property
     def batch_key(self) -> tuple[object, ...]:
-        """Alike for all that is said at once: a request to several brokers. A decision is by
-        itself."""
+        """The same for all requests of one batch to several brokers; unique for a decision."""
         if self.subject == "decision":
             return (self,)
         return (self.kind, self.since, self.paths)
 
 
 class AgreementResult(Side):
-    """The whole: decisions, and `requests` to brokers where a log has them.
+    """The whole result: decisions, and `requests` to brokers if a log has them.
 
-    `damaged` has, by file of the source, how many of its lines or transactions could not be used,
-    and by broker those lines that only a reading of all of them shows to be damaged;
-    `passed_over` are those transactions that nobody has judged, as they stand where no server
-    writes them, `missing_transactions` how many others are not there, at least: what a controller
-    decided in them does not always show by the rest. `altered` are not as the server wrote them, or
-    come again. `is_cut`: behind the last transaction there were more.
+    `damaged` counts the lines or transactions that cannot be used, by file of the source, or by
+    broker if only the content shows the damage. `passed_over` is the number of transactions that
+    are out of order and therefore not judged. `missing_transactions` is the least number of
+    missing ones; decisions in them do not always show by the rest. `altered` transactions are not
+    as the server wrote them, or are repeated. `is_cut`: the source ended before the incident.
     """
 
     source: str = ""
@@ -148,22 +169,22 @@ class AgreementResult(Side):
 
     @property
     def is_explained(self) -> bool:
-        """Whether all that was judged agrees or is explained."""
+        """Whether everything that was judged agrees or is explained."""
         return not self.unexplained and not self.requests.unexplained
 
     @property
     def agrees(self) -> bool:
-        """Whether all agrees or is explained, and nothing was passed over, changed, or is gone."""
+        """Whether everything agrees or is explained, and the source is complete and unaltered."""
         lacks = self.passed_over or self.missing_transactions or self.altered or self.is_cut
         return self.is_explained and not lacks
 
     def add_decision(self, one: Divergence) -> None:
-        """Count in one more that does not agree."""
+        """Add a divergence."""
         self.count(one.kind, one.cause, one.verdict)
         insort(self.divergences, one, key=attrgetter("seq"))
 
     def go_on(self, other: "AgreementResult") -> None:
-        """Count in the result of what comes behind in the log."""
+        """Add the result of the next range of the log."""
         self.go_on_with(other)
         self.requests.go_on_with(other.requests)
         self.divergences += other.divergences
@@ -174,11 +195,11 @@ class AgreementResult(Side):
             self.settings[key] = ", ".join(dict.fromkeys(one for one in known if one))
 
     def add_damage(self, damaged: Mapping[str, int]) -> None:
-        """Count in lines and transactions, by file or broker."""
+        """Add counts of damaged lines and transactions, by file or broker."""
         self.damaged = dict(Counter(self.damaged) + Counter(damaged))
 
     def explain(self, one: Divergence) -> None:
-        """Count in a divergence that its rule explains: it agrees so far, as the rule has it."""
+        """Add a divergence that a rule explains; so far it is counted as agreed."""
         side: Side = self if one.subject == "decision" else self.requests
         side.diverge(one.kind, one.cause, one.verdict)
         by_rule = {each.rule: each for each in side.explained}
@@ -191,7 +212,7 @@ class AgreementResult(Side):
 
 
 def result_of(agreement: Agreement, source: str) -> AgreementResult:
-    """The counts of a comparison, and its divergences in the order of the log."""
+    """The counts of a check, and its divergences in the order of the log."""
     result = AgreementResult(source=source)
     result.warm, result.inputs = agreement.warm, agreement.inputs
     for one in agreement.judgements:
@@ -208,10 +229,12 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     )
     if agreement.unreadable:
         count = agreement.unreadable.total()
-        result.notes.append(f"{count} requests to brokers cannot be read: left out")
+        result.notes.append(f"{count} requests to brokers cannot be read and are left out")
     if agreement.unfit_lines:
         count = agreement.unfit_lines.total()
-        result.notes.append(f"{count} lines of state-change.log are not Kafka's: left out")
+        result.notes.append(
+            f"{count} lines of state-change.log are not in Kafka's form and are left out"
+        )
     logs = (("request log", agreement.unreadable), ("state-change.log", agreement.unfit_lines))
     for log, counts in logs:
         result.add_damage({f"{log} of broker {one}": count for one, count in counts.items()})
@@ -243,36 +266,36 @@ def _of_requests(agreement: Agreement) -> Iterator[Divergence]:
 
 
 def _of_request(one: Difference, epoch: int) -> Divergence:
-    told = one.told
+    request = one.request
     return Divergence(
         "request",
         one.what,
-        told.kind,
+        request.kind,
         max(each.seq for each in (one.ours, one.theirs) if each is not None),
-        told.since or told.seq,
+        request.since or request.seq,
         0,
-        told.broker,
+        request.broker,
         epoch,
-        _znodes_of(told),
+        _znodes_of(request),
         (one.text,),
-        told.cause,
+        request.cause,
         "",
-        told.controller,
+        request.controller,
     )
 
 
-def _znodes_of(told: Told) -> tuple[str, ...]:
-    """What a request is about."""
-    topics = {one.topic for one in told.partitions or ()}
+def _znodes_of(request: SentRequest) -> tuple[str, ...]:
+    """The znodes that a request is about."""
+    topics = {one.topic for one in request.partitions or ()}
     return tuple(map(znodes.topic_path, sorted(topics))) or (znodes.BROKER_IDS,)
 
 
 def rule_in(cause: str) -> str:
-    """The rule in what the fold was at: the controller event, a colon, the rule."""
+    """The rule in a cause, which is the controller event, a colon and the rule."""
     return cause.partition(": ")[2]
 
 
 def kinds_in_order(side: Side) -> list[tuple[str, Tally]]:
-    """By how many there are."""
+    """The counts by kind, the most frequent first."""
     sizes = Counter({kind: one.decisions + one.extra for kind, one in side.by_kind.items()})
     return [(kind, side.by_kind[kind]) for kind, _ in sizes.most_common()]

@@ -1,4 +1,4 @@
-"""A write of the fold's beside one that a stock controller did: what is not alike."""
+"""Differences between a write of the fold and one of a stock controller."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,7 +9,7 @@ from controller.core import operations
 from controller.core.operations import WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Create,
@@ -19,10 +19,10 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 
 _NOT_COMPARED: Final = ("timestamp", "kraftControllerEpoch")
-"""Of /controller: when it was written, and what Kafka before 3.4 does not write."""
+"""Keys of /controller: its time of writing, and a key that Kafka before 3.4 does not write."""
 
 _FORM: Final = (CONTROLLER, "version")
-"""Of the form: 1 before Kafka 3.4."""
+"""The version of the format, which is 1 before Kafka 3.4."""
 
 _KINDS: Final = {
     operations.Create: Create,
@@ -33,12 +33,13 @@ _KINDS: Final = {
 
 
 def is_same_write(ours: WriteOperation, kafkas: Operation, path: str) -> bool:
-    """Whether both do the same thing to the same znode; `path` is Kafka's for the second one."""
+    """Whether both do the same operation on the same znode. `path` is Kafka's path of `kafkas`."""
     return isinstance(kafkas, _KINDS.get(type(ours), Check)) and ours.path == path
 
 
 def write_differences(ours: WriteOperation, kafkas: Operation, path: str) -> Iterator[str]:
-    """In words, what is not alike in content and condition. The order of keys is no difference."""
+    """The differences in content and expected version, in words. The order of keys does not
+    count."""
     if isinstance(ours, operations.SetData) and isinstance(kafkas, SetData):
         version = kafkas.version - 1
         if ours.version not in (ANY_VERSION, version):
@@ -68,7 +69,7 @@ def _content_differences(path: str, ours: bytes, kafkas: bytes) -> Iterator[str]
 
 
 def _in_order(content: dict[str, Any]) -> dict[str, Any]:
-    """Its entries stand in the order of a hash map."""
+    """The content with sorted partitions: Kafka writes them in the order of a hash map."""
     partitions = content.get("partitions")
     if not isinstance(partitions, list):
         return content
@@ -94,7 +95,7 @@ def _json(value: Any) -> str:
 
 
 def refusal(ours: WriteOperation, view: ZnodeView) -> int:
-    """The error that ZooKeeper would answer a write with now, 0 if it would do it."""
+    """The error that ZooKeeper would return for a write now, 0 for none."""
     znode = view.find(ours.path)
     if isinstance(ours, operations.CreateSequential):
         return operations.OK
@@ -110,7 +111,7 @@ def refusal(ours: WriteOperation, view: ZnodeView) -> int:
 
 
 def version_after(ours: WriteOperation, view: ZnodeView) -> int:
-    """The version that a znode would have after a write that is done now; -1: it is gone."""
+    """The version of a znode after a write that is done now; -1 if it is deleted."""
     znode = view.find(ours.path)
     if isinstance(ours, operations.SetData):
         return 0 if znode is None else znode.version + 1

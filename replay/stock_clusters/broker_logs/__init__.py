@@ -1,8 +1,9 @@
-"""Reads what Kafka's brokers log, as far as it tells what their controller did.
+"""Reads brokers' logs, as far as they show what a controller did.
 
-- `lines` is log4j's layout, `folders` says which broker wrote a file and in what order files come
-- `controller_log`, `state_change_log` and `request_log` make typed records of lines
-- `reading` merges all files by time and counts what it could not use
+- `lines` parses log4j's layout, `folders` finds the broker that wrote a file, and the order of
+  files
+- `controller_log`, `state_change_log` and `request_log` parse the lines
+- `reading` merges all files by time and counts the lines that cannot be used
 
-Layout and messages are those of Kafka 2.8 to 3.9 with the log4j.properties that it comes with.
+Layout and messages are those of Kafka 2.8 to 3.9 with its default log4j.properties.
 """

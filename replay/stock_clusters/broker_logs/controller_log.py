@@ -1,7 +1,7 @@
-"""controller.log: which events the controller took, and what it said while it did.
+"""Parses controller.log: the controller events that Kafka's controller processed.
 
-Kafka logs no event as such. Most begin with a line of their own, by which they are known here
-(KafkaController.scala, the methods process...); those that do not leave no trace but their writes.
+Kafka does not log controller events as such. Most events begin with a specific line
+(KafkaController.scala, the methods process...). The others show only by their writes.
 """
 
 import re
@@ -50,7 +50,7 @@ _OPENING: Final = re.compile(
 
 
 def controller_logged(line: Line) -> ControllerLogged | None:
-    """What a line tells of the controller's thread; None for lines of other threads."""
+    """Parse a line of the controller event thread; None for lines of other threads."""
     started = _START.match(line.message)
     if started is not None:
         return ControllerLogged(int(started[1]), STARTED, line.message)

@@ -1,7 +1,7 @@
-"""Which broker wrote a log, and in what order its rotated files come.
+"""Finds the broker that wrote a log, and the order of its rotated files.
 
-A file of requests does not name its broker; the other logs of the same folder do, in every line.
-Where there are none the folder's name must end with the id, as in `broker-3`.
+A request log does not name its broker, but every line of the other logs in the same folder does.
+Without such logs, the folder's name must end with the broker id, as in `broker-3`.
 """
 
 import re
@@ -15,7 +15,7 @@ from replay.stock_clusters.broker_logs.lines import LineCounts, first_time_ms, l
 from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog
 
 UNKNOWN: Final = -1
-"""The broker of a log that nothing names."""
+"""The broker of a log if nothing names it."""
 
 _NAMING: Final = re.compile(r"\[(?:Controller|Broker) id=(\d+)|\[\w+ controllerId=(\d+)\]")
 _NUMBERED: Final = re.compile(r"(?:^|\D)(\d+)$")
@@ -23,7 +23,7 @@ _LINES_MAX: Final = 1000
 
 
 def brokers_of(logs: Sequence[BrokerLog], zone: tzinfo) -> dict[PurePosixPath, int]:
-    """The broker of each folder that holds logs, UNKNOWN where none is named."""
+    """The broker of each folder with logs, UNKNOWN if none is named."""
     found: dict[PurePosixPath, int] = {}
     for log in logs:
         folder = PurePosixPath(log.name).parent
@@ -37,7 +37,8 @@ def brokers_of(logs: Sequence[BrokerLog], zone: tzinfo) -> dict[PurePosixPath, i
 
 
 def in_order(logs: Sequence[BrokerLog], zone: tzinfo) -> list[BrokerLog]:
-    """Files of one kind of one folder by the time of their first line; those without one last."""
+    """Files of one kind in one folder, by the time of their first line; files without a time come
+    last."""
     timed = [(first_time_ms(log.path, zone), log) for log in logs]
     return [
         log for _, log in sorted(timed, key=lambda one: (one[0] is None, one[0] or 0, one[1].name))

@@ -1,4 +1,4 @@
-"""Lines in the layout of Kafka's log4j.properties: `[%d] %p %m (%c)%n`."""
+"""Parses lines in the layout of Kafka's log4j.properties: `[%d] %p %m (%c)%n`."""
 
 import bz2
 import gzip
@@ -17,7 +17,7 @@ _PACKED: Final[Mapping[bytes, Callable[[BinaryIO], object]]] = {
     b"\xfd7zXZ\0": lzma.open,
     b"BZh": bz2.open,
 }
-"""How compressed files begin, and what reads them."""
+"""The first bytes of compressed files, and the functions that open them."""
 _NOT_READ: Final[Mapping[bytes, str]] = {
     b"PK\3\4": "zip",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -26,7 +26,7 @@ _NOT_READ: Final[Mapping[bytes, str]] = {
 }
 _MAGIC_BYTES_MAX: Final = 6
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one line: what is longer is cut into several, which fit no layout."""
+"""The length of a line. Longer lines are split into several, which do not match the layout."""
 
 _LAYOUT: Final = re.compile(
     r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)"
@@ -40,30 +40,31 @@ _STACK_TRACE: Final = re.compile(
 
 
 class Line(NamedTuple):
-    """One line of a log; `time_ms` is the wall clock."""
+    """One line of a log; `time_ms` is its wall clock."""
 
     time_ms: int
     message: str
 
 
 class LeftOut:
-    """How many lines of a file are left out, and the number of the first of them, 0 for none."""
+    """The number of lines of a file that are left out, and the line number of the first, 0 if none
+    is."""
 
     def __init__(self) -> None:
         self.count = self.first = 0
 
     def add(self, number: int) -> None:
-        """Leave out the line with this number."""
+        """Count a line that is left out, by its line number."""
         self.count += 1
         self.first = self.first or number
 
 
 class LineCounts:
-    """How many lines of a file were read, and which of them are left out: those that fit no layout
-    (`unfit`), and those in a text form that nobody can take apart (`of_text_form`). Of a request
-    log `requests` are the lines that could be taken.
+    """Counts of a file's lines.
 
-    The lines of stack traces fit none, too, and are not counted among these.
+    `unfit` lines do not match the layout; lines of stack traces are not counted. `of_text_form`
+    lines are in Kafka's older text form, which cannot be parsed. `requests` counts the usable lines
+    of a request log.
     """
 
     def __init__(self) -> None:
@@ -71,12 +72,12 @@ class LineCounts:
         self.unfit = LeftOut()
         self.of_text_form = LeftOut()
         self.fault = ""
-        """Why the file cannot be read on, if it cannot."""
+        """Why the rest of the file cannot be read, "" if it can."""
 
 
 def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
-    """The lines of a file that fit the layout, whose times are those of a time zone; as far as it
-    can be read."""
+    """The lines of a file that match the layout, as far as the file can be read. `zone` is the time
+    zone of the times."""
     try:
         with _opened(path) as stream:
             while raw := stream.readline(LINE_BYTES_MAX):
@@ -92,19 +93,19 @@ def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
 
 
 def first_time_ms(path: Path, zone: tzinfo) -> int | None:
-    """The time of the first line that has one."""
+    """The time of the first line with a time."""
     return next((line.time_ms for line in lines_of(path, zone, LineCounts())), None)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as stream:
-        # Rotated files are often compressed; in an archive they have lost their name's end.
+        # Rotated files are often compressed; unpacked from an archive, they have no suffix.
         begin = stream.read(_MAGIC_BYTES_MAX)
         stream.seek(0)
         for magic, kind in _NOT_READ.items():
             if begin.startswith(magic):
-                raise EOFError(f"{kind} is not read; unpack it, or pack it as gz, xz or bz2")
+                raise EOFError(f"{kind} cannot be read; unpack it, or compress it as gz, xz or bz2")
         opens = (opened for magic, opened in _PACKED.items() if begin.startswith(magic))
         opened = next(opens, None)
         yield stream if opened is None else cast(BinaryIO, opened(stream))

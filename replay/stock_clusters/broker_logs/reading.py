@@ -1,4 +1,4 @@
-"""All brokers' logs of a source as one, merged by their times."""
+"""Merges all brokers' logs of a source by time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
@@ -22,15 +22,14 @@ from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog
 
 
 class BrokerLogs:
-    """The brokers' logs of a source; `events` reads all files anew, line by line.
+    """The brokers' logs of a source. Each call of `events` reads all files line by line.
 
-    After a reading `notes` tells of lines and files that could not be used, and `damaged` has, by
-    the name of each damaged file, how many of its lines could not; that it cannot be read on counts
-    as one.
+    After a reading, `notes` are about lines and files that cannot be used, and `damaged` has the
+    number of such lines by file. If the rest of a file cannot be read, that counts as one line.
     """
 
     def __init__(self, logs: Sequence[BrokerLog], zone: tzinfo) -> None:
-        """Looks into each file for its broker and its first time."""
+        """Find each file's broker and first time."""
         self.notes: list[str] = []
         self.damaged: dict[str, int] = {}
         self._zone = zone
@@ -80,34 +79,34 @@ class BrokerLogs:
 
 
 def _left_out(name: str, counts: LineCounts) -> Iterator[str]:
-    """What to tell of the lines of a file that cannot be used."""
+    """Notes about the lines of a file that cannot be used."""
     older, unfit = counts.of_text_form, counts.unfit
     if counts.fault and not counts.read:
         yield f"{name} is left out: {counts.fault}"
     elif counts.fault:
         yield f"{name} is read up to line {counts.read}: {counts.fault}"
     if older.count and not counts.requests:
-        yield f"{name} is left out: it is {TEXT_FORM}; JSON is read"
+        yield f"{name} is left out: it is {TEXT_FORM}; only JSON can be read"
     elif older.count:
         yield (
-            f"{name}: {older.count} of {counts.read} lines are {TEXT_FORM}, and left out: the first"
-            f" is line {older.first}"
+            f"{name}: {older.count} of {counts.read} lines are {TEXT_FORM} and are left out; the"
+            f" first is line {older.first}"
         )
     if unfit.count:
         yield (
-            f"{name}: {unfit.count} of {counts.read} lines are not in Kafka's layout, the first is"
+            f"{name}: {unfit.count} of {counts.read} lines are not in Kafka's layout; the first is"
             f" line {unfit.first}"
         )
 
 
 def _shared(brokers: Mapping[PurePosixPath, int]) -> Iterator[str]:
-    """What to tell where several folders hold the logs of one broker."""
+    """Notes about brokers with logs in several folders, and about logs of unknown brokers."""
     for broker in sorted(set(brokers.values())):
         folders = sorted(str(folder) for folder, one in brokers.items() if one == broker)
         if len(folders) > 1 and broker != UNKNOWN:
-            yield f"the logs of broker {broker} lie in {', '.join(folders)}: all are read"
+            yield f"the logs of broker {broker} are in {', '.join(folders)}: all are read"
         elif broker == UNKNOWN:
-            yield f"which broker wrote the logs in {', '.join(folders)} is not known"
+            yield f"the broker that wrote the logs in {', '.join(folders)} is unknown"
 
 
 def _group(log: BrokerLog) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""The request log: requests that a broker served, with their content, as JSON (RequestChannel).
+"""Parses the request log: requests that a broker served, as JSON (RequestChannel).
 
-Before Kafka 2.8 the same logger wrote a text that cannot be taken apart without doubt: such lines
-are left out, and a file that holds nothing else is refused by its name.
+Before Kafka 2.8 the same logger wrote a text form that cannot be parsed reliably. Such lines are
+left out and noted.
 """
 
 from math import ceil
@@ -33,7 +33,7 @@ WANTED: Final = frozenset(
         "UPDATE_METADATA",
     )
 )
-"""What a controller is asked, and what it sends. The log holds all that clients ask besides."""
+"""Requests to a controller, and a controller's requests. The log also has all other requests."""
 
 _OPENING: Final = "Completed request:"
 _OF_TEXT_FORM: Final = (f"{_OPENING}RequestHeader(", f"{_OPENING} RequestHeader(")
@@ -41,7 +41,7 @@ TEXT_FORM: Final = "in the text form that Kafka wrote before 2.8"
 
 
 class TextFormError(Exception):
-    """A line in the form of before Kafka 2.8."""
+    """A line is in the text form of Kafka before 2.8."""
 
 
 class _Header(Struct):
@@ -63,11 +63,11 @@ _decoder: Final = msgspec.json.Decoder(_Completed)
 
 
 class UnfitError(Exception):
-    """A line that is no completed request of this form."""
+    """A line is not a completed request in JSON."""
 
 
 def request_served(line: Line, broker: int) -> RequestServed | None:
-    """The request of a line of `broker`'s log; None for one that no controller is concerned in.
+    """The request in a line of `broker`'s log; None for requests that do not concern a controller.
 
     Raises UnfitError, TextFormError.
     """
@@ -89,7 +89,7 @@ def request_served(line: Line, broker: int) -> RequestServed | None:
         header.clientId or "",
         header.correlationId,
         completed.connection,
-        # As early as it may have come: nothing of what came of it is earlier.
+        # The earliest possible arrival, so that no effect precedes it.
         line.time_ms - ceil(completed.totalTimeMs),
         bytes(completed.request),
         bytes(completed.response),

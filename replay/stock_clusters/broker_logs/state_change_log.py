@@ -1,6 +1,6 @@
-"""state-change.log: what the controller sent, what came back, which states it changed.
+"""Parses state-change.log: a controller's requests, the answers to them, and state changes.
 
-Brokers write into the same file what they do about a request; those lines are passed over.
+Brokers log what they do for a request into the same file; those lines are skipped.
 """
 
 import re
@@ -35,7 +35,7 @@ _NUMBER: Final = re.compile(r"-?\d+")
 
 
 def state_change_logged(line: Line) -> StateChangeLogged | None:
-    """What a line tells of a controller; None for a line that a broker wrote for itself."""
+    """Parse a controller's line; None for lines of other components of the broker."""
     head = _CONTROLLER.match(line.message)
     if head is None:
         return None

@@ -1,11 +1,12 @@
-"""The world-backed log: what a cluster's ZooKeeper and brokers did, in the event log's records.
+"""The imported log: the history of a stock cluster's ZooKeeper and brokers, in refold's log format.
 
-- `events` is what can be in it, `encoding` how it is stored and read again, `restored` how the
-  state at its start is cut in pieces
-- `reading` opens one, gives the state that it begins with, and its records in order
+- `events` defines its events, `encoding` how they are stored, `restored` how a ZooKeeper state is
+  split into events
+- `reading` opens a log and reads its first state and its records
+- `api_requests` parses requests of a broker's request log
 
-A *recorded* log holds what refold's own controller was told and what it decided. This one holds
-the world: a state of ZooKeeper, then each transaction. What ZooKeeper would have answered a
-controller at any point is computed from them; what the cluster's own controller decided is
-`observed`. `refold import` makes such logs (replay.stock_clusters.imports).
+A *recorded* log has the inputs and decisions of refold's controller. An imported log has a state of
+ZooKeeper and each transaction after it, so ZooKeeper's answer to any read can be computed.
+Decisions of the cluster's controller are `observed`. `refold import` makes such logs
+(replay.stock_clusters.imports). Their log kind is "world-backed".
 """

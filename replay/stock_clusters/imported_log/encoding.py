@@ -1,4 +1,4 @@
-"""How a world-backed log's events are stored: msgpack in field order, as the core's are."""
+"""Encodes an imported log's events: msgpack in field order, like the core's events."""
 
 from typing import Final, cast, get_args
 
@@ -28,13 +28,13 @@ SCHEMAS: Final[dict[str, int]] = {
         "request_served",
     )
 }
-"""Every kind of event, with the version of its fields that this code writes and reads."""
+"""Every kind of event, with the schema version that this code writes and reads."""
 
 UPCASTERS: Final = Upcasters(SCHEMAS)
-"""What takes the events of every older refold to those of this one."""
+"""Converts the events of older versions of refold."""
 
 encode_event: Final = msgspec.msgpack.Encoder().encode
-"""The payload that the log stores."""
+"""Encode an event as the payload that the log stores."""
 
 _decoder: Final[msgspec.msgpack.Decoder[WorldEvent]] = msgspec.msgpack.Decoder(WorldEvent)
 
@@ -50,7 +50,7 @@ def kind_of(event: WorldEvent) -> str:
 
 
 def decode_event(payload: bytes) -> WorldEvent:
-    """The event again. Raises msgspec.DecodeError for anything else."""
+    """Decode a payload. Raises msgspec.DecodeError."""
     return _decoder.decode(payload)
 
 

@@ -1,9 +1,9 @@
-"""What is in a world-backed log: one tagged union of immutable values.
+"""The events of an imported log: a tagged union of immutable values.
 
-It begins with `WorldBegun` and the restored state, which the transactions go on from in the order
-of their zxids; where some are missing, `WorldResumed` says from where on all is known again. It
-ends with `ImportEnded`. Records of brokers' logs stand among the transactions by the clocks:
-between a broker and ZooKeeper no order is promised.
+A log begins with `WorldBegun` and the restored state of ZooKeeper. The transactions after it follow
+in the order of their zxids. If some are missing, `WorldResumed` shows where the whole state is
+known again. The log ends with `ImportEnded`. Lines of brokers' logs are merged in by time; the
+order of a line and a transaction is not exact.
 """
 
 from typing import Final, NamedTuple
@@ -16,17 +16,17 @@ from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 
 class _Event(Struct, frozen=True, array_like=True, tag_field="kind", gc=False):
-    """Stored as an array that begins with the kind."""
+    """An event, stored as an array that begins with its kind."""
 
 
 # The world ------------------------------------------------------------------------------------
 
 
 class WorldBegun(_Event, frozen=True, tag="world_begun"):
-    """Where the log comes from: a source and a server's data in it, the first one in the log.
+    """The first event: the source of the log, and the server in the source.
 
-    The restored state is that after transaction `zxid`. Paths are as ZooKeeper has them; those of
-    the Kafka cluster begin with `chroot`, "" if it has none.
+    The restored state is the one after transaction `zxid`. Paths are ZooKeeper's; those of the
+    Kafka cluster begin with `chroot`, which is "" if the cluster has none.
     """
 
     source: str
@@ -36,16 +36,16 @@ class WorldBegun(_Event, frozen=True, tag="world_begun"):
 
 
 class SessionsRestored(_Event, frozen=True, tag="sessions_restored"):
-    """Sessions that are alive at the start, or began in transactions that are missing, in columns;
-    time-outs in ms."""
+    """Sessions that are alive at the start, or began in missing transactions, in columns; timeouts
+    in ms."""
 
     sessions: list[int]
     timeouts_ms: list[int]
 
 
 class ZnodesRestored(_Event, frozen=True, tag="znodes_restored"):
-    """A part of the znodes there are at the start, in columns, parents before their children; or
-    of those that were created or changed in transactions that are missing.
+    """Some of the znodes at the start, or of those that missing transactions created or changed, in
+    columns, parents before their children.
 
     The fields are those of `replay.world.tree.Znode`, `owners` as `replay.world.owners` has them.
     """
@@ -64,50 +64,50 @@ class ZnodesRestored(_Event, frozen=True, tag="znodes_restored"):
 
 
 class SessionsGone(_Event, frozen=True, tag="sessions_gone"):
-    """Sessions that have ended in transactions that are missing."""
+    """Sessions that ended in missing transactions."""
 
     sessions: list[int]
 
 
 class ZnodesGone(_Event, frozen=True, tag="znodes_gone"):
-    """A part of the znodes that were deleted in transactions that are missing, also of those that
-    were created again, children before their parents."""
+    """Some of the znodes that missing transactions deleted, children before their parents. A znode
+    that was then created again is included."""
 
     paths: list[str]
 
 
 class WorldResumed(_Event, frozen=True, tag="world_resumed"):
-    """Behind missing transactions all is known again, by a snapshot that is named `snapshot` in the
-    source and holds all up to `zxid`: what is otherwise than the log has it by then is told right
-    before, as gone or restored."""
+    """The whole state is known again after missing transactions, by the source's file `snapshot`,
+    which includes all transactions up to `zxid`. The events right before this one have the
+    differences, as gone or restored."""
 
     snapshot: str
     zxid: int
 
 
 class TransactionsMissing(_Event, frozen=True, tag="transactions_missing"):
-    """The files go on from zxid `after` with `before`: what was between them is not known."""
+    """The transactions between zxid `after` and zxid `before` are missing from the files."""
 
     after: int
     before: int
 
 
 class DamagedFile(Struct, frozen=True):
-    """A file of the source of which `count` lines or transactions cannot be used. One that cannot
-    be read further than to somewhere counts one there."""
+    """A file of the source of which `count` lines or transactions cannot be used. If the rest of a
+    file cannot be read, that counts as one."""
 
     file: str
     count: int
 
 
 class ImportEnded(_Event, frozen=True, tag="import_ended"):
-    """The source has nothing more: what is damaged in it, and what else there is to tell.
+    """The last event: damage in the source, and notes about it.
 
-    Of the transactions that no server writes where they stand `repeated` are the zxids of those
-    that come again in their file, `passed_over` is how many others there are: no event has them.
-    `is_cut`: of what comes behind the last transaction something was there, and cannot be read.
-    `missing_before`: transactions before the first state that are not there or cannot be used, at
-    least, though more before them is there. `altered`: those that are not what the server wrote.
+    `repeated` has the zxids of transactions that come again in their file; `passed_over` is the
+    number of other transactions that are out of order. No event has these. `is_cut`: the source had
+    more after the last transaction, which cannot be read. `missing_before` is the least number of
+    missing or unusable transactions before the first state. `altered` is the number of transactions
+    that are not as the server wrote them.
     """
 
     damages: list[Damage]
@@ -126,9 +126,9 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
 class Observed(_Event, frozen=True, tag="observed"):
     """The transaction `zxid`, which is the record's cause, is a decision of a controller.
 
-    `what` is one of imports.decisions.KINDS, `broker` whose session wrote (-1: not known),
-    `epoch` the term that it wrote in (0: not known). `error` is ZooKeeper's code where it was
-    refused, else 0. `warm`: decided in a term that began before the log.
+    `what` is one of imports.decisions.KINDS. `broker` is the broker of the session (-1: unknown),
+    `epoch` the controller epoch of its term (0: unknown). `error` is ZooKeeper's code if the
+    transaction was refused, else 0. `warm`: the term began before the log.
     """
 
     zxid: int
@@ -140,10 +140,10 @@ class Observed(_Event, frozen=True, tag="observed"):
 
 
 class RequestInferred(_Event, frozen=True, tag="request_inferred"):
-    """The transaction `zxid`, which is the record's cause, is what somebody asked the controller
-    for, in a request that no request log has: input, no decision.
+    """The transaction `zxid`, which is the record's cause, only fulfils a request that no request
+    log has: it is input, not a decision.
 
-    `alter_partition` and `reassignments` are what was asked for; one of them is empty.
+    `alter_partition` or `reassignments` is the content of the request; the other one is empty.
     """
 
     zxid: int
@@ -159,10 +159,10 @@ STARTED: Final = "Started"
 
 
 class ControllerLogged(_Event, frozen=True, tag="controller_logged"):
-    """A line of controller.log, written by the thread that decides.
+    """A line of controller.log, written by the controller event thread.
 
-    `event` is the ControllerEvent that the line shows to be taken, by Kafka's name; "" where it
-    shows none, or one that is under way; STARTED where the broker's process has started.
+    `event` is Kafka's name of the ControllerEvent that the line begins; "" if it begins none;
+    STARTED if the broker's process has started.
     """
 
     broker: int
@@ -173,8 +173,8 @@ class ControllerLogged(_Event, frozen=True, tag="controller_logged"):
 class StateChangeLogged(_Event, frozen=True, tag="state_change_logged"):
     """A line that a controller wrote to state-change.log.
 
-    `what` is one of broker_logs.state_change_log.KINDS; `brokers` are those that a request
-    goes to, or the one that answered.
+    `what` is one of broker_logs.state_change_log.KINDS. `brokers` are the receivers of a request,
+    or the broker that answered.
     """
 
     broker: int
@@ -187,8 +187,8 @@ class StateChangeLogged(_Event, frozen=True, tag="state_change_logged"):
 class RequestServed(_Event, frozen=True, tag="request_served"):
     """A request that a broker served, at the time of its response.
 
-    `broker` served it, -1 if not known; `api` and the JSON of `request` and `response` are as
-    Kafka's request logger writes them. `received_ms` is the wall clock when it came.
+    `broker` is the serving broker, -1 if unknown. `api` and the JSON of `request` and `response`
+    are as Kafka's request logger writes them. `received_ms` is the wall clock at arrival.
     """
 
     broker: int
@@ -206,7 +206,8 @@ BrokerLogged = ControllerLogged | StateChangeLogged | RequestServed
 
 
 class LoggedEvent(NamedTuple):
-    """What a line of a broker's log tells, with the wall clock in ms, and the record's channel."""
+    """The event of a line of a broker's log, with its wall clock in ms, and the record's
+    channel."""
 
     time_ms: int
     channel: str

@@ -1,4 +1,4 @@
-"""Reading a world-backed log.
+"""Reads an imported log.
 
 with LogReader.open(path, UPCASTERS) as reader:
     world = open_world(reader)
@@ -26,9 +26,9 @@ from replay.stock_clusters.zookeeper_log.restoring import State
 
 
 class ImportedLog(Struct, frozen=True):
-    """A world-backed log: how it began, the state that its transactions go on from, and the
-    number of the first record after that; the last one is that of the log, if it is not told. Each
-    call of `events` reads the log anew."""
+    """An imported log: its first event, the state before its first transaction, and the numbers of
+    its first and last record (None: to the end of the log). Each call of `events` reads the log
+    again."""
 
     begun: WorldBegun
     state: State
@@ -37,21 +37,23 @@ class ImportedLog(Struct, frozen=True):
     last_seq: int | None = None
 
     def events(self) -> Iterator[tuple[EventRecord, WorldEvent]]:
-        """What comes after the restored state, in order. Raises ReplayError."""
+        """The records after the restored state, in order. Raises ReplayError."""
         wanted = EventFilter(first_seq=self.first_seq, last_seq=self.last_seq)
         for record in self.reader.events(wanted):
             yield record, event_of(record)
 
 
 def open_world(reader: LogReader) -> ImportedLog:
-    """Read the start of a log. Raises ReplayError if it is no world-backed one."""
+    """Read the beginning of a log. Raises ReplayError if it is not an imported one."""
     if reader.header.kind != "world-backed":
-        raise ReplayError(f"{reader.path} is a recorded log, of refold's own controller")
+        raise ReplayError(
+            f"{reader.path} is a recorded log of refold's controller, not an imported one"
+        )
     records = reader.events()
     first = next(records, None)
     begun = event_of(first) if first else None
     if first is None or not isinstance(begun, WorldBegun):
-        raise ReplayError(f"{reader.path} does not say how its world began: import it again")
+        raise ReplayError(f"{reader.path} has no first ZooKeeper state: import it again")
     state, last = State(), first.seq
     for record in records:
         event = event_of(record)
@@ -64,15 +66,12 @@ def open_world(reader: LogReader) -> ImportedLog:
 
 
 def unfinished_notes(world: ImportedLog) -> list[str]:
-    """What to tell of a log that does not come to the end of its import: of any other, nothing.
-
-    Raises ReplayError, LogError.
-    """
+    """A note if the import of this log was interrupted. Raises ReplayError, LogError."""
     reader = world.reader
     last = reader.events(EventFilter(first_seq=reader.last_seq))
     if any(isinstance(event_of(record), ImportEnded) for record in last):
         return []
     return [
-        "the import of this log was ended before its end, so the log lacks what comes later: import"
+        "the import of this log was interrupted, so the log lacks the later part: import"
         f" {world.begun.source} again"
     ]

@@ -1,5 +1,5 @@
-"""The states of a world-backed log: that which it begins with, and what is otherwise where all is
-known again behind missing transactions; to events of limited size, and back."""
+"""ZooKeeper states as events of limited size, and back: the first state of an imported log, and the
+changes when the whole state is known again after missing transactions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -19,7 +19,7 @@ from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.world.tree import Refused, Znode
 
 PIECE_BYTES_MAX: Final = 512 * 1024
-"""Of an encoded event; a single znode that is larger has an event of its own."""
+"""The size of an encoded event; a larger znode has a separate event."""
 
 _INT_BYTES: Final = 9
 _HEAD_BYTES: Final = 5
@@ -35,7 +35,7 @@ STATE_KINDS: Final = (
     "znodes_gone",
     "world_resumed",
 )
-"""What takes a state on: brokers' lines, which are most records, do not."""
+"""The events that change the state. Lines of brokers' logs, which are most records, do not."""
 
 Row = tuple[str, Znode]
 Restored = SessionsRestored | ZnodesRestored
@@ -43,13 +43,13 @@ Gone = SessionsGone | ZnodesGone
 
 
 def restored_events(state: State) -> Iterator[Restored]:
-    """Sessions, then znodes, each in a fixed order."""
+    """A state as events: sessions, then znodes, each in a fixed order."""
     yield from _restored(state.sessions, state.tree.dump())
 
 
 def changed_events(before: State, after: State) -> Iterator[Gone | Restored]:
-    """What has to be gone and to be restored so that one state becomes another. A znode that was
-    deleted and created again meanwhile is gone, and restored as it is now."""
+    """The events that change one state into another. A znode that was deleted and created again is
+    gone first, and then restored."""
     sessions = iter(sorted(before.sessions.keys() - after.sessions.keys()))
     while part := list(islice(sessions, _SESSIONS)):
         yield SessionsGone(part)
@@ -64,7 +64,7 @@ def changed_events(before: State, after: State) -> Iterator[Gone | Restored]:
 
 
 def apply(state: State, event: WorldEvent) -> None:
-    """Take a state on by an event of the log: most change nothing."""
+    """Apply an event to a state; most events change nothing."""
     match event:
         case Transaction():
             state.apply(event)
@@ -85,7 +85,7 @@ def apply(state: State, event: WorldEvent) -> None:
 
 
 def restore(state: State, event: Restored) -> None:
-    """Put what an event holds into a state."""
+    """Add the sessions or znodes of an event to a state."""
     if isinstance(event, SessionsRestored):
         state.sessions.update(zip(event.sessions, event.timeouts_ms, strict=True))
         return

@@ -1,8 +1,10 @@
-"""`refold import`: from what a stock cluster's ZooKeeper and brokers left to a world-backed log.
+"""`refold import`: makes an imported log from a stock cluster's ZooKeeper data and broker logs.
 
-- `importing` does it, `kafka_root` finds the cluster in the tree
-- `terms` says whose session is controller, `decisions` what it decided and what it was asked for;
-  docs/import.md states their rules
-- `asked` knows what the brokers' request logs say was asked for
-- `clocks` finds brokers' logs of another time zone; `counting` is what is told at the end
+- `importing` drives the import, `kafka_root` finds the cluster in the ZooKeeper tree, `records`
+  writes the log
+- `terms` follows whose session is the controller, `decisions` classifies its transactions as
+  decisions or as writes for a request; docs/import.md states the rules
+- `logged_requests` and `coverage` know the requests in brokers' request logs
+- `versions` and `digests` find transactions that are not as the server wrote them
+- `report` is what the import reports
 """

@@ -1,7 +1,6 @@
-"""From when to when brokers' request logs tell of all that was asked.
+"""The times for which brokers' request logs contain all requests.
 
-A request is logged when it is done, by the broker that served it. One that a broker did not finish
-before its process ended is in no log.
+A broker logs a request when it has served it. If its process ends before, the request is in no log.
 """
 
 import re
@@ -16,26 +15,26 @@ from replay.stock_clusters.imported_log.events import (
 )
 
 _DONE_MS: Final = 2_000
-"""How long after it writes for a request a controller may be at it."""
+"""A controller may still process a request this long after a write for it."""
 _OF_CONTROLLERS: Final = frozenset(("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA"))
 _BROKER_EPOCH: Final = re.compile(rb'"brokerEpoch": ?(-?\d+)')
-"""In the JSON of their requests, since Kafka 2.2 (KIP-380): the broker's registration."""
+"""The broker's registration in the JSON of a controller's request, since Kafka 2.2 (KIP-380)."""
 
 
-class Coverage:
-    """By broker, when it served requests and when its process started."""
+class RequestLogCoverage:
+    """When each broker served requests, and when its process started."""
 
     def __init__(self) -> None:
         self._served_ms: dict[int, list[int]] = {}
         self._started_ms: dict[int, list[int]] = {}
         self._registered_ms: dict[int, list[int]] = {}
-        """About when it registered anew: the last thing that it was told before, and the first one
-        behind that."""
-        self._told: dict[int, tuple[int, bytes]] = {}
-        """When a broker was told something last, and by which registration."""
+        """About when a broker registered again: the last controller's request before, and the first
+        one after it."""
+        self._last_request: dict[int, tuple[int, bytes]] = {}
+        """The time and the registration in a controller's last request to a broker."""
 
     def take(self, time_ms: int, event: WorldEvent) -> None:
-        """A line of a log, in the order of time."""
+        """Add a line of a log, in the order of time."""
         if isinstance(event, RequestServed):
             self._served_ms.setdefault(event.broker, []).append(time_ms)
             if event.api in _OF_CONTROLLERS:
@@ -44,13 +43,16 @@ class Coverage:
             self._started_ms.setdefault(event.broker, []).append(time_ms)
 
     def knows(self, broker: int) -> bool:
-        """Whether there is a request log of a broker."""
+        """Whether a broker has a request log."""
         return broker in self._served_ms
 
     def covers(self, broker: int, time_ms: int) -> bool:
-        """Whether a request that the broker was at then must be in its log: that had begun, and has
-        one that was done well behind it, before the process was started anew. Where no line tells
-        when that was, a broker that registers anew may have been."""
+        """Whether a request that the broker processed at this time must be in its log.
+
+        The log must have begun before, and must have a request that was served well after it,
+        before the process was restarted. If no line shows a restart, a new registration counts as
+        one.
+        """
         times_ms = self._served_ms.get(broker, [])
         if times_ms and times_ms[0] > time_ms:
             return False
@@ -63,13 +65,13 @@ class Coverage:
         found = _BROKER_EPOCH.search(event.request)
         if found is None:
             return
-        before_ms, epoch = self._told.get(event.broker, (time_ms, found[1]))
+        before_ms, epoch = self._last_request.get(event.broker, (time_ms, found[1]))
         if epoch != found[1]:
             self._registered_ms.setdefault(event.broker, []).extend((before_ms + 1, time_ms))
-        self._told[event.broker] = time_ms, found[1]
+        self._last_request[event.broker] = time_ms, found[1]
 
 
 def _next(times: list[int], time_ms: int) -> int | None:
-    """The first time that is not before."""
+    """The first time that is not before `time_ms`."""
     place = bisect_left(times, time_ms)
     return times[place] if place < len(times) else None

@@ -1,6 +1,6 @@
-"""Which transactions a controller decided, and which are what it was asked for. Pure.
+"""Classifies transactions: decisions of a controller, writes for a request, or other input. Pure.
 
-docs/import.md states every rule; the names of the kinds are its own. All else is input.
+docs/import.md states every rule and defines the kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from controller.core.events import ProposedState, ReassignmentTarget
 from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
 from replay.stock_clusters.imported_log.events import Observed, RequestInferred
-from replay.stock_clusters.imports.asked import Asked
-from replay.stock_clusters.imports.terms import NOBODY, Term, Terms, find
+from replay.stock_clusters.imports.logged_requests import LoggedRequests
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Term, Terms, find
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Create,
@@ -51,7 +51,7 @@ KINDS: Final = (
     "refused",
     "other",
 )
-"""What a controller decides; docs/import.md says what each one is."""
+"""The kinds of decisions; docs/import.md defines each."""
 
 _ELECTION_OPERATIONS: Final = 2
 _BELOW: Final = (
@@ -82,29 +82,29 @@ class _Reassigned(Struct):
 
 _reassigned_decoder: Final = msgspec.json.Decoder(_Reassigned)
 
-# What a write leaves behind is read again when the next one comes.
+# The content that one write stores is parsed again for the next write.
 _read_state: Final = lru_cache(_REMEMBERED)(znodes.read_state)
 _state_of: Final = lru_cache(_REMEMBERED)(znodes.state_of)
 
-_Asked = ProposedState | ReassignmentTarget
+_Requested = ProposedState | ReassignmentTarget
 _Content = Observed | RequestInferred
 
 
 class Decisions:
-    """Tells a cluster's decisions from its inputs, transaction by transaction.
+    """Classifies a cluster's transactions one by one.
 
-    `tree` must be the state before the transaction that is classified; `terms` too.
+    `tree` and `terms` must be in the state before the transaction that is classified.
     """
 
-    def __init__(self, chroot: str, tree: Tree, terms: Terms, asked: Asked) -> None:
+    def __init__(self, chroot: str, tree: Tree, terms: Terms, requests: LoggedRequests) -> None:
         self._chroot = chroot
         self._tree = tree
         self._terms = terms
-        self._asked = asked
-        self._allocates_producer_ids = asked.allocates_producer_ids
+        self._requests = requests
+        self._allocates_producer_ids = requests.allocates_producer_ids
 
     def classify(self, transaction: Transaction) -> _Content | None:
-        """What the transaction is beside being one: None for plain input."""
+        """The decision or request that a transaction is; None for other input."""
         content = transaction.content
         if isinstance(content, Multi):
             return self._multi(transaction, content)
@@ -140,16 +140,16 @@ class Decisions:
         return self._observed(transaction, "election", error) if is_election else None
 
     def _is_of_kafka(self, session: int) -> bool:
-        """Whether a session is a broker's, where no path says so."""
-        return self._terms.broker_of(session, self._tree) != NOBODY
+        """Whether a session belongs to a broker, if no path shows it."""
+        return self._terms.broker_of(session, self._tree) != UNKNOWN_BROKER
 
     def _is_lost_election(self, transaction: Transaction, multi: Multi, error: int) -> bool:
-        """A broker registers with a multi of the same shape, but is not registered then."""
+        """A broker's registration has the same form, but the broker is not registered then."""
         return (
             error == NODE_EXISTS
             and len(multi.operations) == _ELECTION_OPERATIONS
             and find(self._tree, self._terms.controller_path) is not None
-            and self._terms.registered(transaction.session, self._tree) != NOBODY
+            and self._terms.registered(transaction.session, self._tree) != UNKNOWN_BROKER
         )
 
     def _plain(
@@ -172,33 +172,33 @@ class Decisions:
     def _producer_ids(
         self, transaction: Transaction, operation: Operation, is_controllers: bool
     ) -> Observed | None:
-        """A controller gives blocks to all; where it does not, each broker takes its own, the
-        controller's too (before Kafka's IBP 3.0)."""
+        """A controller allocates blocks to all brokers. Before IBP 3.0 each broker, including the
+        controller, takes its own blocks."""
         if not is_controllers or not isinstance(operation, SetData):
             return None
         own = self._terms.broker_of(transaction.session, self._tree)
-        if not self._allocates_producer_ids and _block_of(operation.data) in (own, NOBODY):
+        if not self._allocates_producer_ids and _block_of(operation.data) in (own, UNKNOWN_BROKER):
             return None
         self._allocates_producer_ids = True
         return self._observed(transaction, "producer_ids", 0)
 
     def _guarded(self, transaction: Transaction, operations: Sequence[Operation]) -> _Content:
-        """A guarded multi that was done. It is input if all of it is what was asked for."""
+        """A completed multi with the epoch check; input if all its writes are for a request."""
         broker = self._terms.broker_of(transaction.session, self._tree)
-        asked: list[_Asked] = []
+        requested: list[_Requested] = []
         for one in operations:
-            found = self._asked_for(one, broker, transaction.time_ms)
+            found = self._requested(one, broker, transaction.time_ms)
             if not found:
                 break
-            asked += found
+            requested += found
         else:
             if operations:
-                return _inferred(transaction.zxid, broker, asked)
+                return _inferred(transaction.zxid, broker, requested)
         written = (one for one in operations if type(one) is not Check)
         return self._observed(transaction, self._kind(next(written, None)), 0)
 
-    def _asked_for(self, operation: Operation, broker: int, time_ms: int) -> Sequence[_Asked]:
-        """What an operation does that was asked for and stands in no request log."""
+    def _requested(self, operation: Operation, broker: int, time_ms: int) -> Sequence[_Requested]:
+        """The requests that an operation fulfils and that no request log has."""
         if type(operation) is not SetData:
             return ()
         path = self._in_kafka(operation.path)
@@ -215,7 +215,7 @@ class Decisions:
     def _proposed(
         self, operation: SetData, path: str, partition: tuple[str, int]
     ) -> ProposedState | None:
-        """A new state as an AlterPartition would ask for it: None if it can be no such thing."""
+        """A new state as an AlterPartition proposes it; None if no AlterPartition leads to it."""
         before = find(self._tree, operation.path)
         if before is None:
             return None
@@ -233,22 +233,24 @@ class Decisions:
         )
 
     def _is_logged_state(self, broker: int, state: ProposedState, time_ms: int) -> bool:
-        if not self._asked.coverage.knows(broker):
+        if not self._requests.coverage.knows(broker):
             return False
-        if self._asked.coverage.covers(broker, time_ms):
+        if self._requests.coverage.covers(broker, time_ms):
             return True
         topic = find(self._tree, f"{self._chroot}{znodes.topic_path(state.topic)}")
-        return self._asked.has_isr(
+        return self._requests.has_isr(
             broker, _topic_id(state.topic, topic.data if topic else b""), state
         )
 
     def _is_logged_target(self, broker: int, target: ReassignmentTarget, time_ms: int) -> bool:
-        asked = self._asked
-        return asked.coverage.covers(broker, time_ms) or asked.has_target(broker, target, time_ms)
+        requests = self._requests
+        return requests.coverage.covers(broker, time_ms) or requests.has_target(
+            broker, target, time_ms
+        )
 
     def _targets(self, operation: SetData, topic: str) -> Iterator[ReassignmentTarget]:
-        """The reassignments that a topic's new znode begins, replaces or cancels, unless
-        /admin/reassign_partitions asks for them."""
+        """The reassignments that a topic's new znode begins, replaces or cancels, except those
+        that /admin/reassign_partitions asks for."""
         before = find(self._tree, operation.path)
         if before is None:
             return
@@ -262,12 +264,12 @@ class Decisions:
             return
         by_znode = self._reassigned()
         for number in changed:
-            for replicas in _replicas_asked_for(old[number], new[number]):
+            for replicas in _requested_replicas(old[number], new[number]):
                 if replicas is None or by_znode.get((topic, number)) != replicas:
                     yield ReassignmentTarget(topic, number, replicas)
 
     def _reassigned(self) -> dict[tuple[str, int], tuple[int, ...]]:
-        """What /admin/reassign_partitions asks for, double replicas left out as Kafka does."""
+        """The content of /admin/reassign_partitions, without duplicate replicas, as in Kafka."""
         znode = find(self._tree, self._chroot + znodes.REASSIGN_PARTITIONS)
         try:
             listed = _reassigned_decoder.decode(znode.data if znode else b"").partitions
@@ -276,7 +278,7 @@ class Decisions:
         return {(one.topic, one.partition): tuple(dict.fromkeys(one.replicas)) for one in listed}
 
     def _kind(self, operation: Operation | None) -> str:
-        """What a guarded operation is about."""
+        """The kind of a guarded operation."""
         if operation is None or isinstance(operation, (Error, Check)):
             return "other"
         path = self._in_kafka(_path(operation))
@@ -287,19 +289,19 @@ class Decisions:
     ) -> Observed:
         term = term or self._terms.last_of(transaction.session)
         broker = self._terms.broker_of(transaction.session, self._tree)
-        if broker == NOBODY and term is not None:
+        if broker == UNKNOWN_BROKER and term is not None:
             broker = term.broker
         epoch = 0 if term is None else term.epoch
         is_warm = self._terms.is_warm and (what != "election" or error != 0)
         return Observed(transaction.zxid, what, broker, epoch, error, is_warm)
 
     def _in_kafka(self, path: str) -> str:
-        """A path as Kafka knows it; "" for one that lies elsewhere."""
+        """A path without the chroot; "" if it is outside of it."""
         return below(path, self._chroot) or ""
 
 
 def kind_of(path: str, *, is_delete: bool) -> str:
-    """What a guarded write of a znode, by its path in Kafka, is about."""
+    """The kind of a guarded write, by its path without the chroot."""
     if path == znodes.CONTROLLER:
         return "resignation" if is_delete else "other"
     if path in _SINGLE:
@@ -313,9 +315,9 @@ def kind_of(path: str, *, is_delete: bool) -> str:
     return "assignment" if _topic_of(path) is not None else "partition_znode"
 
 
-def _inferred(zxid: int, broker: int, asked: Sequence[_Asked]) -> RequestInferred:
-    states = [one for one in asked if isinstance(one, ProposedState)]
-    targets = [one for one in asked if isinstance(one, ReassignmentTarget)]
+def _inferred(zxid: int, broker: int, requested: Sequence[_Requested]) -> RequestInferred:
+    states = [one for one in requested if isinstance(one, ProposedState)]
+    targets = [one for one in requested if isinstance(one, ReassignmentTarget)]
     return RequestInferred(zxid, broker, states, targets)
 
 
@@ -326,13 +328,13 @@ def _path(
 
 
 def _topic_of(path: str) -> str | None:
-    """The topic whose znode this path is."""
+    """The topic whose znode has this path; None for other paths."""
     name = path.removeprefix(f"{znodes.TOPICS}/")
     return name if name != path and "/" not in name else None
 
 
 def _topic_id(name: str, data: bytes) -> str:
-    """In hex, "" without one."""
+    """The topic's id in hex, "" if it has none."""
     try:
         topic_id = znodes.read_topic(name, data).topic_id
     except ZnodeError:
@@ -341,16 +343,18 @@ def _topic_id(name: str, data: bytes) -> str:
 
 
 def _block_of(data: bytes | None) -> int:
-    """The broker that a block of producer ids is given to, NOBODY if it cannot be read."""
+    """The broker that receives a block of producer ids, UNKNOWN_BROKER if it cannot be read."""
     try:
         return znodes.read_producer_ids(data or b"").broker
     except ZnodeError:
-        return NOBODY
+        return UNKNOWN_BROKER
 
 
-def _replicas_asked_for(old: Assignment, new: Assignment) -> Iterator[tuple[int, ...] | None]:
-    """The target of a reassignment that goes from one assignment to another, None for a cancelled
-    one; nothing where it only ends (KB 7.7, phases U and B)."""
+def _requested_replicas(old: Assignment, new: Assignment) -> Iterator[tuple[int, ...] | None]:
+    """The target of the reassignment that changes one assignment into another.
+
+    None for a cancelled reassignment; nothing if it only completes (KB 7.7, phases U and B).
+    """
     goes_on = bool(new.adding or new.removing)
     was_under_way = bool(old.adding or old.removing)
     if goes_on or not was_under_way:

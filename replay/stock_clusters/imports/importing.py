@@ -1,9 +1,9 @@
-"""From a source to a world-backed log, in the order of zxids.
+"""Makes an imported log from a source, in the order of zxids.
 
-The first state is a snapshot with all transactions that it may hold already; those before --from
-go into it, too. Then comes each transaction with what it is found to be (`decisions`), and among
-them, by the clocks, what the brokers logged. Nothing of a source is kept in memory but one state
-of its ZooKeeper and what the request logs say was asked for.
+The first state is a snapshot with all transactions that it may already contain; transactions before
+--from go into it, too. Then follows each transaction with its classification (`decisions`). The
+lines of brokers' logs are merged in by time. Memory holds only one state of ZooKeeper and the
+requests in the request logs.
 """
 
 import time
@@ -32,19 +32,22 @@ from replay.stock_clusters.imported_log.events import (
     WorldResumed,
 )
 from replay.stock_clusters.imported_log.restored import apply, changed_events, restored_events
-from replay.stock_clusters.imports.asked import LOGS, Asked
-from replay.stock_clusters.imports.clocks import clock_notes
-from replay.stock_clusters.imports.counting import Counts, ImportResult
 from replay.stock_clusters.imports.decisions import Decisions
 from replay.stock_clusters.imports.digests import Digests
-from replay.stock_clusters.imports.ending import import_ended
 from replay.stock_clusters.imports.kafka_root import (
     KafkaRoot,
     NoClusterError,
     check_only,
     find_kafka,
 )
+from replay.stock_clusters.imports.logged_requests import LOGS, LoggedRequests
 from replay.stock_clusters.imports.records import Records, new_log
+from replay.stock_clusters.imports.report import (
+    Counts,
+    ImportResult,
+    clock_notes,
+    import_ended,
+)
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.imports.versions import Versions
 from replay.stock_clusters.zookeeper_log.damage import Damage
@@ -58,8 +61,8 @@ _OWN_CHANNEL = "import"
 
 
 class Selection(Struct, frozen=True):
-    """What of a source is wanted: the cluster under a chroot (None: the only one there is), and
-    the time from `from_ms` to `to_ms`, both included. Brokers log the times of `zone`."""
+    """The part of a source to import: the cluster under a chroot (None: the only cluster), and the
+    time from `from_ms` to `to_ms`, both included. `zone` is the time zone of brokers' logs."""
 
     chroot: str | None = None
     from_ms: int | None = None
@@ -72,15 +75,15 @@ def import_source(
 ) -> ImportResult:
     """Make the log in the folder `log` from a folder or an archive.
 
-    Raises ReplayError if the source cannot be used, LogError if the log cannot be written; what
-    was written of it is removed then.
+    Raises ReplayError if the source cannot be used, and LogError if the log cannot be written; an
+    incomplete log is removed.
     """
     with open_source(path, progress) as source:
         state, root, before = _first_with_kafka(source, selection.chroot)
         logs = source.transactions(state.zxid)
         resuming = Resuming(source, logs)
         counts = Counts()
-        transactions = _behind_first_state(state, iter(logs), resuming, selection, counts)
+        transactions = _after_first_state(state, iter(logs), resuming, selection, counts)
         broker_logs = BrokerLogs(source.broker_logs, selection.zone)
         header = Header(
             kind="world-backed",
@@ -91,10 +94,12 @@ def import_source(
             created_ns=time.time_ns(),
         )
         begun = WorldBegun(escape_path(path), source.server.name, state.zxid, root.chroot)
-        # What is only asked for behind the end is in no log of this import.
-        asked = Asked(one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms))
+        # Requests after the selected time are not part of this import.
+        requests = LoggedRequests(
+            one for one in broker_logs.events(LOGS) if not _is_late(one, selection.to_ms)
+        )
         with new_log(log, header) as records, paused_collector():
-            one = _Import(state, root, asked, counts, records)
+            one = _Import(state, root, requests, counts, records)
             one.begin(begun)
             one.follow(transactions, resuming, _between(broker_logs.events(), selection, counts))
             if logs.damages and not logs.read:
@@ -102,7 +107,7 @@ def import_source(
                 raise ReplayError(f"no transaction can be read: {damages}")
             if selection.to_ms is None:
                 source.note_uncovered(logs)
-            clocks = clock_notes(asked.elected_ms, one.elected_ms)
+            clocks = clock_notes(requests.elected_ms, one.elected_ms)
             misplaced = map(str, logs.misplaced)
             of_zookeeper = (
                 *source.notes,
@@ -111,26 +116,26 @@ def import_source(
                 *one.versions.notes,
                 *one.digests.notes,
             )
-            notes = [*of_zookeeper, *broker_logs.notes, *asked.notes, *clocks]
+            notes = [*of_zookeeper, *broker_logs.notes, *requests.notes, *clocks]
             missing = before.left_out + sum(gap.at_least for gap in before.gaps)
             altered = one.versions.altered | one.digests.altered
-            one.end(import_ended(source, logs, broker_logs, asked, notes, missing, altered))
+            one.end(import_ended(source, logs, broker_logs, requests, notes, missing, altered))
     damaged, gaps = (*source.damages, *logs.damages), (*before.gaps, *logs.gaps)
     return counts.result(escape_path(log), begun, root.cluster_id, damaged, gaps, notes)
 
 
 class _Before(NamedTuple):
-    """What of a source comes before the first state that is used, and tells nothing."""
+    """What a source has before the first usable state: transactions that are left out, and gaps."""
 
     left_out: int
     gaps: Sequence[Gap]
 
 
 def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _Before]:
-    """The first state that the cluster is in, or comes into. Of logs that are damaged or not all
-    there a later one may be of use.
+    """The first state that contains the cluster, or after which the cluster is created.
 
-    Raises NoClusterError, which tells of the damage, and SeveralClustersError.
+    If logs are damaged or incomplete, a later state is tried. Raises NoClusterError, which reports
+    the damage, and SeveralClustersError.
     """
     why = ""
     tried: MergedLogs | None = None
@@ -156,25 +161,27 @@ def _first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaR
 
 
 def _is_before(damage: Damage, zxid: int) -> bool:
-    """Whether it is of what is not read any more."""
+    """Whether the damage is before the first state."""
     return damage.zxid is None or damage.zxid < zxid
 
 
-def _behind_first_state(
+def _after_first_state(
     state: State,
     logs: Iterator[Transaction],
     resuming: Resuming,
     selection: Selection,
     counts: Counts,
 ) -> Iterator[Transaction]:
-    """Apply what belongs to the first state; the transactions that follow it up to the end that
-    is wanted. Raises ReplayError if all are before or behind the time that is wanted."""
+    """Apply the transactions of the first state, and return those after it in the selected time.
+
+    Raises ReplayError if no transaction is in the selected time.
+    """
     from_ms, to_ms = selection.from_ms, selection.to_ms
     for transaction in logs:
         is_early = from_ms is not None and transaction.time_ms < from_ms
         if transaction.zxid > state.exact_from and not is_early:
             if _is_late(transaction, to_ms):
-                raise ReplayError("no transaction is as early as --to: name a later time")
+                raise ReplayError("all transactions are after --to: use a later time")
             counts.from_ms = transaction.time_ms
             return _until(to_ms, chain((transaction,), logs))
         for met in resuming.before(transaction):
@@ -184,7 +191,7 @@ def _behind_first_state(
         state.apply(transaction)
         counts.skipped += 1
     if from_ms is not None:
-        raise ReplayError("no transaction is as late as --from: name an earlier time")
+        raise ReplayError("all transactions are before --from: use an earlier time")
     return iter(())
 
 
@@ -201,7 +208,7 @@ def _is_late(one: Transaction | LoggedEvent, to_ms: int | None) -> bool:
 def _between(
     events: Iterator[LoggedEvent], selection: Selection, counts: Counts
 ) -> Iterator[LoggedEvent]:
-    """What was logged while the transactions that are wanted were written."""
+    """The lines of brokers' logs in the time of the selected transactions."""
     for event in events:
         is_early = counts.from_ms is None or event.time_ms < counts.from_ms
         if not is_early and not _is_late(event, selection.to_ms):
@@ -212,12 +219,17 @@ class _Import:
     """Writes one log."""
 
     def __init__(
-        self, state: State, root: KafkaRoot, asked: Asked, counts: Counts, records: Records
+        self,
+        state: State,
+        root: KafkaRoot,
+        requests: LoggedRequests,
+        counts: Counts,
+        records: Records,
     ) -> None:
         self._state = state
         self._root = root
         self._terms = Terms(root.chroot, state.tree)
-        self._decisions = Decisions(root.chroot, state.tree, self._terms, asked)
+        self._decisions = Decisions(root.chroot, state.tree, self._terms, requests)
         self._counts = counts
         self._records = records
         self.versions = Versions(state.tree)
@@ -238,7 +250,7 @@ class _Import:
         resuming: Resuming,
         logged: Iterator[LoggedEvent],
     ) -> None:
-        """Write transactions and what brokers logged, by their times."""
+        """Write transactions and lines of brokers' logs, in the order of time."""
         if resuming.gap is not None:
             self._gap(resuming.gap, self._last_ms)
         merged: Iterator[Transaction | LoggedEvent] = merge(
@@ -251,7 +263,7 @@ class _Import:
                         self._gap(met, one.time_ms)
                     else:
                         self._resume(met, one.time_ms)
-                self.versions.look_at(one, resuming.file)
+                self.versions.check(one, resuming.file)
                 self._transaction(one, resuming.file)
             else:
                 self._counts.broker_event(one.event)
@@ -267,7 +279,7 @@ class _Import:
         if self._root.is_only and isinstance(transaction.content, Create):
             check_only(self._root, transaction.content.path)
         found = self._decisions.classify(transaction)
-        # Of a controller that gives up, too, the transaction is of its term.
+        # A controller's resignation still belongs to its term.
         before = self._term()
         self._terms.follow(transaction)
         term = self._term() or before
@@ -281,7 +293,7 @@ class _Import:
         self._counts.transaction(transaction, found)
         self.digests.before()
         self._state.apply(transaction)
-        self.digests.behind(transaction, file)
+        self.digests.after(transaction, file)
 
     def _gap(self, gap: Gap, time_ms: int) -> None:
         missing = TransactionsMissing(gap.after, gap.before)
@@ -289,7 +301,7 @@ class _Import:
         self._records.add(missing, time_ms, self._term(), _OWN_CHANNEL)
 
     def _resume(self, found: Resumption, time_ms: int) -> None:
-        """All is known again: write what is otherwise."""
+        """The whole state is known again: write what has changed."""
         for event in changed_events(self._state, found.state):
             apply(self._state, event)
             self._records.add(event, time_ms, self._term(), _OWN_CHANNEL)

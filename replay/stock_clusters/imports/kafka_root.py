@@ -1,12 +1,11 @@
-"""Where in a ZooKeeper a Kafka cluster lies: under which chroot, and what cluster it is."""
+"""Finds a Kafka cluster in a ZooKeeper: its chroot and its cluster id."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
-from controller.core.cluster_id import CLUSTER_ID, read_cluster_id
-from controller.core.znodes import BROKER_IDS, CONTROLLER_EPOCH
+from controller.core.znodes import BROKER_IDS, CLUSTER_ID, CONTROLLER_EPOCH, read_cluster_id
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.transactions import Create, Multi, Transaction
 from replay.world.tree import Tree
@@ -15,9 +14,9 @@ _SIGNS: Final = (CONTROLLER_EPOCH, BROKER_IDS)
 
 
 class KafkaRoot(Struct, frozen=True):
-    """A cluster's chroot, "" if it has none, and its id, "" if it is not known.
+    """A cluster's chroot, "" if it has none, and its id, "" if it is unknown.
 
-    `is_only`: nobody named it, so that there must be no other.
+    `is_only`: the user named no chroot, so there must be no other cluster.
     """
 
     chroot: str
@@ -26,26 +25,26 @@ class KafkaRoot(Struct, frozen=True):
 
 
 class NoClusterError(ReplayError):
-    """No Kafka cluster is there, or none under the chroot that was named."""
+    """The source has no Kafka cluster, or none under the given chroot."""
 
 
 class SeveralClustersError(ReplayError):
-    """More than one Kafka cluster in one ZooKeeper, and none was named."""
+    """The source has several Kafka clusters, and no chroot was given."""
 
     def __init__(self, chroots: Iterable[str]) -> None:
-        super().__init__(f"Kafka clusters are under {_shown(chroots)}: name one with --chroot")
+        super().__init__(f"Kafka clusters are under {_shown(chroots)}: choose one with --chroot")
 
 
 def _chroot_of_sign(path: str) -> str | None:
-    """The chroot of a cluster that has this znode; None for a znode that is no sign of one."""
+    """The chroot of the cluster that this znode shows; None for other znodes."""
     return next((path.removesuffix(sign) for sign in _SIGNS if path.endswith(sign)), None)
 
 
 def find_kafka(tree: Tree, following: Iterable[Transaction], wanted: str | None) -> KafkaRoot:
-    """The cluster in a tree, or, if it has none, the first one that the transactions make.
+    """The cluster in a tree, or else the first one that the transactions create.
 
-    `wanted` is a chroot that was named. Raises NoClusterError if that is not there, or nothing is,
-    SeveralClustersError if there are more and none was named.
+    `wanted` is the given chroot. Raises NoClusterError if there is no such cluster, and
+    SeveralClustersError if there are several and no chroot was given.
     """
     roots = _roots(tree)
     if wanted is not None and wanted in roots:
@@ -59,19 +58,19 @@ def find_kafka(tree: Tree, following: Iterable[Transaction], wanted: str | None)
 
 
 def check_only(root: KafkaRoot, path: str) -> None:
-    """Raises SeveralClustersError if a new znode is the sign of another cluster."""
+    """Raises SeveralClustersError if a new znode shows another cluster."""
     chroot = _chroot_of_sign(path)
     if chroot is not None and chroot != root.chroot:
         raise SeveralClustersError((root.chroot, chroot))
 
 
 def _shown(chroots: Iterable[str]) -> str:
-    """Chroots as one names them."""
+    """Chroots as an operator writes them."""
     return ", ".join(chroot or "/" for chroot in chroots)
 
 
 def _roots(tree: Tree) -> dict[str, str]:
-    """Chroots with their cluster's ids, sorted."""
+    """The cluster ids by chroot, sorted."""
     data = {path: znode.data for path, znode in tree.dump().items()}
     chroots = {_chroot_of_sign(path) for path in data} - {None}
     return {

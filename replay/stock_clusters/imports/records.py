@@ -1,4 +1,4 @@
-"""Events to the records of a new log, appended many at once."""
+"""Writes events as records of a new log, in batches."""
 
 import shutil
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Records:
     def add(
         self, event: WorldEvent, time_ms: int, term: int, channel: str, cause: int | None = None
     ) -> int:
-        """Store an event and return its number. Nobody knows a monotonic clock: it is 0."""
+        """Store an event and return its number. Sources have no monotonic clock, so it is 0."""
         self.count = seq = self.count + 1
         kind = kind_of(event)
         if not -_MS_MAX <= time_ms <= _MS_MAX:
@@ -57,7 +57,7 @@ class Records:
         return seq
 
     def flush(self) -> None:
-        """Put on disk what was added so far."""
+        """Write the events so far to disk."""
         self._writer.append(self._batch)
         self._batch, self._bytes = [], 0
         self._writer.roll_if_due()
@@ -65,10 +65,7 @@ class Records:
 
 @contextmanager
 def new_log(folder: Path, header: Header) -> Iterator[Records]:
-    """The records of a log in `folder`, which is removed again if it does not become whole.
-
-    Raises LogError.
-    """
+    """The records of a new log in `folder`; an incomplete log is removed. Raises LogError."""
     is_new = not folder.exists()
     writer = LogWriter.create(folder, header)
     try:
@@ -82,7 +79,7 @@ def new_log(folder: Path, header: Header) -> Iterator[Records]:
 
 
 def remove_log(folder: Path, *, is_new: bool) -> None:
-    """Remove a log that was made, with its folder if that `is_new`, too."""
+    """Remove a log, and its folder if that `is_new`."""
     if is_new:
         shutil.rmtree(folder, ignore_errors=True)
     else:

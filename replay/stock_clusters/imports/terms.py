@@ -1,7 +1,7 @@
-"""Whose session is controller, and since when.
+"""Which session is the controller, and since when.
 
-The role is a session's: of the one whose multi creates /controller and sets /controller_epoch. At
-a start in mid-term it is the owner of /controller. It ends when that znode goes.
+A session becomes the controller with a multi that creates /controller and sets /controller_epoch.
+At the start of a log it is the owner of /controller. Its term ends when that znode is deleted.
 """
 
 from msgspec import Struct
@@ -28,13 +28,13 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.world.paths import name_of, parent_of
 from replay.world.tree import Refused, Tree, Znode
 
-NOBODY = -1
-"""In place of a broker that is not known."""
+UNKNOWN_BROKER = -1
+"""An unknown broker."""
 
 
 class Term(Struct, frozen=True):
-    """One controllership. `epoch` is 0, and `broker` NOBODY, where the znodes cannot be read;
-    `version` is that of /controller_epoch, which guards the term's writes."""
+    """One controller's term. `epoch` is 0 and `broker` is UNKNOWN_BROKER if the znodes cannot be
+    read. `version` is the version of /controller_epoch, which guards the term's writes."""
 
     session: int
     epoch: int
@@ -43,24 +43,23 @@ class Term(Struct, frozen=True):
 
 
 class Terms:
-    """The terms of a cluster under a chroot, followed transaction by transaction."""
+    """Follows the terms of a cluster under a chroot, transaction by transaction."""
 
     def __init__(self, chroot: str, tree: Tree) -> None:
         """`tree` is the state before the first transaction."""
         self.controller_path = chroot + CONTROLLER
         self.epoch_path = chroot + CONTROLLER_EPOCH
         self.seen = 0
-        """Terms so far, the one at the start included."""
+        """The number of terms so far, including the one at the start."""
         self.current: Term | None = None
         self._ids_path = chroot + BROKER_IDS
         self._of_session: dict[int, Term] = {}
         self.is_warm = find(tree, self.epoch_path) is not None
-        """Whether what is decided now is of a term that began before the log, or in transactions
-        that are missing."""
+        """Whether the present term began before the log, or in missing transactions."""
         self.resume(tree)
 
     def resume(self, tree: Tree) -> None:
-        """The tree shows who is controller: at the start, or behind missing transactions."""
+        """Read the controller from the tree, at the start or after missing transactions."""
         holder, epoch = find(tree, self.controller_path), find(tree, self.epoch_path)
         if holder is None or epoch is None:
             self.current = None
@@ -71,24 +70,24 @@ class Terms:
             self._begin(term)
 
     def last_of(self, session: int) -> Term | None:
-        """The term that a session has or had last."""
+        """A session's present or last term."""
         return self._of_session.get(session)
 
     def broker_of(self, session: int, tree: Tree) -> int:
-        """The broker of a session: by its registration, which is none of what a controller decides,
-        else by what it wrote into /controller; NOBODY if it has neither."""
+        """The broker of a session, by its registration or else by what it wrote to /controller;
+        UNKNOWN_BROKER if it has neither."""
         registered, term = self.registered(session, tree), self._of_session.get(session)
-        return term.broker if registered == NOBODY and term is not None else registered
+        return term.broker if registered == UNKNOWN_BROKER and term is not None else registered
 
     def registered(self, session: int, tree: Tree) -> int:
-        """The broker that a session has registered, NOBODY if none."""
+        """The broker that a session has registered, UNKNOWN_BROKER if it has none."""
         for path in tree.ephemerals(session):
             if parent_of(path) == self._ids_path and is_broker_id(name_of(path)):
                 return int(name_of(path))
-        return NOBODY
+        return UNKNOWN_BROKER
 
     def elected(self, transaction: Transaction) -> Term | None:
-        """The term that a transaction begins, None for one that begins none."""
+        """The term that a transaction begins, None for other transactions."""
         content = transaction.content
         if not isinstance(content, Multi) or _is_guarded(content) or content.error:
             return None
@@ -103,7 +102,7 @@ class Terms:
         return Term(transaction.session, epoch, version, broker)
 
     def follow(self, transaction: Transaction) -> None:
-        """Take in a transaction that was done."""
+        """Follow a completed transaction."""
         term = self.elected(transaction)
         if term is not None:
             self.is_warm = False
@@ -129,12 +128,12 @@ class Terms:
 
 
 def _is_guarded(multi: Multi) -> bool:
-    """Whether it begins with a check, as no election does."""
+    """Whether a multi begins with a check; an election does not."""
     return bool(multi.operations) and isinstance(multi.operations[0], Check)
 
 
 def find(tree: Tree, path: str) -> Znode | None:
-    """A znode, None if there is none."""
+    """A znode, None if it does not exist."""
     try:
         return tree.get(path)
     except Refused:
@@ -143,7 +142,7 @@ def find(tree: Tree, path: str) -> Znode | None:
 
 def _broker(data: bytes | None) -> int:
     holder = read_controller(data)
-    return NOBODY if holder is None else holder.brokerid
+    return UNKNOWN_BROKER if holder is None else holder.brokerid
 
 
 def _epoch(data: bytes | None) -> int:

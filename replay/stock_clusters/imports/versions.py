@@ -1,8 +1,8 @@
-"""Whether the versions of a ZooKeeper's znodes follow one another, as its server counts them.
+"""Checks that the versions of znodes are consecutive, as a server counts them.
 
-A record holds the version that its write brought about (SetDataTxn): one more than before. Another
-one shows that the record was changed, or that one before it is not there. As long as nobody knows
-what a znode was before, its next version tells nothing.
+A record has the version after its write (SetDataTxn), which is one more than before. Another
+version shows that the record was changed, or that an earlier record is missing. If the znode's
+previous version is unknown, the next one shows nothing.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ _SET_DATA: Final = int(OpCode.SET_DATA)
 
 
 class Versions:
-    """Looks at each transaction before it is applied to the tree; `notes` are what it found, and
-    `altered` the transactions, by zxid, with their files.
+    """Checks each transaction before it is applied to the tree. `altered` has the files of
+    transactions with a wrong version, by zxid.
 
-    `is_known`: the tree is what the server had; not so behind missing transactions.
+    `is_known`: the tree is the server's; False after missing transactions.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -42,14 +42,14 @@ class Versions:
 
     @property
     def notes(self) -> list[str]:
-        """One sentence at most, which names the first such record."""
+        """At most one note, which names the first such record."""
         if not self._count:
             return []
         more = f"; {self._count - 1} more have such a version" if self._count > 1 else ""
-        return [f"{self._first}: the record was changed, or one before it is not there{more}"]
+        return [f"{self._first}: the record was changed, or an earlier record is missing{more}"]
 
-    def look_at(self, transaction: Transaction, file: str) -> None:
-        """Take in a transaction of a file."""
+    def check(self, transaction: Transaction, file: str) -> None:
+        """Check a transaction of a file."""
         if not self.is_known:
             return
         written: dict[str, int] = {}
@@ -58,9 +58,9 @@ class Versions:
                 path, version = operation.path, operation.version
                 before = written[path] if path in written else self._version(path)
                 if before >= 0 and version != before + 1:
-                    self._tell(file, transaction.zxid, path, before, version)
+                    self._note(file, transaction.zxid, path, before, version)
                 written[path] = version
-            # Checks, one a decision, are told apart at once.
+            # Most operations are checks, so they are excluded first.
             elif type(operation) is not Check and isinstance(operation, _CREATES):
                 written[operation.path] = 0
 
@@ -68,7 +68,7 @@ class Versions:
         znode = find(self._tree, path)
         return -1 if znode is None else znode.version
 
-    def _tell(self, file: str, zxid: int, path: str, before: int, version: int) -> None:
+    def _note(self, file: str, zxid: int, path: str, before: int, version: int) -> None:
         self._count += 1
         self.altered[zxid] = file
         self._first = self._first or (
@@ -81,7 +81,7 @@ def _operations(transaction: Transaction) -> Sequence[Operation]:
     content = transaction.content
     if isinstance(content, Multi):
         return () if content.error else content.operations
-    # What RECONFIG writes is counted otherwise.
+    # RECONFIG counts versions in another way.
     if isinstance(content, SetData) and transaction.type == _SET_DATA:
         return (content,)
     return ()

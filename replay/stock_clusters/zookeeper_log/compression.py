@@ -1,4 +1,4 @@
-"""Snapshots that the server compressed (zookeeper.snapshot.compression.method), as plain streams.
+"""Decompresses snapshots (zookeeper.snapshot.compression.method).
 
 gzip is Java's GZIPOutputStream. snappy is snappy-java's SnappyOutputStream: a header of 16 bytes,
 then blocks, each a length (4 bytes) and as many bytes of raw snappy.
@@ -14,19 +14,19 @@ from zlib import error as ZlibError
 from cramjam import DecompressionError, snappy
 
 BROKEN: Final = (EOFError, gzip.BadGzipFile, ZlibError)
-"""What reading a damaged compressed stream raises."""
+"""The errors of reading a damaged compressed stream."""
 
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEADER_BYTES: Final = 16
 _BLOCK_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of a block, compressed or not. Servers write blocks of 32 KB; a damaged length is refused."""
+"""The size of a block, compressed or not. Servers write blocks of 32 KB; larger is damage."""
 
 _LENGTH: Final = struct.Struct(">i")
 
 
 def decompressed(stream: BinaryIO, name: str) -> io.BufferedIOBase:
-    """The stream of a snapshot of that name, decompressed as it is read: reading raises one of
-    BROKEN."""
+    """A snapshot's stream, decompressed while it is read, by the file's name. Reading may raise one
+    of BROKEN."""
     if name.endswith(".gz"):
         return gzip.GzipFile(fileobj=stream)
     if name.endswith(".snappy"):
@@ -35,7 +35,7 @@ def decompressed(stream: BinaryIO, name: str) -> io.BufferedIOBase:
 
 
 class _Blocks(io.RawIOBase):
-    """A stream of the blocks' contents, one after the other."""
+    """A stream of the contents of all blocks."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._blocks = _snappy_blocks(stream)
@@ -60,13 +60,13 @@ class _Blocks(io.RawIOBase):
 def _snappy_blocks(stream: BinaryIO) -> Iterator[bytes]:
     header = _exactly(stream, _SNAPPY_HEADER_BYTES)
     if not header.startswith(_SNAPPY_MAGIC):
-        raise EOFError("it does not begin as snappy does")
+        raise EOFError("it does not begin with the snappy header")
     while length := stream.read(_LENGTH.size):
         if len(length) < _LENGTH.size:
             raise EOFError("a block is cut off")
         (size,) = _LENGTH.unpack(length)
         if not 0 < size <= _BLOCK_BYTES_MAX:
-            raise EOFError(f"a block of {size} bytes cannot be")
+            raise EOFError(f"a block of {size} bytes is impossible")
         yield _decoded(_exactly(stream, size))
 
 

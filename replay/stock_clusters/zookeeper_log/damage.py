@@ -1,4 +1,4 @@
-"""Where a file stops making sense."""
+"""Damage in a file."""
 
 from msgspec import Struct
 
@@ -6,11 +6,11 @@ from replay.errors import ReplayError
 
 
 class Damage(Struct, frozen=True):
-    """A file is good up to `offset` (bytes; of the decompressed file) and `zxid`, and no further.
+    """A file can be read up to `offset` (in bytes of the decompressed file), and no further.
 
-    `zxid` is that of the last good transaction, None if there is none. `is_torn`: the server was
-    killed while it wrote, which leaves nothing out that it ever acknowledged. `is_snapshot`: no
-    part of it is of use without the rest.
+    `zxid` is the last good transaction, None if there is none. `is_torn`: the server was killed
+    while it wrote, so nothing that it acknowledged is missing. `is_snapshot`: a snapshot is useless
+    without the rest.
     """
 
     file: str
@@ -28,7 +28,7 @@ class Damage(Struct, frozen=True):
 
 
 class DamagedSnapshotError(ReplayError):
-    """A snapshot that cannot be used."""
+    """A snapshot cannot be used."""
 
     def __init__(self, damage: Damage) -> None:
         super().__init__(str(damage))

@@ -1,7 +1,7 @@
-"""Which files are a server's data: by their names, and where they lie.
+"""Finds servers' data by the names and folders of files.
 
-A server keeps `log.ZXID` and `snapshot.ZXID` in a folder `version-2` (zxids in hex), in two of
-them if it has a dataLogDir.
+A server keeps `log.ZXID` and `snapshot.ZXID` (zxids in hex) in a folder `version-2`, or in two such
+folders if it has a dataLogDir.
 """
 
 import re
@@ -24,9 +24,9 @@ _SNAPSHOT: Final = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz|\.snappy)?")
 
 
 class SourceFile(Struct, frozen=True, order=True):
-    """A file of a source: the zxid that its name says, its name in the source and on this disk.
+    """A file of a source: the zxid in its name, its name in the source, and its path on this disk.
 
-    A log begins at its zxid, a snapshot holds all up to it.
+    A log begins at its zxid; a snapshot includes all transactions up to it.
     """
 
     zxid: int
@@ -36,7 +36,7 @@ class SourceFile(Struct, frozen=True, order=True):
 
 
 class BrokerLog(Struct, frozen=True):
-    """A log of a broker: `kind` is one of BROKER_LOGS; rotated ones have more behind it."""
+    """A log of a broker. `kind` is one of BROKER_LOGS; names of rotated files have a suffix."""
 
     kind: str
     name: str
@@ -44,7 +44,7 @@ class BrokerLog(Struct, frozen=True):
 
 
 class DataFolder(Struct, frozen=True):
-    """The data of one server, sorted by zxid. `name` is where its logs lie in the source."""
+    """The data of one server, sorted by zxid. `name` is the folder of its logs in the source."""
 
     name: str
     logs: tuple[SourceFile, ...]
@@ -67,12 +67,12 @@ def _zxid(pattern: re.Pattern[str], name: str) -> int | None:
 
 
 def broker_log_kind(name: str) -> str | None:
-    """Which of a broker's logs a file of that name is, None if none."""
+    """The kind of a broker's log with this file name, None for other files."""
     return next((one for one in BROKER_LOGS if name == one or name.startswith(f"{one}.")), None)
 
 
 def is_wanted(name: str) -> bool:
-    """Whether a file of that name can be of use."""
+    """Whether a file with this name can be used."""
     return (
         log_zxid(name) is not None
         or snapshot_zxid(name) is not None
@@ -81,8 +81,10 @@ def is_wanted(name: str) -> bool:
 
 
 def is_misnamed(path: PurePath) -> bool:
-    """Whether a file lies where a server keeps its data, and has a name like them, but none that a
-    server gives: somebody compressed it, or copied it aside."""
+    """Whether a file in a server's data folder has a similar name, but not one that servers use.
+
+    An operator may have compressed or copied it.
+    """
     is_alike = path.name.startswith(("log.", "snapshot."))
     return is_alike and path.parent.name == VERSIONED and not is_wanted(path.name)
 
@@ -90,7 +92,7 @@ def is_misnamed(path: PurePath) -> bool:
 def data_folders(files: Iterable[tuple[str, Path, int]]) -> list[DataFolder]:
     """The servers whose logs are among the files, each given as name, path and size.
 
-    Where snapshots lie in a folder of their own they go to the logs that are nearest.
+    Snapshots in a separate folder belong to the nearest logs.
     """
     logs: dict[PurePosixPath, list[SourceFile]] = {}
     snapshots: dict[PurePosixPath, list[SourceFile]] = {}

@@ -43,18 +43,18 @@ _int = _INT.unpack_from
 
 
 class MalformedError(Exception):
-    """The bytes are no such value; the text says what is wrong with them."""
+    """The bytes cannot be decoded; the text says why."""
 
 
 def decode_transaction(record: bytes) -> Transaction:
-    """The transaction of a record whose checksum fits. Raises MalformedError."""
+    """Decode a record whose checksum is correct. Raises MalformedError."""
     try:
         session, cxid, zxid, time_ms, opcode = _HEADER.unpack_from(record)
         decoder = _DECODERS.get(opcode)
         if decoder is None:
             raise MalformedError(f"transactions of type {opcode} are unknown")
         content, at = decoder(record, _HEADER.size)
-        # Servers read on past a transaction that is shorter than its record, too.
+        # Servers also accept a transaction that is shorter than its record.
         if len(record) - at < _INT_AND_LONG.size:
             return Transaction(zxid, session, cxid, time_ms, opcode, content)
         digest = TreeDigest(*_INT_AND_LONG.unpack_from(record, at))
@@ -64,7 +64,7 @@ def decode_transaction(record: bytes) -> Transaction:
 
 
 def decode_buffer(record: bytes, at: int) -> tuple[bytes | None, int]:
-    """A `buffer`: a length and as many bytes."""
+    """Decode a `buffer`: a length and as many bytes."""
     (size,) = _int(record, at)
     at += 4
     if size == -1:
@@ -76,18 +76,18 @@ def decode_buffer(record: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def decode_string(record: bytes, at: int) -> tuple[str, int]:
-    """A `ustring` that is not null."""
+    """Decode a `ustring` that is not null."""
     (size,) = _int(record, at)
     at += 4
     end = at + size
     if size < 0 or end > len(record):
         raise MalformedError(f"a name of {size} bytes does not fit in the record")
-    # Java has the same character for what is no UTF-8.
+    # Java uses the same character for invalid UTF-8.
     return record[at:end].decode("utf-8", "replace"), end
 
 
 def decode_acls(record: bytes, at: int) -> tuple[Acls, int]:
-    """A vector of ACLs, null taken for empty."""
+    """Decode a vector of ACLs; null counts as empty."""
     if record.startswith(_OPEN_ACL_BYTES, at):
         return OPEN_ACL, at + len(_OPEN_ACL_BYTES)
     count, at = _count(record, at)
@@ -101,7 +101,7 @@ def decode_acls(record: bytes, at: int) -> tuple[Acls, int]:
 
 
 def _count(record: bytes, at: int) -> tuple[int, int]:
-    """How many items follow. Each takes bytes, so that a wrong count ends with the record."""
+    """Decode the number of items. A wrong number fails at the end of the record."""
     (count,) = _int(record, at)
     if count < -1:
         raise MalformedError(f"a list of {count} items")
@@ -109,7 +109,7 @@ def _count(record: bytes, at: int) -> tuple[int, int]:
 
 
 def _new_znode(record: bytes, at: int) -> tuple[str, bytes | None, Acls, int]:
-    """What every creation begins with."""
+    """Decode the fields that every creation begins with."""
     path, at = decode_string(record, at)
     data, at = decode_buffer(record, at)
     acls, at = decode_acls(record, at)
@@ -123,7 +123,8 @@ def _create(record: bytes, at: int) -> tuple[Create, int]:
 
 
 def _old_or_new_create(record: bytes, at: int) -> tuple[Create, int]:
-    """As servers before 3.4 wrote it (CreateTxnV0) where the record ends early."""
+    """Decode a creation, in the form of servers before 3.4 (CreateTxnV0) if the record ends
+    early."""
     try:
         return _create(record, at)
     except struct.error:
@@ -174,7 +175,7 @@ def _create_session(record: bytes, at: int) -> tuple[CreateSession, int]:
 
 
 def _close_session(record: bytes, at: int) -> tuple[CloseSession, int]:
-    """Paths, or nothing, and then a digest may stand in their place."""
+    """Decode the paths. Older servers write none, and a digest may follow instead."""
     try:
         paths, end = _paths(record, at)
     except (MalformedError, struct.error):

@@ -1,4 +1,4 @@
-"""One transaction log: a header, a record for each transaction, and zeros to the end.
+"""Reads one transaction log: a header, a record for each transaction, and zeros to the end.
 
 A record is a checksum (Adler32, 8 bytes), a length (4), that many bytes and the letter B
 (FileTxnLog). The server fills a file with zeros before it writes into it.
@@ -16,7 +16,7 @@ from replay.stock_clusters.zookeeper_log.transactions import Transaction
 MAGIC: Final = b"ZKLG"
 FORMAT_VERSION: Final = 2
 RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Servers take requests of up to 1 MB (jute.maxbuffer); few are set to take more than this."""
+"""Servers accept requests of up to 1 MB (jute.maxbuffer); few are configured for more than this."""
 
 _FILE_HEADER: Final = struct.Struct(">4siq")
 _RECORD_HEADER: Final = struct.Struct(">qi")
@@ -24,21 +24,20 @@ _TRAILER: Final = ord("B")
 _CHUNK_BYTES: Final = 1024 * 1024
 
 OnBytes = Callable[[int], None]
-"""Told how many more bytes of a file have been read."""
+"""Called with the number of bytes that were read since the last call."""
 
 
 class LogReader:
-    """Iterates over the transactions of one file, in its order; reads it once, from the start.
+    """Iterates over the transactions of one file, in order; reads it once, from the start.
 
-    Holds one chunk, or one record if that is larger. `damage` is set when the file was read up
-    to something that is no record, else None: a file that ends in zeros or behind a record is
-    whole.
+    Memory holds one chunk, or one record if that is larger. `damage` is set if something in the
+    file is not a record. A file that ends with zeros or after a record is complete.
     """
 
     def __init__(self, stream: BinaryIO, name: str, on_bytes: OnBytes = lambda _: None) -> None:
         self.damage: Damage | None = None
         self.offset = 0
-        """Where the record of the transaction begins that was given last, in bytes."""
+        """The byte offset of the last transaction's record."""
         self._stream = stream
         self._name = name
         self._on_bytes = on_bytes
@@ -75,7 +74,7 @@ class LogReader:
         return self.damage is None
 
     def _next_record(self) -> bytes | None:
-        """The bytes of the next record whose checksum fits; None where they end."""
+        """The next record with a correct checksum; None at the end."""
         if not self._fill(_RECORD_HEADER.size):
             if any(self._buffer[self._at :]):
                 self._stop("the last record is cut off", is_torn=True)
@@ -92,21 +91,21 @@ class LogReader:
         end = start + size
         record = self._buffer[start:end]
         if self._buffer[end] != _TRAILER:
-            # What a write that was cut off did not reach is still zero.
+            # The part that an interrupted write did not reach is still zero.
             is_torn = self._is_zero_from(end)
             what = "is cut off" if is_torn else "does not end with B"
             self._stop(f"the record of {size} bytes there {what}", is_torn)
             return None
         if adler32(record) != checksum:
-            self._stop("the checksum of the record there does not fit")
+            self._stop("the checksum of the record there is wrong")
             return None
         self._at = end + 1
         return record
 
     def _end_at_size(self, checksum: int, size: int) -> None:
-        """A record cannot have this size: the zeros behind the last one, or damage."""
+        """Handle an impossible size: the zeros after the last record, or damage."""
         if size:
-            self._stop(f"a record of {size} bytes cannot be")
+            self._stop(f"a record of {size} bytes is impossible")
         elif not self._is_zero_from(self._at + _RECORD_HEADER.size):
             self._stop("there are zeros, and then something else")
         elif checksum:

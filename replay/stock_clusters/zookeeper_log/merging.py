@@ -1,8 +1,8 @@
-"""A server's transaction logs as one: in the order of zxids, each transaction once.
+"""Merges a server's transaction logs: in the order of zxids, each transaction once.
 
-A server begins a new file after each snapshot and each start, named after its first zxid. What
-comes twice (copies of files that were taken at different times) is passed over, and a file that
-does not belong to the others keeps nothing of theirs back.
+A server begins a new file after each snapshot and each start, named after its first zxid.
+Transactions that come twice, as in copies taken at different times, are skipped. A file that does
+not belong to the others does not affect them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,17 +22,18 @@ _MANY: Final = 8
 
 Place = Literal["ahead", "behind", "again"]
 _WORDS: Final[Mapping[Place, str]] = {
-    "ahead": "stand before lower ones",
-    "behind": "stand behind a later one",
-    "again": "come again",
+    "ahead": "come before lower ones",
+    "behind": "come after a later one",
+    "again": "are repeated",
 }
 
 
 class Gap(Struct, frozen=True):
-    """Transactions that are missing between two that are there, or a snapshot and one.
+    """Missing transactions between two others, or between a snapshot and a transaction.
 
-    Within an epoch, the upper half of a zxid; how many a leader still wrote before the next one
-    began is not known but by a snapshot. `is_displaced`: they are there, but not where they belong.
+    They can be counted within an epoch (the upper half of a zxid). How many more a leader wrote
+    before the next epoch is only known by a snapshot. `is_displaced`: the transactions exist, but
+    at a wrong position.
     """
 
     after: int
@@ -41,37 +42,37 @@ class Gap(Struct, frozen=True):
 
     @property
     def is_wide(self) -> bool:
-        """Whether so many are missing that nobody knows any more what was read. Of fewer each shows
-        by what is decided."""
+        """Whether so many are missing that the controller's reads are unknown. A few missing ones
+        show by its decisions."""
         return self.before - self.after > _MANY
 
     def __str__(self) -> str:
-        what = "stand out of order" if self.is_displaced else "are missing"
+        what = "are out of order" if self.is_displaced else "are missing"
         return f"transactions between zxid {self.after:#x} and {self.before:#x} {what}"
 
     @property
     def count(self) -> int:
-        """How many, within an epoch."""
+        """How many are missing, within an epoch."""
         return self.before - self.after - 1
 
     @property
     def at_least(self) -> int:
-        """How many, of the last epoch at least: what the ones before it still had nobody knows."""
+        """The least number of missing transactions; those of earlier epochs cannot be counted."""
         is_within = self.before >> 32 == self.after >> 32
         return self.count if is_within else max((self.before & 0xFFFFFFFF) - 1, 1)
 
     def up_to(self, zxid: int) -> Self:
-        """The part of it up to this one."""
+        """The part of the gap up to a transaction."""
         return structs.replace(self, before=min(self.before, zxid + 1))
 
     def has(self, zxid: int) -> bool:
-        """Whether it is one of them."""
+        """Whether a transaction is in the gap."""
         return self.after < zxid < self.before
 
 
 class MisplacedRecords(Struct, frozen=True):
-    """Records of a file that no server writes where they stand: before lower zxids, behind a higher
-    one, or with a zxid that is there already."""
+    """Records at a position where no server writes them: before lower zxids, after a higher one, or
+    with a zxid that exists already."""
 
     file: str
     where: Place
@@ -81,17 +82,17 @@ class MisplacedRecords(Struct, frozen=True):
         first = self.records[0]
         return (
             f"{self.file}: {len(self.records)} transactions {_WORDS[self.where]}, the first at"
-            f" offset {first.offset} with zxid {first.zxid:#x}: no server writes that, they are"
-            " passed over"
+            f" offset {first.offset} with zxid {first.zxid:#x}: no server writes them there, so"
+            " they are skipped"
         )
 
 
 class MergedLogs:
-    """Iterates over the transactions behind zxid `after`; reads each file once.
+    """Iterates over the transactions after zxid `after`; reads each file once.
 
-    While and after it does: `damages`, `gaps` and what is `misplaced` so far, `read` transactions
-    given, `repeated` ones passed over, the `file` that the last one is of. Raises ReplayError if a
-    file cannot be read at all.
+    During and after the iteration, `damages`, `gaps` and `misplaced` describe what was found so
+    far. `read` counts the transactions, `repeated` the skipped ones. `file` is the file of the last
+    one. Raises ReplayError if a file cannot be read at all.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class MergedLogs:
         on_bytes: OnBytes = lambda _: None,
         known: Sequence[int] = (),
     ) -> None:
-        """`known` are zxids of other transactions that there were: snapshots are named by one."""
+        """`known` are zxids that other files prove: snapshots are named after one."""
         self.damages: list[Damage] = []
         self.gaps: list[Gap] = []
         self.read = 0
@@ -116,7 +117,7 @@ class MergedLogs:
 
     @property
     def size(self) -> int:
-        """Bytes in all that are going to be read."""
+        """The number of bytes to read in total."""
         return sum(log.size for log in self._logs)
 
     def __iter__(self) -> Iterator[Transaction]:
@@ -124,7 +125,7 @@ class MergedLogs:
         for transaction in self._in_order():
             zxid = transaction.zxid
             if zxid > self.zxid:
-                # Of an empty ZooKeeper, too, the first zxid is known.
+                # The first zxid of an empty ZooKeeper is known, too.
                 if zxid != self.zxid + 1 and self._is_gap(self.zxid, zxid):
                     self.gaps.append(Gap(self.zxid, zxid))
                 self.zxid = zxid
@@ -135,21 +136,20 @@ class MergedLogs:
 
     @property
     def misplaced(self) -> list[MisplacedRecords]:
-        """What no server writes where it stands, file by file; all of it is passed over."""
+        """The records at wrong positions, by file; all are skipped."""
         return [one for file in self._files.values() for one in self._misplaced_in(file)]
 
     @property
     def renamed(self) -> list[str]:
-        """What there is to tell of files whose names say a later zxid than they begin with."""
+        """Notes about files whose names have a later zxid than their first transaction."""
         return [
-            f"{one.log.name} begins with zxid {one.begin:#x}: its server named it otherwise"
+            f"{one.log.name} begins with zxid {one.begin:#x}: no server gives it this name"
             for one in self._files.values()
             if one.begin is not None
         ]
 
     def covers(self, zxid: int) -> bool:
-        """Whether a transaction is among those that were read, or the one that they begin behind,
-        and none is missing around it."""
+        """Whether a transaction was read, or is the one before the first, and is in no gap."""
         return self._begin <= zxid <= self.zxid and not self._is_missing(zxid)
 
     def _is_missing(self, zxid: int) -> bool:
@@ -159,7 +159,8 @@ class MergedLogs:
         return not follows(zxid, last) or any(last < one < zxid for one in self._known)
 
     def _in_order(self) -> Iterator[Transaction]:
-        """All transactions by zxid. A file is opened when it can have the next: mostly one is."""
+        """All transactions by zxid. A file is opened when it can have the next one, so mostly one
+        is open."""
         heads: list[tuple[int, int, Transaction, Iterator[Transaction]]] = []
         opened = 0
         last: tuple[int, Transaction] | None = None
@@ -188,10 +189,10 @@ class MergedLogs:
                     heapreplace(heads, (following.zxid, place, following, rest))
 
     def _refuse(self, place: int, zxid: int, other: int) -> None:
-        """Read a file no further that goes on otherwise than one that began before it."""
+        """Stop reading a file that contradicts an earlier one."""
         reason = (
-            f"its transaction {zxid:#x} is another one than in {self._logs[other].name}: it is of"
-            " another ZooKeeper"
+            f"its transaction {zxid:#x} differs from the one in {self._logs[other].name}: it"
+            " belongs to another ZooKeeper"
         )
         self.damages.append(self._files[place].refused(reason))
 
@@ -209,7 +210,7 @@ class MergedLogs:
         self._mark_displaced(file)
 
     def _mark_displaced(self, file: RecordOrder) -> None:
-        """Gaps whose transactions are all there, but elsewhere in the file."""
+        """Mark gaps whose transactions are elsewhere in the file."""
         zxids = {one.zxid for one in (*file.ahead, *file.behind)}
         for place, gap in enumerate(self.gaps):
             if sum(map(gap.has, zxids)) == gap.count:
@@ -226,24 +227,24 @@ class MergedLogs:
 
 
 def follows(zxid: int, last: int) -> bool:
-    """Whether no transaction can be missing between two: the next one, or an epoch's first."""
+    """Whether `zxid` is the next transaction after `last`, or the first one of an epoch."""
     return zxid == last + 1 or (zxid >> 32 > last >> 32 and zxid & 0xFFFFFFFF == 1)
 
 
 def is_epochs_start(zxid: int) -> bool:
-    """Whether it is what a leader begins with, before its first transaction."""
+    """Whether this is an epoch's zxid before its first transaction."""
     return zxid & 0xFFFFFFFF == 0
 
 
 def is_first(zxid: int) -> bool:
-    """Whether it is the first that a ZooKeeper gives: of a server alone, or of the first leader."""
+    """Whether this is a ZooKeeper's first zxid, of a single server or of the first leader."""
     return zxid in (1, 1 << 32 | 1)
 
 
 def logs_behind(logs: Sequence[SourceFile], after: int) -> list[SourceFile]:
-    """The logs that can hold transactions behind zxid `after`; sorted, as they are given.
+    """The logs that can have transactions after zxid `after`, in the given order, which is sorted.
 
-    A file that begins before may go on behind it: the last such one (FileTxnLog.getLogFiles).
+    The last file that begins before `after` may continue after it (FileTxnLog.getLogFiles).
     """
     behind = [place for place, log in enumerate(logs) if log.zxid > after + 1]
     first = behind[0] - 1 if behind else len(logs) - 1

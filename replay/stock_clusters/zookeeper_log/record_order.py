@@ -1,6 +1,7 @@
-"""The records of one transaction log as a server writes them: each with a higher zxid than before.
+"""Finds records of a transaction log that are out of order.
 
-Others are damaged, or somebody has put them there.
+A server writes each record with a higher zxid than the one before. Other records are damaged or
+were inserted.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 
 class Misplaced(NamedTuple):
-    """A record that stands where no server writes it: its zxid, and its offset in bytes."""
+    """A record that is out of order: its zxid, and its offset in bytes."""
 
     zxid: int
     offset: int
@@ -22,9 +23,9 @@ class Misplaced(NamedTuple):
 class RecordOrder:
     """Iterates over the transactions of one file, without those that jump `ahead`.
 
-    A record jumps ahead if the next ones go on from before it. `behind` are those that come again,
-    or behind a later one; they are given. `begin`: the first one's zxid, if the name of the file
-    says a later one and the second one goes on from it. No server gives it that name.
+    A record jumps ahead if the next records continue from the one before it. `behind` has records
+    that are repeated or come after a later one; the iteration includes them. `begin` is the zxid of
+    the first record if the file's name has a later one and the second record follows the first.
     """
 
     def __init__(self, reader: LogReader, log: SourceFile) -> None:
@@ -67,12 +68,11 @@ class RecordOrder:
             yield self._give(*held)
 
     def refused(self, reason: str) -> Damage:
-        """The damage of a file that is of no use from the transaction on that was given last, for
-        a reason that others show."""
+        """The damage of a file that cannot be used from the last transaction on, by other files."""
         return Damage(self.log.name, self._offset, self._zxid_before, reason)
 
     def _give_early(self, first: Transaction, offset: int, second: int | None) -> Transaction:
-        """The first one, whose zxid is lower than the file's name says."""
+        """Return the first transaction, whose zxid is lower than the one in the file's name."""
         if second == first.zxid + 1:
             self.begin, self._highest = first.zxid, first.zxid - 1
         else:

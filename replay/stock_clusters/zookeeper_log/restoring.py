@@ -1,9 +1,9 @@
-"""What a ZooKeeper held at some zxid: a snapshot and the transactions after it.
+"""The state of a ZooKeeper at a zxid: a snapshot and the transactions after it.
 
-A snapshot is fuzzy, so a transaction may be there already, or its znode be gone again: such a one
-is passed over, as a starting server does (DataTree.processTxn). All is as it was from
-`State.exact_from` on; before, znodes may be ahead of their time. Servers before 3.6 leave that open
-for a znode that was deleted while they took the snapshot: it may be gone too early.
+A snapshot is fuzzy: it may already include a transaction, or the transaction's znode may be deleted
+again. Such a transaction is skipped, as a starting server does (DataTree.processTxn). The state is
+exact from `State.exact_from` on; before, znodes may be too new. With servers before 3.6, a znode
+that was deleted during the snapshot may be missing too early.
 """
 
 from typing import BinaryIO, Self
@@ -31,7 +31,7 @@ from replay.world.paths import ROOT, is_valid, parent_of
 from replay.world.tree import Refused, Tree, Znode, with_children_changed
 
 _BY_ONE = -1
-"""A Create's parent_cversion in logs of 3.3: what it was before, plus 1."""
+"""A Create's parent_cversion in logs of 3.3: the previous one plus 1."""
 
 
 class State:
@@ -45,25 +45,22 @@ class State:
 
     @classmethod
     def load(cls, stream: BinaryIO, name: str, zxid: int) -> Self:
-        """What a snapshot holds; `zxid` is the one in the file's name.
-
-        Raises DamagedSnapshotError.
-        """
+        """Load a snapshot; `zxid` is the one in the file's name. Raises DamagedSnapshotError."""
         reader = SnapshotReader(stream, name)
         state = cls()
         state.zxid = state.exact_from = zxid
         state.sessions = dict(reader.sessions)
         for path, _, znode in reader.znodes():
             state.tree.put(path, znode)
-            # Whatever was written while the snapshot was taken left its zxid here.
+            # Writes during the snapshot left their zxid here.
             state.exact_from = max(state.exact_from, znode.mzxid, znode.pzxid)
-        # A znode that went meanwhile may have left no trace; but the server tells how far it was.
+        # A deletion meanwhile may have left no trace, but the server writes its last zxid.
         digest_zxid = 0 if reader.digest is None else reader.digest.zxid
         state.exact_from = max(state.exact_from, digest_zxid, reader.last_zxid or 0)
         return state
 
     def apply(self, transaction: Transaction) -> None:
-        """Do what a transaction did, as far as it is not done already."""
+        """Apply a transaction, as far as the state does not include it already."""
         content = transaction.content
         match content:
             case Multi(operations=operations):
@@ -132,7 +129,7 @@ class State:
         creations = operation.parent_cversion
         if creations == _BY_ONE:
             creations = parent.creations + 1
-        # Even if the znode is there: its parent may have been written before it came.
+        # Also if the znode exists: its parent may have been stored before it.
         if creations > parent.creations:
             self._put_parent(path, parent, creations, zxid)
         if self._find(path) is None:
@@ -146,7 +143,7 @@ class State:
         if zxid > parent.pzxid:
             self._put_parent(path, parent, parent.creations, zxid)
         if self._find(path) is not None:
-            # What is below it is of a later znode of this name, and will be created again.
+            # Its children belong to a later znode of this name; they will be created again.
             self.tree.remove(path)
 
     def _find_parent(self, path: str) -> Znode | None:

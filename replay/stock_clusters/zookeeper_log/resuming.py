@@ -1,12 +1,12 @@
-"""Behind missing transactions: the snapshot from which ZooKeeper's state is known again.
+"""Finds the snapshot that makes ZooKeeper's state known again after missing transactions.
 
     resuming = Resuming(source, logs)
     for transaction in logs:
         for met in resuming.before(transaction): ...
 
-The newest snapshot within a gap is taken, which may leave the last few transactions of it out, or
-the next one behind; a damaged one is passed over, which the source's notes tell. As a snapshot is
-fuzzy, all is known only from the transaction on that it holds nothing of.
+The newest snapshot within a gap is used, even if the last few transactions of the gap come after
+it; otherwise the next one after the gap. A damaged snapshot is skipped and noted. As a snapshot is
+fuzzy, the state is exact only from the first transaction on that the snapshot has no part of.
 """
 
 from collections.abc import Iterator
@@ -21,17 +21,16 @@ from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 
 class Resumption(Struct, frozen=True):
-    """What ZooKeeper held before a transaction, by a snapshot and the transactions behind it."""
+    """ZooKeeper's state before a transaction, by a snapshot and the transactions after it."""
 
     snapshot: SourceFile
     state: State
 
 
 class Resuming:
-    """Goes along with the transactions of `logs`, from its first one on.
+    """Follows the transactions of `logs` from the first one on.
 
-    `gap` is the last one from which no snapshot has told yet what came of it, None if there is
-    none.
+    `gap` is the last gap whose result no snapshot has shown yet, None if there is none.
     """
 
     def __init__(self, source: Source, logs: MergedLogs) -> None:
@@ -44,14 +43,14 @@ class Resuming:
 
     @property
     def file(self) -> str:
-        """The file that the last transaction is of."""
+        """The file of the last transaction."""
         return self._logs.file
 
     def before(self, transaction: Transaction) -> Iterator[Gap | Resumption]:
-        """What is met before a transaction, in order: gaps, and where one is made up for. To be
-        asked once for each transaction."""
+        """The gaps before a transaction, and the states that resolve them, in order. Call this once
+        for each transaction."""
         for gap in self._logs.gaps[self._gaps_met :]:
-            # The logs may have been read further than to this transaction.
+            # The logs may have been read beyond this transaction.
             if gap.before <= transaction.zxid:
                 self._gaps_met += 1
                 self.gap, self._found = gap, None
@@ -68,7 +67,7 @@ class Resuming:
         yield from self._resumed(self._found, self.gap)
 
     def _newest_before(self, zxid: int, gap: Gap) -> Resumption | None:
-        """From the newest usable snapshot that tells something of the gap."""
+        """The state from the newest usable snapshot after the beginning of the gap."""
         there = 0
         while there < len(self._snapshots) and self._snapshots[there].zxid < zxid:
             there += 1
@@ -79,7 +78,9 @@ class Resuming:
 
     def _resumed(self, found: Resumption, gap: Gap) -> Iterator[Gap | Resumption]:
         self.gap = self._found = None
-        self._source.notes.append(f"behind zxid {gap.after:#x} goes on from {found.snapshot.name}")
+        self._source.notes.append(
+            f"after zxid {gap.after:#x} the import continues from {found.snapshot.name}"
+        )
         yield found
         last = found.snapshot.zxid
         if last < gap.before and not follows(gap.before, last):

@@ -1,7 +1,7 @@
-"""One snapshot: sessions, ACLs, znodes with parents first, checksums (FileSnap, DataTree).
+"""Reads one snapshot: sessions, ACLs, znodes with parents first, checksums (FileSnap, DataTree).
 
-A server goes on writing while it takes a snapshot, so this one is fuzzy: it holds all up to the
-zxid in its name, and of what came later some.
+A server goes on writing while it takes a snapshot, so the snapshot is fuzzy: it includes all
+transactions up to the zxid in its name, and some later ones.
 """
 
 import struct
@@ -21,7 +21,7 @@ from replay.world.tree import Znode
 MAGIC: Final = b"ZKSN"
 FORMAT_VERSION: Final = 2
 FIELD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of a znode's path or data; servers take up to 1 MB if not told otherwise."""
+"""The size of a znode's path or data; servers accept up to 1 MB by default."""
 
 OPEN_ACL_ID: Final = -1
 
@@ -38,7 +38,8 @@ _LAST_ZXID_BYTES: Final = 8 + _SEAL_BYTES
 
 
 class SnapshotDigest(Struct, frozen=True):
-    """The sum over all znodes after transaction `zxid` (from 3.6 on); 0: there was none yet."""
+    """The sum over all znodes after transaction `zxid` (from 3.6 on); `zxid` 0: no transaction
+    yet."""
 
     zxid: int
     version: int
@@ -46,11 +47,12 @@ class SnapshotDigest(Struct, frozen=True):
 
 
 class SnapshotReader:
-    """Reads a snapshot once: `sessions` and `acls`, then `znodes()`, then what is behind them.
+    """Reads a snapshot once: `sessions` and `acls`, then `znodes()`, then the rest.
 
-    `sessions` are the time-outs in ms by session; `acls` the ACLs by the number that znodes have.
-    After `znodes()`: `digest`, and `last_zxid` where the server wrote it (an option of 3.9), else
-    None. Raises DamagedSnapshotError at the first thing that is wrong, a checksum included.
+    `sessions` has the timeouts in ms by session, `acls` the ACLs by the number that znodes refer
+    to. `digest` and `last_zxid` are set after `znodes()`; `last_zxid` is None unless the server
+    wrote it (an option of 3.9). Raises DamagedSnapshotError at the first error, including a wrong
+    checksum.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
@@ -68,7 +70,7 @@ class SnapshotReader:
         while (path := source.string()) != ROOT:
             path = path or ROOT
             if path != ROOT and (not is_valid(path) or parent_of(path) not in known):
-                raise source.damaged(f"{path!r} cannot be or comes before its parent")
+                raise source.damaged(f"{path!r} is invalid or comes before its parent")
             known.add(path)
             data = source.buffer()
             acl, czxid, mzxid, ctime, mtime, version, creations, aversion, owner, pzxid = (
@@ -107,7 +109,7 @@ class SnapshotReader:
             )
 
     def _read_tail(self) -> None:
-        """What later versions put behind the checksum, each with a checksum of its own."""
+        """Read the values that later versions write after the checksum, each with a checksum."""
         left = self._bytes.count_left(_LAST_ZXID_BYTES + 1)
         if left > _LAST_ZXID_BYTES:
             self.digest = self._digest()
@@ -121,7 +123,7 @@ class SnapshotReader:
         zxid, version = self._bytes.unpack(_DIGEST_HEAD)
         if version >= 2:
             return SnapshotDigest(zxid, version, self._bytes.unpack(_LONG)[0])
-        # Before the first release that has digests: in hex.
+        # Before the first release with digests, the value was in hex.
         text = self._bytes.string()
         try:
             return SnapshotDigest(zxid, version, int(text, 16))
@@ -129,17 +131,17 @@ class SnapshotReader:
             raise self._bytes.damaged(f"{text!r} is no digest") from None
 
     def _check_seal(self) -> None:
-        """A checksum over everything before it, and a "/"."""
+        """Read a checksum over everything before it, and a "/"."""
         expected = self._bytes.checksum()
         (checksum,) = self._bytes.unpack(_LONG)
         if checksum != expected:
-            raise self._bytes.damaged("the checksum before does not fit")
+            raise self._bytes.damaged("the checksum before is wrong")
         if self._bytes.string() != ROOT:
-            raise self._bytes.damaged("there is no / behind the checksum")
+            raise self._bytes.damaged("there is no / after the checksum")
 
 
 class _Bytes:
-    """A stream, value by value, with the checksum of all that was taken."""
+    """A stream, read value by value, with the checksum of all values so far."""
 
     def __init__(self, stream: BufferedIOBase, name: str) -> None:
         self._stream = stream
@@ -157,19 +159,19 @@ class _Bytes:
         return values
 
     def count(self) -> int:
-        """How many items follow. Each takes bytes, so that a wrong count ends with the file."""
+        """The number of items that follow. A wrong number fails at the end of the file."""
         (count,) = self.unpack(_INT)
         if count < 0:
             raise self.damaged(f"a list of {count} items")
         return int(count)
 
     def buffer(self) -> bytes:
-        """Bytes, null taken for none."""
+        """Bytes; null counts as empty."""
         (size,) = self.unpack(_INT)
         if size == -1:
             return b""
         if not 0 <= size <= FIELD_BYTES_MAX:
-            raise self.damaged(f"a field of {size} bytes cannot be")
+            raise self.damaged(f"a field of {size} bytes is impossible")
         self._need(size)
         self._at += size
         return self._buffer[self._at - size : self._at]
@@ -178,13 +180,13 @@ class _Bytes:
         return self.buffer().decode(errors="replace")
 
     def checksum(self) -> int:
-        """Adler32 of all that was taken so far."""
+        """Adler32 of all bytes so far."""
         self._checksum = adler32(self._buffer[self._checked : self._at], self._checksum)
         self._checked = self._at
         return self._checksum
 
     def count_left(self, enough: int) -> int:
-        """How many bytes are left, at most `enough`."""
+        """How many bytes remain, at most `enough`."""
         self._fill(enough)
         return min(enough, len(self._buffer) - self._at)
 
@@ -200,7 +202,7 @@ class _Bytes:
     def _fill(self, size: int) -> bool:
         while len(self._buffer) - self._at < size:
             try:
-                # No more at once than is there: what comes before a damage is to be counted.
+                # Read only what is available, so that bytes before a damage are counted.
                 more = self._stream.read1(_CHUNK_BYTES)
             except BROKEN as error:
                 raise self.damaged(f"it cannot be decompressed: {error}") from None

@@ -1,4 +1,4 @@
-"""Where an incident is read from: a folder or an archive with a ZooKeeper's data somewhere in it.
+"""The source of an incident: a folder or an archive that contains a ZooKeeper's data.
 
     with open_source(path) as source:
         state = source.first_state()
@@ -6,7 +6,8 @@
         for transaction in logs: ...
         print(source.notes, logs.damages, logs.gaps)
 
-What is wanted of an archive is unpacked to a temporary folder that goes when the source is closed.
+The files of an archive that can be used are unpacked to a temporary folder, which is removed when
+the source is closed.
 """
 
 import gzip
@@ -48,24 +49,24 @@ from replay.stock_clusters.zookeeper_log.restoring import State
 
 ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
 MEMBER_BYTES_MAX: Final = 16 * 1024**3
-"""Of a file in an archive: a sparse one may claim any size."""
+"""The size of a file in an archive: a sparse file may claim any size."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _GZIP: Final = b"\x1f\x8b"
 _XZ: Final = b"\xfd7"
-_EMPTY: Final = "starts from an empty ZooKeeper: no snapshot before the logs can be used"
+_EMPTY: Final = "starts from an empty ZooKeeper: no snapshot from before the logs can be used"
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done ("unpacking", "comparing servers", "reading"), and how many bytes are
-done of how many."""
+"""Called with the present task ("unpacking", "comparing servers", "reading"), the number of bytes
+done, and their total."""
 
 File = tuple[str, Path, int]
-"""Name in the source, with slashes; path on this disk; size in bytes."""
+"""A file's name in the source, with slashes, its path on this disk, and its size in bytes."""
 
 
 class FirstState(NamedTuple):
-    """What one can start from, and what to tell of that; how many transactions that are there come
-    before it, because an earlier snapshot is damaged."""
+    """A state to start from, a note about it, and how many transactions before it are left out
+    because an earlier snapshot is damaged."""
 
     state: State
     note: str
@@ -75,9 +76,9 @@ class FirstState(NamedTuple):
 class Source:
     """One server's data, and the brokers' logs.
 
-    `notes` tells what was decided about the source, a sentence each: which server, which
-    snapshot, what could not be read. `damages` are those of snapshots that were looked at, and of
-    what lies before the first state that is used. `is_cut`: there was more than there is to read.
+    `notes` name the server and the snapshot that are used, and what cannot be read. `damages` are
+    those of the examined snapshots, and of files before the first state. `is_cut`: the source had
+    more than can be read.
     """
 
     def __init__(
@@ -98,12 +99,12 @@ class Source:
         self._looked_at: set[SourceFile] = set()
 
     def transactions(self, after: int = 0) -> MergedLogs:
-        """The transactions behind zxid `after`, which a snapshot holds already."""
+        """The transactions after zxid `after`; a snapshot includes the earlier ones."""
         return _reading(self.server, after, "reading", self._progress)
 
     def load(self, snapshot: SourceFile) -> State:
-        """What a snapshot of `server.snapshots` holds. Raises DamagedSnapshotError, or
-        ReplayError if it cannot be read."""
+        """Load a snapshot of `server.snapshots`. Raises DamagedSnapshotError, or ReplayError if it
+        cannot be read."""
         try:
             with snapshot.path.open("rb") as stream:
                 return State.load(stream, snapshot.name, snapshot.zxid)
@@ -111,21 +112,23 @@ class Source:
             raise ReplayError(f"{snapshot.name} cannot be read: {error.strerror}") from None
 
     def first_state(self) -> State:
-        """The first of `first_states`, which a note names. Raises ReplayError."""
+        """The first of `first_states`, noted in `notes`. Raises ReplayError."""
         first = next(self.first_states())
         self.notes.append(first.note)
         return first.state
 
     def first_states(self) -> Iterator["FirstState"]:
-        """The states that one can start from; the earlier, the more there is behind it, if the logs
-        are whole.
+        """The states to start from. An earlier state has more transactions after it.
 
-        First that of the snapshot before the logs, from which a few transactions may be missing: a
-        server takes one while it writes the last ones of a log. If it is damaged or there is none
-        (servers before 3.5 take none of nothing), an empty ZooKeeper where they begin with the
-        first transaction that one has. Then those of snapshots among the logs, whose beginning is
-        then left out; then those of earlier ones, the latest first, which leaves a gap; then the
-        empty one. Raises ReplayError where there is none of these.
+        1. The snapshot before the logs. A few transactions may be missing after it, because a
+           server takes a snapshot while it writes the last transactions of a log.
+        2. An empty ZooKeeper, if the snapshot before the logs is damaged or does not exist (servers
+           before 3.5 take none of an empty tree) and the logs begin with the first transaction.
+        3. Snapshots among the logs; the beginning of the logs is then left out.
+        4. Earlier snapshots, the latest first, which leaves a gap.
+        5. An empty ZooKeeper, if no transaction is missing before the logs.
+
+        Raises ReplayError if there is no such state.
         """
         begin = self.server.logs[0].zxid
         snapshots = self.server.snapshots
@@ -144,9 +147,9 @@ class Source:
             yield FirstState(State(), _EMPTY)
         for state, snapshot in self.usable(among):
             found = True
-            note = f"starts from {snapshot.name}: what the logs have before it, from zxid"
+            note = f"starts from {snapshot.name}: the logs before it, from zxid"
             left_out = Gap(begin - 1, snapshot.zxid + 1).at_least if self.damages else 0
-            yield FirstState(state, f"{note} {begin:#x} on, is left out", left_out)
+            yield FirstState(state, f"{note} {begin:#x} on, are left out", left_out)
         for state, snapshot in self.usable(one for one in earlier if one not in before):
             found = True
             yield FirstState(state, f"starts from {snapshot.name}")
@@ -155,12 +158,12 @@ class Source:
         elif not found:
             damaged = "".join(f"{one}; " for one in self.damages)
             raise ReplayError(
-                f"{damaged}{self.server.name}: the logs begin at zxid {begin:#x} and no snapshot"
-                " before can be used; add the snapshot.* files of the same server"
+                f"{damaged}{self.server.name}: the logs begin at zxid {begin:#x} and no earlier"
+                " snapshot can be used; add the snapshot.* files of the same server"
             )
 
     def usable(self, snapshots: Iterable[SourceFile]) -> Iterator[tuple[State, SourceFile]]:
-        """The states of those that are sound; `damages` and notes tell of the others."""
+        """The states of the sound snapshots; the others are added to `damages` or `notes`."""
         for snapshot in snapshots:
             self._looked_at.add(snapshot)
             try:
@@ -173,8 +176,10 @@ class Source:
                 yield state, snapshot
 
     def note_uncovered(self, logs: MergedLogs) -> None:
-        """Tell of snapshots that the logs, read to their end, do not lead up to, and nobody has
-        looked at: of damaged ones, and of one that shows that the end of the logs is missing."""
+        """Examine the snapshots that the logs, read to their end, do not reach.
+
+        Damaged ones are noted, and one that shows that the end of the logs is missing.
+        """
         uncovered = [one for one in self.server.snapshots if not logs.covers(one.zxid)]
         last: SourceFile | None = None
         for _, snapshot in self.usable(one for one in uncovered if one not in self._looked_at):
@@ -183,8 +188,8 @@ class Source:
         if last is not None:
             self.is_cut = True
             self.notes.append(
-                f"the logs end at zxid {logs.zxid:#x}, and {last.name} is of a later one: what was"
-                " between is missing"
+                f"the logs end at zxid {logs.zxid:#x}, but {last.name} is later: the transactions"
+                " between are missing"
             )
 
 
@@ -192,8 +197,8 @@ class Source:
 def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[Source]:
     """Find the data of a ZooKeeper server in a folder or an archive.
 
-    Of several servers the one with most transactions is taken. Raises ReplayError if there is
-    none, or if the path cannot be read.
+    Of several servers, the one with most transactions is used. Raises ReplayError if there is no
+    server, or if the path cannot be read.
     """
     with ExitStack() as stack:
         notes: list[str] = []
@@ -204,15 +209,17 @@ def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[So
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="refold-import-"))
                 files = _unpack(path, Path(folder), progress, notes)
             elif path.exists():
-                raise ReplayError(f"{path} is neither a folder nor one of {', '.join(ARCHIVES)}")
+                raise ReplayError(
+                    f"{path} is neither a folder nor an archive ({', '.join(ARCHIVES)})"
+                )
             else:
-                raise ReplayError(f"{path} is not there")
+                raise ReplayError(f"{path} does not exist")
             source = _source(path, files, notes, progress)
         except OSError as error:
             if error.errno in FULL:
                 raise ReplayError(
-                    f"{tempfile.gettempdir()} cannot be written: {error.strerror}; what is wanted"
-                    f" of {path} is unpacked there: free space, or set TMPDIR to another folder"
+                    f"{tempfile.gettempdir()} cannot be written: {error.strerror}; {path} is"
+                    " unpacked there: free space, or set TMPDIR to another folder"
                 ) from None
             where = error.filename or path
             raise ReplayError(f"{where} cannot be read: {error.strerror or error}") from None
@@ -225,8 +232,7 @@ def open_source(path: Path, progress: Progress = lambda *_: None) -> Iterator[So
 
 
 def is_source(folder: Path) -> bool:
-    """Whether there is data of a ZooKeeper server somewhere in a folder; False where that cannot be
-    read."""
+    """Whether a folder contains a ZooKeeper server's data; False if it cannot be read."""
     try:
         return bool(_servers(_walk(folder, [])))
     except OSError:
@@ -234,20 +240,20 @@ def is_source(folder: Path) -> bool:
 
 
 def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
-    """The error, behind what may be its reason: the archive is damaged."""
+    """The error, preceded by its possible reason: the archive is damaged."""
     return ReplayError("; ".join((*notes, str(error)))) if notes else error
 
 
 def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: Progress) -> Source:
-    """`notes` are of what was there and cannot be read."""
+    """`notes` are about files that cannot be read."""
     is_cut = bool(notes)
     misnamed = [name for name, _, _ in sorted(files) if is_misnamed(PurePosixPath(name))]
     if misnamed:
-        notes = [*notes, f"left out, as no server names its files so: {', '.join(misnamed)}"]
+        notes = [*notes, f"left out, because no server uses these names: {', '.join(misnamed)}"]
     servers = _servers(files)
     if not servers:
         raise ReplayError(
-            f"{path} holds no transaction log of a ZooKeeper: no log.ZXID, mostly in {VERSIONED}"
+            f"{path} has no ZooKeeper transaction log: no file log.ZXID, usually in {VERSIONED}"
         )
     broker_logs = [
         BrokerLog(kind, name, where)
@@ -256,8 +262,8 @@ def _source(path: Path, files: Sequence[File], notes: Sequence[str], progress: P
     ]
     if len(servers) == 1:
         return Source(servers[0], broker_logs, notes, progress, is_cut=is_cut)
-    server, told = _most_complete(servers, progress)
-    return Source(server, broker_logs, (*notes, *told), progress, is_cut=is_cut)
+    server, chosen = _most_complete(servers, progress)
+    return Source(server, broker_logs, (*notes, *chosen), progress, is_cut=is_cut)
 
 
 def _servers(files: Iterable[File]) -> Sequence[DataFolder]:
@@ -265,7 +271,7 @@ def _servers(files: Iterable[File]) -> Sequence[DataFolder]:
 
 
 def _is_data(file: File) -> bool:
-    """Whether a file is what its name says; one in version-2 is, even if it is damaged."""
+    """Whether a file is what its name says. A file in version-2 is, even if it is damaged."""
     name, path, _ = file
     where = PurePosixPath(name)
     if log_zxid(where.name) is None or where.parent.name == VERSIONED:
@@ -277,7 +283,7 @@ def _is_data(file: File) -> bool:
 def _most_complete(
     servers: Sequence[DataFolder], progress: Progress
 ) -> tuple[DataFolder, Sequence[str]]:
-    """The server with most transactions, the later ones among equals, and what to tell of it."""
+    """The server with most transactions, or with later ones among equals, and notes about it."""
     found = []
     for server in servers:
         logs = _reading(server, 0, "comparing servers", progress)
@@ -285,8 +291,8 @@ def _most_complete(
             pass
         found.append((logs.read, logs.zxid, server))
     found.sort(key=lambda one: (-one[0], -one[1], one[2].name))
-    told = [f"{one.name}: {read} transactions up to zxid {zxid:#x}" for read, zxid, one in found]
-    return found[0][2], (f"uses {told[0]}", *(f"leaves out {one}" for one in told[1:]))
+    counts = [f"{one.name}: {read} transactions up to zxid {zxid:#x}" for read, zxid, one in found]
+    return found[0][2], (f"uses {counts[0]}", *(f"leaves out {one}" for one in counts[1:]))
 
 
 def _reading(server: DataFolder, after: int, what: str, progress: Progress) -> MergedLogs:
@@ -302,7 +308,7 @@ def _reading(server: DataFolder, after: int, what: str, progress: Progress) -> M
 
 
 def _walk(root: Path, notes: list[str]) -> Iterator[File]:
-    """The files that can be of use; `notes` tell of what has such a name and is none."""
+    """The files that can be used; other things with such names are noted."""
     for folder, _, names in os.walk(root, onerror=_refuse):
         for name in names:
             path = Path(folder, name)
@@ -324,9 +330,9 @@ def _refuse(error: OSError) -> None:
 
 
 def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -> list[File]:
-    """Unpack what is wanted, under names of our own: an archive may name any path.
+    """Unpack the files that can be used, under new names: an archive may name any path.
 
-    Of a damaged archive that is what lies before the damage, which `notes` then tells.
+    Of a damaged archive, the files before the damage are unpacked, and the damage is noted.
     """
     unpacked: dict[str, Path] = {}
     try:
@@ -338,13 +344,13 @@ def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -
         if not unpacked:
             raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
         is_read = isinstance(error, gzip.BadGzipFile)
-        what = "nobody knows which file" if is_read else f"behind {[*unpacked][-1]} it is not read"
+        what = "in an unknown file" if is_read else f"it cannot be read after {[*unpacked][-1]}"
         notes.append(f"{archive} is damaged, {what}: {error}")
     return [(name, path, path.stat().st_size) for name, path in unpacked.items()]
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]]:
-    """The wanted files of an archive, with what tells how far it is read."""
+    """The usable files of an archive, with a function that returns the position in the archive."""
     with archive.open("rb") as packed, _decompressed(packed) as stream:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
@@ -357,13 +363,13 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]
                 content = tar.extractfile(member)
                 if content is not None:
                     yield name, content, packed.tell
-        # What shows whether all of it is as it was comes last.
+        # The checksum of the archive comes last.
         while stream.read(_CHUNK_BYTES):
             pass
 
 
 def _decompressed(packed: BinaryIO) -> gzip.GzipFile | lzma.LZMAFile | BinaryIO:
-    """tarfile's own decompression leaves checksums unchecked."""
+    """Decompress an archive; tarfile's decompression does not check checksums."""
     magic = packed.read(len(_GZIP))
     packed.seek(0)
     if magic == _GZIP:
@@ -376,7 +382,7 @@ def _tell(progress: Progress, position: Callable[[], int], size: int) -> None:
 
 
 def _copy(content: IO[bytes], path: Path, on_chunk: Callable[[], None]) -> None:
-    """Copy a file; zeros, of which logs are full, take no room on the disk."""
+    """Copy a file as a sparse file: logs are filled with zeros."""
     with path.open("wb") as target:
         while chunk := content.read(_CHUNK_BYTES):
             if chunk.count(0) == len(chunk):

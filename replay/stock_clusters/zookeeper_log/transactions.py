@@ -1,10 +1,10 @@
-"""The transactions of a ZooKeeper: what its logs hold, one value each.
+"""The transactions in ZooKeeper's logs, one value each.
 
-Names and fields are those of zookeeper.jute. A transaction says what was done, not what was asked
-for: a `SetData` and a `Check` carry the version after them, a `Create` the name it ended up with.
+Names and fields are those of zookeeper.jute. A transaction has the result, not the request: a
+`SetData` and a `Check` have the version after them, a `Create` the final name.
 
-A world-backed log stores them as they are (replay.stock_clusters.imported_log): a change of a
-field or a tag is a change of every such log and takes an upcaster.
+Imported logs store these values (replay.stock_clusters.imported_log): a change of a field or a tag
+changes every such log and needs an upcaster.
 """
 
 from enum import IntEnum
@@ -32,12 +32,12 @@ class OpCode(IntEnum):
     ERROR = -1
 
 
-# Python 3.11 looks a member up slowly, and this is asked of each multi.
+# Python 3.11 looks enum members up slowly, and every multi needs this one.
 _ERROR: Final = int(OpCode.ERROR)
 
 
 class Acl(Struct, frozen=True, array_like=True, gc=False):
-    """Who may do what: `perms` is a set of bits (ZooDefs.Perms)."""
+    """An access control entry; `perms` is a set of bits (ZooDefs.Perms)."""
 
     perms: int
     scheme: str
@@ -47,14 +47,14 @@ class Acl(Struct, frozen=True, array_like=True, gc=False):
 Acls: TypeAlias = tuple[Acl, ...]
 
 OPEN_ACL: Final[Acls] = (Acl(31, "world", "anyone"),)
-"""Everybody may everything: what Kafka sets unless zookeeper.set.acl is true."""
+"""All permissions for everybody: Kafka's ACL unless zookeeper.set.acl is true."""
 
 
 class Create(Struct, frozen=True, array_like=True, tag="create", gc=False):
     """A znode of type CREATE or CREATE_2, owned by the session if it is ephemeral.
 
-    `parent_cversion` counts the children ever created under the parent; -1 in logs of 3.3, which
-    lack it: one more than before.
+    `parent_cversion` counts the children ever created under the parent. It is -1 in logs of 3.3,
+    which lack it; then it is one more than before.
     """
 
     path: str
@@ -65,7 +65,7 @@ class Create(Struct, frozen=True, array_like=True, tag="create", gc=False):
 
 
 class CreateTtl(Struct, frozen=True, array_like=True, tag="create_ttl", gc=False):
-    """A znode that goes when it had no children and no change for `ttl_ms`."""
+    """A znode that is deleted when it had no children and no change for `ttl_ms`."""
 
     path: str
     data: bytes | None
@@ -75,7 +75,7 @@ class CreateTtl(Struct, frozen=True, array_like=True, tag="create_ttl", gc=False
 
 
 class CreateContainer(Struct, frozen=True, array_like=True, tag="create_container", gc=False):
-    """A znode that goes with its last child."""
+    """A znode that is deleted with its last child."""
 
     path: str
     data: bytes | None
@@ -84,7 +84,7 @@ class CreateContainer(Struct, frozen=True, array_like=True, tag="create_containe
 
 
 class Delete(Struct, frozen=True, array_like=True, tag="delete", gc=False):
-    """The end of a znode, by a client (DELETE) or the server (DELETE_CONTAINER: TTLs, too)."""
+    """A deletion by a client (DELETE) or the server (DELETE_CONTAINER, also for TTLs)."""
 
     path: str
 
@@ -106,7 +106,7 @@ class SetAcl(Struct, frozen=True, array_like=True, tag="set_acl", gc=False):
 
 
 class Check(Struct, frozen=True, array_like=True, tag="check", gc=False):
-    """A version that was required. `version` is that one plus 1."""
+    """A required version. `version` is the required one plus 1."""
 
     path: str
     version: int
@@ -121,14 +121,15 @@ class CreateSession(Struct, frozen=True, array_like=True, tag="create_session", 
 class CloseSession(Struct, frozen=True, array_like=True, tag="close_session", gc=False):
     """A session ends, closed or expired (then the cxid is 0).
 
-    `paths` are the ephemeral znodes that go with it; None before 3.6, which does not list them.
+    `paths` are the ephemeral znodes that are deleted with it; None before 3.6, which does not list
+    them.
     """
 
     paths: tuple[str, ...] | None
 
 
 class Error(Struct, frozen=True, array_like=True, tag="error", gc=False):
-    """Something was refused, with a code of KeeperException: nothing was done."""
+    """A refused operation, with a code of KeeperException: nothing was done."""
 
     code: int
 
@@ -141,8 +142,8 @@ Operation: TypeAlias = (
 class Multi(Struct, frozen=True, array_like=True, tag="multi", gc=False):
     """Operations of which all were done, or none: `types` has the OpCode of each.
 
-    In a refused one those before the refused operation are as they were asked for, the refused
-    one is an Error with the reason and each later one is Error(-2).
+    In a refused multi, operations before the refused one are as requested, the refused one is an
+    Error with the reason, and each later one is Error(-2).
     """
 
     types: tuple[int, ...]
@@ -150,7 +151,7 @@ class Multi(Struct, frozen=True, array_like=True, tag="multi", gc=False):
 
     @property
     def error(self) -> int:
-        """Why nothing was done, 0 if all was."""
+        """The error code if nothing was done, 0 if all was done."""
         if _ERROR not in self.types:
             return 0
         return next(one.code for one in self.operations if type(one) is Error)

@@ -3,6 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+from controller.core.election import (
+    FIRST_LEADER,
+    PREFERRED,
+    REASSIGNMENT,
+    ROLLBACK,
+    UNCLEAN_LEADER,
+)
 from replay.inspect.cluster import NOBODY, PartitionView, lacking_replicas, why_not_in_sync
 from replay.why.answers.finding import (
     Reply,
@@ -38,7 +45,6 @@ from replay.wording.events_in_words import listed
 
 _UNCLEAN_ENABLED: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
 _ASKED: Final = "ElectLeaders"
-_ROLLBACK: Final = "rollback"
 _REBALANCE: Final = "AutoPreferredReplicaLeaderElection"
 _FAILOVER: Final = ("Startup", "Reelect", "ControllerChange")
 _TERMS: Final = ("elected", "resigned")
@@ -174,14 +180,14 @@ def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten
     led_before = _led_before(chosen)
     rivals = tuple(each for each in one.passed_over if each[0] != one.after.leader)
     passed = f"; passed over: {passed_over_in_words(rivals)}" if rivals else ""
-    if one.rule == "create first leader":
+    if one.rule == FIRST_LEADER:
         return f"the partition was new, and it is the first replica that was online{passed}"
-    if one.rule == "preferred replica leader election":
+    if one.rule == PREFERRED.name:
         return f"it is the preferred replica, and {_why_preferred(one)}{passed}"
-    if one.rule == "reassignment leader election":
+    if one.rule == REASSIGNMENT.name:
         target = listed(view.target)
         return f"the reassignment to {target} ended, and {led_before} does not stay leader{passed}"
-    if one.rule.startswith(_ROLLBACK) and led_before not in (NOBODY, one.after.leader):
+    if one.rule == ROLLBACK and led_before not in (NOBODY, one.after.leader):
         return f"its move was rolled back, and {led_before} is not an original replica{passed}"
     if one.rule:
         return f"{_why_then(history, one, led_before)}; {_how(one)}{passed}"
@@ -198,7 +204,7 @@ def _why_preferred(one: StateWritten) -> str:
 
 
 def _how(one: StateWritten) -> str:
-    if one.code == "unclean leader":
+    if one.code == UNCLEAN_LEADER:
         began = one.because.procedure if one.because is not None else ""
         allowed = "as was asked for" if began == _ASKED else "which the topic's settings allow"
         return (

@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
+from controller.core.znodes import REASSIGN_CANCEL
 from replay.inspect.cluster import PartitionView, lacking_replicas
 from replay.times import iso_time
 from replay.why.answers.finding import Reply, at, last, last_undone, why_lost
 from replay.why.answers.partition import led_here, undone
-from replay.why.facts import AssignmentWritten, LeftAsItIs, MoveGivenUp, ReassignmentAsked, Told
+from replay.why.facts import (
+    AssignmentWritten,
+    CancelKnown,
+    LeftAsItIs,
+    MoveGivenUp,
+    ReassignmentAsked,
+    Told,
+)
 from replay.why.history import History
 from replay.why.move import Move
 from replay.why.words import assignment, ended, sentence
@@ -34,6 +42,8 @@ def about_reassignment(history: History) -> Reply:
     moves = history.moves()
     move = moves[-1] if moves else None
     facts = led_here(history, view, moves)
+    if move is not None and move.outcome == "deleted":
+        return Reply(_ended_with_its_topic(view, move) + _before(moves), facts, moves)
     if view.rollback_waits and not view.becoming:
         return Reply(_waiting(view, move) + _before(moves), facts, moves)
     if view.is_being_reassigned:
@@ -41,6 +51,14 @@ def about_reassignment(history: History) -> Reply:
     end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
     facts = [one for one in facts if one.seq <= end]
     return Reply(_over(history, view, move) + _before(moves), facts, moves)
+
+
+def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
+    return (
+        f"{view.name} is not being reassigned: its move from {listed(move.origin)} to "
+        f"{listed(move.target)} ended with its topic {view.topic}, whose deletion began at "
+        f"{move.ended}."
+    )
 
 
 def _before(moves: Sequence[Move]) -> str:
@@ -110,13 +128,21 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     live = {one.id: one for one in history.cluster.brokers}
     lacking = {} if view.becoming else lacking_replicas(view, live)
     ignored = refusal_since(history, begun)
-    more = _trouble(history) + (f" Then, {ignored}" if ignored else "")
+    more = _trouble(history) + (f" Then, {ignored}" if ignored else "") + _held_up(history)
     if not lacking:
         return f"{name}{since} is about to end: all its replicas are in sync.{more}"
     blocking = "; ".join(_blocks(history, broker, why) for broker, why in lacking.items())
     done = [one for one in view.target if one in view.isr]
     rest = f" In sync: {listed(done)}." if done else " None of its replicas is in sync."
     return f"{name}{since} does not end: {blocking}.{rest}{more}"
+
+
+def _held_up(history: History) -> str:
+    """That a move that is not cancelled ends only without /admin/reassign_cancel."""
+    known = last(history.facts, CancelKnown)
+    if known is None or known.how == "removed":
+        return ""
+    return f" {REASSIGN_CANCEL} does not cancel it, but it ends only when that znode is removed."
 
 
 def _by(history: History, view: PartitionView, move: Move | None) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from controller.core.election import UNCLEAN_LEADER
 from replay.inspect.cluster import PartitionView, why_not_in_sync
 from replay.why.answers.finding import Reply, at, state_changes, why_lost
 from replay.why.facts import AnyFact, BrokerChanged, IsrAsked, StateWritten
@@ -49,7 +50,7 @@ def _why_removed(history: History, removed: StateWritten, broker: int) -> str:
         return f"{asked}, as leaders do with a follower that lags behind or is gone"
     if removed.rule and lost:
         return f"{lost}, and the controller took it out ({removed.rule})"
-    if removed.code == "unclean leader":
+    if removed.code == UNCLEAN_LEADER:
         return f"an unclean election made {removed.after.leader} leader and only member"
     if removed.rule:
         return f"the controller took it out ({removed.rule})"

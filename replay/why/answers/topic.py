@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from replay.inspect.cluster import DeletionView, TopicView
 from replay.why.answers.absent import about_absent
 from replay.why.answers.finding import Reply, at, last, why_lost

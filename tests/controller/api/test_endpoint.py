@@ -260,13 +260,9 @@ async def test_a_front_that_hangs_is_replaced(
     )
 
 
-async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_daemon_that_was_held_up_does_not_take_its_front_for_hung() -> None:
     """What was answered meanwhile is read afterwards."""
-    monkeypatch.setattr("controller.api.liveness._ASKED_EVERY_S", 0.01)
-    monkeypatch.setattr("controller.api.liveness._SILENT_S_MAX", 0.05)
-    watched = Liveness()
+    watched = Liveness(asked_every_s=0.01, answers_within_s=0.05)
     watched.answered()
 
     def ask() -> None:

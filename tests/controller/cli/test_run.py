@@ -22,7 +22,7 @@ from tools.lab.ports import free_port
 from tools.lab.refold import run
 
 WAITING = (
-    f"/controller has the daemon's own id {OWN_ID}: waiting up to 4 s for the session of an "
+    f"/controller has the daemon's id {OWN_ID}: waiting up to 4 s for the session of an "
     "earlier run to end"
 )
 

@@ -12,6 +12,7 @@ import msgspec
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
+    Choice,
     CloseChannel,
     Command,
     Issued,
@@ -282,6 +283,16 @@ class Seen:
             (one.code, one.subject)
             for one in self.commands
             if isinstance(one, Notice) and one.level != "info"
+        ]
+
+    def failed_elections(self) -> list[Choice]:
+        """The elections without a leader that notices carry, with their candidates."""
+        return [
+            choice
+            for _, commands in self.history
+            for issued in commands
+            if isinstance(issued.command, Notice)
+            for choice in issued.reason.choices
         ]
 
     def texts(self) -> list[str]:

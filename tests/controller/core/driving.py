@@ -28,8 +28,8 @@ from controller.core.controller import Controller
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import Create, Delete, SetData
 from controller.core.outcomes import CONNECTED, PAUSE, SLICE
-from controller.core.partition_states import PartitionState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION, Assignment, Broker, Endpoint, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome, answer
 from replay.world.requests import GetData, Result, Write

@@ -21,9 +21,9 @@ from controller.core.commands import (
 )
 from controller.core.events import SessionExpired
 from controller.core.operations import Create, SetData
-from controller.core.partition_states import PartitionState
 from controller.core.procedures.role import failover
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
+from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from replay.world.requests import GetData
 from replay.world.simulation import Fate

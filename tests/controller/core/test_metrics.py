@@ -2,13 +2,12 @@
 
 import pytest
 
+from controller.core.election import OFFLINE
 from controller.core.metrics import gauges, offline_partitions, preferred_replica_imbalance
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import OFFLINE
-from controller.core.procedures.elections.partition_changes import change_partitions
+from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.topics.deletion import process_topic_deletion
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import delete_topic_path, topic_path
 from tests.controller.core.cluster import Cluster

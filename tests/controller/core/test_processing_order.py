@@ -37,7 +37,7 @@ in_both_orders = pytest.mark.parametrize("turns", [ProcessingOrder(), Reversed()
 def cluster_of(turns: ProcessingOrder, *topics: str) -> Cluster:
     """Topics on [1,2] of five brokers."""
     cluster = Cluster(1, 2, 3, 4, 5).start()
-    cluster.fold.controller.turns = turns
+    cluster.fold.controller.order = turns
     for topic in topics:
         cluster.create_topic(topic, {0: [1, 2]})
     return cluster

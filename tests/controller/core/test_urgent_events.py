@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.core import error_codes as codes
-from controller.core import znodes
+from controller.core import pauses, znodes
 from controller.core.commands import (
     AnswerAlterPartition,
     AnswerAlterPartitionReassignments,
@@ -24,8 +24,7 @@ from controller.core.events import (
     ControlledShutdownReceived,
     ReassignmentTarget,
 )
-from controller.core.procedures import pauses
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     reassignment_path,

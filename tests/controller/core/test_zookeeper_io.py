@@ -22,7 +22,7 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.operations import Create, Delete, SetData
-from controller.core.partition_states import PartitionState
+from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core import user_configs, znodes
+from controller.core import znodes
 from controller.core.commands import CommandId, ReadZnodes, WriteZnodes
 from controller.core.events import Event, ZnodesRead
 from controller.core.operations import Create, Delete, SetData
@@ -23,7 +23,7 @@ from tests.controller.daemon.test_daemon import replayed
 OLD = "salt=b2xk,stored_key=T0xE,server_key=b2xkZXI=,iterations=4096"
 NEW = "salt=bmV3,stored_key=TkVX,server_key=bmV3ZXI=,iterations=8192"
 OTHER = "salt=bzM=,stored_key=T1RI,server_key=b3RoZXI=,iterations=4096"
-ANN, BOB = map(user_configs.path_of, ("ann", "bob"))
+ANN, BOB = map(znodes.user_config_path, ("ann", "bob"))
 QUOTA = {"producer_byte_rate": "9000000"}
 
 
@@ -46,7 +46,7 @@ def asked(
 async def test_the_log_holds_no_credential_and_zookeeper_does(tmp_path: Path, rules: str) -> None:
     stage = Stage(tmp_path / "log", 1, rules=rules)
     others = stage.others
-    for path in (user_configs.ROOT, znodes.CONFIG_CHANGES):
+    for path in (znodes.USER_CONFIGS, znodes.CONFIG_CHANGES):
         others.put_quietly(path, b"")
     others.put_quietly(ANN, znodes.write_config(QUOTA | {"SCRAM-SHA-512": OTHER}))
     others.put_quietly(BOB, znodes.write_config({"SCRAM-SHA-256": OLD}))
@@ -60,7 +60,9 @@ async def test_the_log_holds_no_credential_and_zookeeper_does(tmp_path: Path, ru
     assert others.data(ANN) == znodes.write_config(
         QUOTA | {"SCRAM-SHA-512": OTHER, "SCRAM-SHA-256": OLD}
     )
-    assert others.data(user_configs.path_of("cat")) == znodes.write_config({"SCRAM-SHA-256": OTHER})
+    assert others.data(znodes.user_config_path("cat")) == znodes.write_config(
+        {"SCRAM-SHA-256": OTHER}
+    )
     stored = b"".join(file.read_bytes() for file in (tmp_path / "log").rglob("*") if file.is_file())
     assert b"9000000" in stored, "what is no secret is there to be seen"
     for secret in (OLD, NEW, OTHER):

@@ -182,7 +182,8 @@ def test_whatever_comes_is_an_event_or_malformed(version: int, data: st.DataObje
     head = head_of(ALTER_PARTITION, version)
     good = frame_of(head, alter_partition(version))
     at = data.draw(st.integers(8, len(good)))
-    frame = good[:at] + data.draw(st.binary(max_size=40)) + good[data.draw(st.integers(at)) :]
+    end = data.draw(st.integers(at, len(good)))
+    frame = good[:at] + data.draw(st.binary(max_size=40)) + good[end:]
     try:
         event = decode_controller_request(read_head(frame), frame, 1)
     except MalformedRequest:

@@ -89,12 +89,17 @@ def _without_client_id(frame: bytes) -> bytes:
     return _framed(frame[4:12] + b"\xff\xff" + frame[HEADER_TAGS_AT:])
 
 
+def _with_negative_client_id(frame: bytes) -> bytes:
+    return _framed(frame[4:12] + b"\xff\xfe" + frame[HEADER_TAGS_AT:])
+
+
 _BENT: Mapping[str, Callable[[bytes], bytes]] = {
     "more bytes than it has": _with_more,
     "cut short": _cut,
     "an unknown tagged field": _with_unknown_tag,
     "an unknown tagged field in its header": _with_unknown_tag_in_header,
     "without a client id": _without_client_id,
+    "a client id of length -2": _with_negative_client_id,
 }
 """What is done to a frame of a flexible version."""
 

@@ -118,7 +118,7 @@ async def test_reassignment_to_a_dead_broker_and_back(stage: Stage) -> None:
         r"INVALID_REPLICA_ASSIGNMENT: .*",
         answer,
     )
-    await stage.ask_by_znode("moved", 1, [1, 3])
+    await stage.submit({("moved", 1): [1, 3]})
     await stage.until_assigned("moved", 1, [1, 3, 2])
     answer = await why(stage, "--reassignment", "moved-1")
     assert fits(

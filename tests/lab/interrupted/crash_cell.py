@@ -17,7 +17,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, REPLICA_DELETIONS
+from controller.core.znodes import REASSIGN_CANCEL, REPLICA_DELETIONS
 from tests.controller.daemon.scene import timed
 from tests.lab.interrupted.crash_procedures import (
     FIRST_TARGET,

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA as EXTRA
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA as EXTRA
 from tests.lab.interrupted.moving import Moving
 
 FIRST_TARGET = [4, 5, 6]

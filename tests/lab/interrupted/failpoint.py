@@ -13,7 +13,7 @@ What counts as one crash point:
 - each LeaderAndIsr and each StopReplica, also those of one batch to different brokers;
 - the first UpdateMetadata of a batch. The copies for the other brokers belong to the same point.
 
-Only `Daemon._carry_out` is wrapped: how procedures are divided into functions is of no concern.
+Only `Daemon.carry_out` is wrapped: how procedures are divided into functions is of no concern.
 """
 
 import asyncio
@@ -168,12 +168,12 @@ def _operation(operation: WriteOperation, prefix: str) -> str:
 def run(folder: str, prefix: str, at: int | None) -> None:
     """`refold` with the failpoint."""
     failpoint = _Failpoint(Path(folder), prefix, at)
-    carry_out = Daemon._carry_out
+    carry_out = Daemon.carry_out
 
     def fails(daemon: Daemon, issued: Issued) -> None:
         if failpoint.carries_out(issued):
             carry_out(daemon, issued)
 
-    Daemon._carry_out = fails  # type: ignore[method-assign]
+    Daemon.carry_out = fails  # type: ignore[method-assign]
     sys.argv[0] = "refold"
     main()

@@ -8,7 +8,7 @@ from pathlib import Path
 from aiokafka import AIOKafkaProducer
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,

@@ -20,7 +20,7 @@ from typing import Any, Self
 from aiozk.exc import ZKError
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL
 from tools.lab.cluster_view import ClusterView
 
 POLL_SECONDS = 0.05

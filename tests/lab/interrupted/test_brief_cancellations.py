@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from tests.lab.interrupted.moving import NOBODY, Moving
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
@@ -46,5 +46,5 @@ async def test_a_cancellation_while_the_daemon_is_paused_is_not_lost(moving: Mov
     await moving.until_assigned(topic, [1, 2])
     await moving.until_nothing_is_left()
     told = await moving.until_told(daemon, "reassignments_cancelled")
-    assert "it was removed before the controller looked" in told["message"]
+    assert "the znode was removed before the controller read it" in told["message"]
     assert await daemon.stop() == 0

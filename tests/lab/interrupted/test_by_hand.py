@@ -5,7 +5,7 @@ import json
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import reassignment_path
+from controller.core.znodes import reassignment_path
 from tests.controller.daemon.scene import timed
 from tests.lab.interrupted.moving import NOBODY, Moving
 
@@ -33,7 +33,7 @@ async def test_a_topic_on_its_way_is_written_again_and_goes_back(moving: Moving,
     await moving.view.overwrite(path, TOPIC_BY_HAND[what])
     told = await moving.until_told(daemon, "assignment_mended")
     assert told["subject"] == f"{topic}-0"
-    assert f"somebody else changed them in {path}" in told["message"]
+    assert f"another client changed them in {path}" in told["message"]
 
     async def as_before() -> bool:
         return bool(await moving.view.content(path) == before)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_CANCEL
+from controller.core.znodes import REASSIGN_CANCEL
 from tests.controller.daemon.scene import timed
 from tests.lab.default_clusters.cluster import until_more
 from tests.lab.interrupted.moving import NOBODY, Moving
@@ -161,7 +161,7 @@ async def test_only_a_target_in_sync_waits_for_an_original(moving: Moving) -> No
     assert (await moving.view.states(topic))[0]["leader"] == 3
     await moving.reassign("--remove-cancel")
     told = await moving.until_told(daemon, "rollback_given_up")
-    assert told["message"].endswith(f"its rollback is given up, it goes on to {[3, NOBODY]}")
+    assert told["message"].endswith(f"its rollback is given up, it proceeds to {[3, NOBODY]}")
     await moving.reassign("--cancel")
     await moving.lab.brokers[0].start()
     await moving.until_assigned(topic, [1, 2])

@@ -10,7 +10,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.operations import OK, Create
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     CANCEL_CONTENT,
     REASSIGN_CANCEL,
     Entry,

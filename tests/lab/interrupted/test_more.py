@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, reassignment_path
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, reassignment_path
 from tests.controller.daemon.scene import timed
 from tests.lab.interrupted.moving import NOBODY, Moving
 

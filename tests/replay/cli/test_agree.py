@@ -244,14 +244,14 @@ def test_settings_of_the_brokers_can_be_given(log: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "text"),
     [
-        ("log.dirs=/x", "log.dirs is no setting that changes decisions"),
+        ("log.dirs=/x", "log.dirs does not affect decisions"),
         ("delete.topic.enable", "delete.topic.enable is not KEY=VALUE"),
         ("=3", "=3 is not KEY=VALUE"),
         ("inter.broker.protocol.version=9.9", "9.9"),
         ("leader.imbalance.per.broker.percentage=many", "percentage=many: it is a whole number"),
         ("unclean.leader.election.enable=", "the brokers' settings cannot be used"),
         *(
-            (f"{key}=1", f"{key} is no setting that changes decisions")
+            (f"{key}=1", f"{key} does not affect decisions")
             for key in ("rules", "broker.id", "is.broker", "take.over", "inter.broker.listener")
         ),
     ],
@@ -266,10 +266,10 @@ def test_setting_that_cannot_be_used_is_told(log: Path, setting: str, text: str)
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("nothing", "nothing is not there"),
-        ("empty", "holds no transaction log of a ZooKeeper"),
-        ("recorded", "is a recorded log, of refold's own controller"),
-        ("file.txt", "is neither a folder nor one of .tar"),
+        ("nothing", "nothing does not exist"),
+        ("empty", "has no ZooKeeper transaction log"),
+        ("recorded", "is a recorded log of refold's controller"),
+        ("file.txt", "is neither a folder nor an archive (.tar"),
         ("broken.tar.xz", "broken.tar.xz"),
     ],
 )
@@ -307,4 +307,4 @@ def test_damaged_archive_without_zookeepers_data(tmp_path: Path) -> None:
     result = agree(archive)
     assert result.exit_code == 2
     assert "cut.tar.xz is damaged" in result.stderr
-    assert "holds no transaction log" in result.stderr
+    assert "has no ZooKeeper transaction log" in result.stderr

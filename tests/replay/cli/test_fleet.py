@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +13,10 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from replay.cli.fleet import analysis as fleet_analysis
-from replay.cli.fleet import commands as fleet
 from replay.cli.fleet.commands import app
+from replay.fleet import ingest as ingesting
 from replay.fleet import session
+from replay.fleet.analysis import analyse as run_analysis
 from replay.fleet.analysis.analyse import Analysis, Options
 from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
@@ -217,28 +218,44 @@ def test_small_table_is_reported_by_java_that_is_soon_ready(
     assert asked == [is_so]
 
 
-def test_line_of_what_is_set_aside_names_its_file_once(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands get None for a Spark session."""
+    monkeypatch.setattr(session, "spark_session", lambda *_, **__: nullcontext())
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_line_of_what_is_set_aside_names_its_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_log(tmp_path / "log", simulated_history(10, 0, 1), "c", 1)
     counts = dict.fromkeys(("inputs", "unchanged", "segments", "logs", "clusters"), 0)
     examples = [
         SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
         SetAside("/l\n/2.refold", "no record"),
     ]
-    fleet._print(
-        IngestResult(
-            table="/t", **counts, events=0, commands=0, set_aside=2, examples=examples, batch=None,
-            seconds=1,
-        )
+    result = IngestResult(
+        table="/t", **counts, events=0, commands=0, set_aside=2, examples=examples, batch=None,
+        seconds=1,
     )  # fmt: skip
-    assert capsys.readouterr().out.splitlines()[:-1] == [
+    monkeypatch.setattr(ingesting, "ingest", lambda *_: result)
+    told = CliRunner().invoke(app, ["ingest", str(tmp_path / "log"), "--out", str(tmp_path / "t")])
+    assert told.stdout.splitlines()[:-1] == [
         "set aside: /l/1.refold: the file is damaged",
         r"set aside: /l\n/2.refold: no record",
     ]
 
 
-def test_name_of_a_cluster_is_one_line_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("without_spark")
+def test_name_of_a_cluster_is_one_line_of_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
-    fleet_analysis._print(Analysis("/t", "now", Options(), {"logs": 1}, [outages], 1))
-    shown = capsys.readouterr().out.replace("│", " ").splitlines()
+    result = Analysis("/t", "now", Options(), {"logs": 1}, [outages], 1)
+    monkeypatch.setattr(run_analysis, "analyse", lambda *_: result)
+    monkeypatch.setattr(run_analysis, "is_brief", lambda _: True)
+    told = CliRunner().invoke(app, ["analyse", str(_table(tmp_path / "table"))])
+    shown = told.stdout.replace("│", " ").splitlines()
     assert [r"a\nb[i]", "1.500"] in [line.split() for line in shown]
 
 

@@ -2,17 +2,21 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from replay.cli.fleet import replay as fleet_replay
+from replay.cli.fleet.commands import app
+from replay.fleet import session
+from replay.fleet.replaying import replay as replaying
+from replay.fleet.replaying import versions
 from replay.fleet.replaying.summary import Failure, ReplayResult, RuleSummary, VersionSummary
 from tests.replay.diff.versions import ROOT
 
+LOG_NOT_REPLAYED: Final = 1
 UNUSABLE: Final = 2
 
 
@@ -49,7 +53,9 @@ def test_what_is_no_version(versions: str, reason: str, table: Path) -> None:
     assert_told(refold("replay", str(table), "--versions", versions), reason)
 
 
-def test_result_names_failures_versions_and_rules() -> None:
+def test_result_names_failures_versions_and_rules(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = ReplayResult(
         "/t",
         4,
@@ -66,10 +72,11 @@ def test_result_names_failures_versions_and_rules() -> None:
         2,
         3.25,
     )
-    app = typer.Typer()
-    app.command()(lambda: fleet_replay._print(result))
-    told = CliRunner().invoke(app)
-    assert told.exit_code == 0
+    monkeypatch.setattr(session, "spark_session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(versions, "find_versions", lambda _: [])
+    monkeypatch.setattr(replaying, "replay", lambda *_, **__: result)
+    told = CliRunner().invoke(app, ["replay", str(table), "--versions", "v1"])
+    assert told.exit_code == LOG_NOT_REPLAYED
     lines = [" ".join(line.replace("│", " ").split()) for line in told.output.splitlines()]
     assert lines[0] == "failed: cluster west, log 20260921-bb, version v1: it hangs"
     assert "v1 (c0de) 2 1 300 290 12 1 2 3 1" in lines

@@ -48,15 +48,15 @@ def test_people_are_told_what_was_found(tmp_path: Path) -> None:
     [
         (("{source}", "--chroot", "/nope"), "no Kafka cluster is under /nope, there is /"),
         (("{source}", "--chroot", "nope"), "nope does not begin with /"),
-        (("{source}", "--from", "2036-01-01T00:00:00Z"), "no transaction is as late as --from"),
+        (("{source}", "--from", "2036-01-01T00:00:00Z"), "all transactions are before --from"),
         (("{source}", "--from", "yesterday"), "yesterday is neither a time such as"),
         (("{source}", "--to", "2026-11-21T03:59:01"), "lacks its zone"),
         (("{source}", "--from", "2026-11-21"), "write 2026-11-21T00:00:00Z or"),
         (("{source}", "--from", "2", "--to", "1"), "2 is after --to 1"),
         (("{source}", "--zone", "Mars/Phobos"), "Mars/Phobos is no time zone"),
-        (("{folder}/nothing",), "nothing is not there"),
-        (("{folder}",), "holds no transaction log of a ZooKeeper"),
-        ((__file__,), "is neither a folder nor one of .tar"),
+        (("{folder}/nothing",), "nothing does not exist"),
+        (("{folder}",), "has no ZooKeeper transaction log"),
+        ((__file__,), "is neither a folder nor an archive (.tar"),
     ],
 )
 def test_what_cannot_be_used_is_told_and_leaves_no_log(

@@ -23,33 +23,19 @@ class Edit(NamedTuple):
     new: str
 
 
+_CLEAN: Final = """    leader, passed_over = _first_in_sync(replicas, isr, is_online)
+    if leader != NO_LEADER:
+"""
 LAST_OF_ISR: Final = Edit(
-    "controller/core/election.py",
-    """    passed_over: list[tuple[int, str]] = []
-    for replica in replicas:
-        if not is_online(replica):
-            passed_over.append((replica, "not online"))
-        elif replica not in isr:
-            passed_over.append((replica, "not in sync"))
-        else:
-            in_sync""",
-    """    passed_over: list[tuple[int, str]] = []
-    for replica in replicas[::-1]:
-        if not is_online(replica):
-            passed_over.append((replica, "not online"))
-        elif replica not in isr:
-            passed_over.append((replica, "not in sync"))
-        else:
-            in_sync""",
+    "controller/core/election.py", _CLEAN, _CLEAN.replace("(replicas,", "(replicas[::-1],")
 )
 """An election takes the last replica that fits instead of the first."""
 
-_SHUTDOWN: Final = """    for replica in replicas:
-        if not is_online_or_shutting_down(replica):"""
+_SHUTDOWN: Final = """    leader, passed_over = _first_eligible(replicas, why_not)
+    if leader == NO_LEADER:
+"""
 LAST_AT_SHUTDOWN: Final = Edit(
-    "controller/core/election.py",
-    _SHUTDOWN,
-    _SHUTDOWN.replace("in replicas:", "in replicas[::-1]:"),
+    "controller/core/election.py", _SHUTDOWN, _SHUTDOWN.replace("(replicas,", "(replicas[::-1],")
 )
 """The same where a broker shuts down in order."""
 
@@ -92,7 +78,9 @@ METADATA_FIRST: Final = Edit(
 """UpdateMetadata goes out before LeaderAndIsr."""
 
 NEVER_UNCLEAN: Final = Edit(
-    "controller/core/election.py", "    if allow_unclean:\n", "    if not replicas:\n"
+    "controller/core/election.py",
+    "if allow_unclean else NO_LEADER",
+    "if not replicas else NO_LEADER",
 )
 
 _READ: Final = """    command = ReadZnodes(tuple(paths), watch)
@@ -152,10 +140,16 @@ FAILS_LATER: Final = Edit(
 """It fails at an event that only one of the incidents has."""
 RAISES: Final = Edit(
     "controller/core/election.py",
-    "            in_sync = tuple(one for one in isr if is_online(one))\n",
-    '            raise RuntimeError("no election today")\n',
+    "        in_sync = tuple(one for one in isr if is_online(one))\n",
+    '        raise RuntimeError("no election today")\n',
 )
 """An election that succeeds does not."""
+OTHER_NOTICE: Final = Edit(
+    "controller/core/procedures/brokers/broker_change.py",
+    '"broker_failed": "its registration was deleted"',
+    '"broker_failed": "it is gone"',
+)
+"""A notice has another text."""
 OTHER_PROTOCOL: Final = Edit(
     "replay/diff/messages.py", "PROTOCOL: Final = 1", "PROTOCOL: Final = 2"
 )

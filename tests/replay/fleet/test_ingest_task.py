@@ -135,8 +135,8 @@ def test_file_cut_in_the_middle_is_set_aside(
 def test_large_damaged_log_leaves_no_file(
     short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replay.fleet.ingest_task._OWN_FILES_BYTES", 1000)
-    monkeypatch.setattr("replay.fleet.day_files._GROUP_ROWS", 10)
+    monkeypatch.setattr("replay.fleet.ingest_task.OWN_FILES_BYTES", 1000)
+    monkeypatch.setattr("replay.fleet.day_files.GROUP_ROWS", 10)
     segment = segment_of(write_log(tmp_path / "log", short_history, "c", 1))
     _, records = ingest(segment, tmp_path / "whole")
     assert len(records) == 400 + len(short_history.commands)

@@ -73,7 +73,7 @@ def test_large_segment_is_several_partitions(
     from replay.fleet.columns import RECORDS
     from replay.fleet.schemas import spark_schema
 
-    monkeypatch.setattr(log_source, "_LARGE_BYTES", 1)
+    monkeypatch.setattr(log_source, "LARGE_BYTES", 1)
     options = {"path": str(logs / "a"), "rowsPerPartition": "150"}
     schema: StructType = spark_schema(RECORDS)
     reader = log_source.LogSourceReader(options, schema)

@@ -56,7 +56,7 @@ def test_it_begins_earlier_where_it_would_decide_otherwise(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, second = sessions(log)
-    fresh = "replay.incidents.cutting._is_as_stored"
+    fresh = "replay.incidents.cutting.is_as_stored"
     asked: list[int] = []
 
     def is_as_stored(issued: object, stored: object) -> bool:

@@ -1,15 +1,17 @@
 """Any moment of a log: the state is the same from a snapshot as from the start."""
 
+import shutil
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from controller.core.events import TimerFired
 from controller.core.snapshot import take_snapshot
 from controller.fingerprint import core_fingerprint
+from controller.log_records import command_record, event_record
 from eventstore import folders, snapshots
-from eventstore.reader import LogReader
 from eventstore.writer import LogWriter
 from replay.inspect import at as opening
 from replay.inspect.at import cluster_at, make_snapshots
@@ -21,6 +23,9 @@ from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
 from tests.replay.why.conftest import log_of
 
 __all__ = ["log_of"]
+
+
+MAKING = "making snapshots, once for this log"
 
 
 @pytest.fixture
@@ -85,22 +90,34 @@ def test_every_moment_of_an_imported_log_is_the_same_from_snapshots(
             one.unlink()
 
 
-def test_a_helper_makes_snapshots_of_a_long_log(
-    log: Path, simulation: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "FOLDED_AT_ONCE_MAX", 5)
-    told: list[str] = []
-    helped: list[list[str]] = []
-    run = opening.subprocess.Popen
-    monkeypatch.setattr(
-        opening.subprocess,
-        "Popen",
-        lambda command, **more: helped.append(command) or run(command, **more),
-    )
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """So many events that they are not folded at once."""
+    simulation = incident()
+    for _ in range(opening.FOLDED_AT_ONCE_MAX):
+        simulation.happen(TimerFired("nobody waits for it"), "timer")
+    folder = tmp_path_factory.mktemp("long") / "log"
+    with LogWriter.create(folder, header()) as writer:
+        events = [event_record(recorded) for recorded, _ in simulation.history]
+        commands = [command_record(one) for _, issued in simulation.history for one in issued]
+        writer.append(events, commands)
+    return folder
+
+
+def opened_at_the_end(log: Path) -> tuple[Cluster, set[str]]:
+    """The state at a log's end, and what was reported on the way."""
+    reported: set[str] = set()
     with open_log(log) as opened:
-        cluster_at(opened, 40, lambda what, done, total: told.append(what))
-    assert helped[0][1:] == ["-m", "replay.inspect.at", str(log)]
-    assert "folding" in told
+        last = opened.reader.last_seq
+        cluster = cluster_at(opened, last, lambda what, done, total: reported.add(what))
+    return cluster, reported
+
+
+def test_snapshots_of_a_long_log_are_made_first(long_log: Path, tmp_path: Path) -> None:
+    log = Path(shutil.copytree(long_log, tmp_path / "log"))
+    found, reported = opened_at_the_end(log)
+    assert reported == {MAKING, "folding"}
+    assert [one.id for one in found.brokers] == [1, 2]
 
 
 def test_snapshots_of_another_core_are_not_used(log: Path, simulation: Simulation) -> None:
@@ -112,19 +129,14 @@ def test_snapshots_of_another_core_are_not_used(log: Path, simulation: Simulatio
     assert state(log, 52) == right
 
 
-def test_a_log_that_is_written_gets_no_snapshots(
-    simulation: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "FOLDED_AT_ONCE_MAX", 5)
-    helped: list[LogReader] = []
-    monkeypatch.setattr(opening, "_run_helper", lambda reader, _: helped.append(reader))
-    log = write_log(tmp_path / "log", simulation)
+def test_a_log_that_is_written_gets_no_snapshots(long_log: Path, tmp_path: Path) -> None:
+    log = Path(shutil.copytree(long_log, tmp_path / "log"))
     lock = folders.FolderLock(log)
-    state(log, 40)
-    assert helped == []
+    _, reported = opened_at_the_end(log)
+    assert reported == {"folding"}
+    assert list(log.glob("*.snapshot")) == []
     lock.release()
-    state(log, 40)
-    assert len(helped) == 1
+    assert MAKING in opened_at_the_end(log)[1]
 
 
 def test_procedure_that_runs(log: Path, simulation: Simulation) -> None:

@@ -105,7 +105,7 @@ def another_controller_and_a_new_topic() -> Cluster:
 
 
 def event_that_fails() -> Cluster:
-    """A topic that gained a partition while it is deleted cannot be put back."""
+    """A topic that gained a partition while it is deleted cannot be restored."""
     cluster = topic_that_waits_for_deletion()
     path = znodes.topic_path("t")
     cluster.change_topic_quietly("t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [1]})

@@ -45,7 +45,7 @@ def next_run(before: Cluster) -> Cluster:
     run = Cluster(zookeeper=before.zookeeper, kip_236_enable=settings.kip_236_enable)
     run.now_ms = before.now_ms + BETWEEN_MS
     run.brokers = before.brokers
-    run._broker_sessions = before._broker_sessions
+    run.broker_sessions = before.broker_sessions
     return run
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     CANCEL_CONTENT,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,

@@ -4,16 +4,21 @@ from pathlib import Path
 
 import pytest
 
+from controller.core import znodes
 from replay.errors import ReplayError
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
     cancel_all,
+    cancel_quietly,
     interruptible,
     remove_cancel,
+    set_minimum,
     submit,
+    submit_quietly,
 )
 from tests.controller.core.reassignment.reassigning import ask as ask_for
 from tests.controller.core.reassignment.reassigning import (
+    ask_for_isr,
     cancel,
     catch_up,
     put_request,
@@ -137,15 +142,74 @@ def test_rollback_that_waits(tmp_path: Path) -> None:
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
         "The reassignment of t-0 to 3,4 is cancelled: /admin/reassign_cancel was created (event N, "
         "czxid 46). It waits since event N to go back to 1,2: none of its original replicas [1, 2] "
-        "is live and in sync: its rollback waits until one is, its leader stays."
+        "is live and in sync, 1 must be: its rollback waits, its other replicas stay."
     )
     remove_cancel(cluster)
     told = first(cluster, tmp_path, **T0, is_reassignment=True)
     assert "broker 4 blocks it" in told
     assert told.endswith(
         "At event N: /admin/reassign_cancel was removed before it could go back to [1, 2]: its "
-        "rollback is given up, it goes on to [3, 4]."
+        "rollback is given up, it proceeds to [3, 4]."
     )
+
+
+def test_topic_that_is_deleted_while_a_rollback_waits(tmp_path: Path) -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    cluster.put(znodes.delete_topic_path("t"), b"")
+    remove_cancel(cluster)
+    answer = why(cluster, tmp_path, **T0, is_reassignment=True)
+    assert plain(answer.answer) == (
+        "t-0 is not being reassigned: its move from 1,2 to 3,4 ended with its topic t, whose "
+        "deletion began at event N."
+    )
+    [move] = answer.moves
+    assert move.outcome == "deleted"
+    assert move.waited[-1].ended_by == "the deletion of t begins"
+    ends = "the deletion of t begins: the move ends with its topic"
+    assert [one.text for one in move.story if one.at == move.ended] == [ends]
+    assert not any("goes on" in one.text for one in move.story)
+
+
+def test_entry_that_a_cancellation_dropped_before_it_began(tmp_path: Path) -> None:
+    cluster = interruptible(4, 1, 2)
+    submit_quietly(cluster, {("t", 0): [3, 4]})
+    cancel_quietly(cluster)
+    cluster.run()
+    dropped = (
+        "its entry [3, 4] is removed from /admin/reassign_partitions before it began: "
+        "/admin/reassign_cancel was created after it."
+    )
+    assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
+        f"t-0 is not being reassigned: at event N it was cancelled: {dropped}"
+    )
+
+
+def test_move_that_a_cancellation_of_entries_holds_up(cluster: Cluster, tmp_path: Path) -> None:
+    held_up = (
+        " /admin/reassign_cancel does not cancel it, but it ends only when that znode is removed."
+    )
+    cluster = interruptible(4, 1, 2)
+    reassign(cluster, 4, 2)
+    cancel_all(cluster)
+    assert first(cluster, tmp_path, **T0, is_reassignment=True).endswith(held_up)
+    remove_cancel(cluster)
+    assert not first(cluster, tmp_path, **T0, is_reassignment=True).endswith(held_up)
+
+
+def test_cancellation_by_the_api_that_was_refused_is_no_rollback_that_waits(
+    tmp_path: Path,
+) -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {("t", 0): [4, 5, 6]})
+    ask_for_isr(cluster, 1, 4, 5)
+    cancel(cluster)
+    answer = why(cluster, tmp_path, **T0, is_reassignment=True)
+    assert "does not end: broker 6 blocks it" in answer.answer
+    assert "somebody asked to cancel it, refused with INVALID_REPLICA_ASSIGNMENT" in answer.answer
+    [move] = answer.moves
+    assert (move.outcome, move.waited, move.cancelled) == ("under way", [], None)
 
 
 def test_reassignment_that_ended(cluster: Cluster, tmp_path: Path) -> None:

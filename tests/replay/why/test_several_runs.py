@@ -10,7 +10,7 @@ from msgspec import structs
 from controller.core import znodes
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
 from controller.core.fold import Fold
-from controller.core.reassignment_znodes import reassignment_path
+from controller.core.znodes import reassignment_path
 from replay.errors import ReplayError
 from replay.why.answers.answer import Answer
 from replay.why.asking import ask_runs
@@ -19,11 +19,14 @@ from replay.why.subject import Subject
 from tests.controller.core.cluster import Cluster, topic_json, writes
 from tests.controller.core.reassignment.interrupting import (
     cancel_all,
+    cancel_quietly,
     interruptible,
     remove_cancel_quietly,
     submit,
+    submit_quietly,
 )
 from tests.controller.core.reassignment.reassigning import T0, catch_up
+from tests.controller.core.reassignment.test_begun_elsewhere import begin_elsewhere
 from tests.controller.core.reassignment.test_rollback_waiting import only_the_target_in_sync
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain
@@ -169,6 +172,48 @@ def test_move_that_a_stock_controller_completed_meanwhile_is_told(tmp_path: Path
     alone = asked(tmp_path / "run-2", topic="t", partition=0, is_reassignment=True).answer
     assert "its move from 2,1,3 to 4,5,2" in alone
     assert is_rolled_back or alone.endswith(" had been completed before this log begins.")
+
+
+def begun_by_a_stock_controller(tmp_path: Path, *, is_younger: bool) -> Answer:
+    """It began the move of t-0 from 1 and 2 to 3 and 4 between two runs of the daemon; the entry is
+    younger than /admin/reassign_cancel, or older."""
+    cluster = interruptible(4, 1, 2)
+    if is_younger:
+        cancel_all(cluster)
+    cluster.zookeeper.end_session(cluster.session)
+
+    def begins() -> None:
+        submit_quietly(cluster, {T0: [3, 4]})
+        if not is_younger:
+            cancel_quietly(cluster)
+        begin_elsewhere(cluster)
+
+    stock_term(cluster, 9, begins)
+    store(tmp_path, cluster, next_run(cluster).start())
+    return ask(tmp_path)
+
+
+def test_rollback_of_what_a_stock_controller_began_names_its_term(tmp_path: Path) -> None:
+    answer = begun_by_a_stock_controller(tmp_path, is_younger=False)
+    czxid = answer.moves[-1].cancelled.czxid  # type: ignore[union-attr]
+    assert told(answer) == [
+        ("run-2", "another controller had the role: controller epoch 2 lies between"),
+        ("run-2", "found under way from 1,2 to 3,4, by /admin/reassign_partitions"),
+        ("run-2", f"cancelled: /admin/reassign_cancel was found, czxid {czxid}"),
+        ("run-2", "rolled back: it is on 1,2 again"),
+    ]
+
+
+def test_younger_move_that_a_stock_controller_began_is_not_cancelled(tmp_path: Path) -> None:
+    answer = begun_by_a_stock_controller(tmp_path, is_younger=True)
+    assert answer.moves[-1].cancelled is None
+    assert told(answer) == [
+        ("run-2", "another controller had the role: controller epoch 2 lies between"),
+        ("run-2", "found under way from 1,2 to 3,4, by /admin/reassign_partitions"),
+    ]
+    assert answer.answer.endswith(
+        "/admin/reassign_cancel does not cancel it, but it ends only when that znode is removed."
+    )
 
 
 def test_rollback_that_waits_over_two_runs_waits_since_the_first(tmp_path: Path) -> None:

@@ -1,18 +1,18 @@
 """Answers about moves that were rolled back: what undid them, and the story of each."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import (
+from controller.core.triggers import BrokerChange, PartitionReassignmentIsrChange, Trigger
+from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
 )
-from controller.core.triggers import BrokerChange, PartitionReassignmentIsrChange, Trigger
+from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.snapshots import fold_at_start
 from replay.why.answers.answer import Answer
@@ -383,7 +383,8 @@ def test_interrupted_procedure_keeps_its_own_cause(cluster: Cluster, tmp_path: P
         assert isinstance(log, RecordedLog)
         fold = fold_at_start(log.reader)
         recording = Recording(fold, Subject("t", 0), log.reader.header)
-        recording._event = SimpleNamespace(event=None)  # type: ignore[assignment]
+        for event, _ in records(log.reader):
+            recording.fold_event(event)
         recording.begun_by = because
         recording.begins(PartitionReassignmentIsrChange("t", 0))
         recording.begins(BrokerChange())

@@ -73,7 +73,7 @@ class RealSession:
     def apply(self, request: Request) -> Reply:
         """Send a request and read up to its reply; watch events on the way are kept."""
         opcode, body = _encode(request)
-        packet = self._exchange(opcode, body)
+        packet = self.exchange(opcode, body)
         zxid, error = packet.long_number(), packet.number()
         if error:
             return Reply(zxid, (Result(error),))
@@ -84,7 +84,7 @@ class RealSession:
     def close(self) -> None:
         """End the session in order."""
         try:
-            self._exchange(CLOSE, b"")
+            self.exchange(CLOSE, b"")
         finally:
             self._socket.close()
 
@@ -105,7 +105,7 @@ class RealSession:
             self._events.append(packet.event())
         return self.take_events()
 
-    def _exchange(self, opcode: int, body: bytes) -> "_Packet":
+    def exchange(self, opcode: int, body: bytes) -> "_Packet":
         self._xid += 1
         self._send(struct.pack(">ii", self._xid, opcode) + body)
         while True:

@@ -17,7 +17,8 @@ from controller.core.events import (
     ElectLeadersReceived,
     ListPartitionReassignmentsReceived,
 )
-from controller.core.procedures.admin.feature_updates import process_update_features
+from controller.core.failures import describe
+from controller.core.procedures.admin.features import process_update_features
 from controller.core.procedures.admin.producer_ids import process_allocate_producer_ids
 from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.scram_credentials import process_alter_scram_credentials
@@ -25,7 +26,6 @@ from controller.core.procedures.admin.waiting_requests import give_answer
 from controller.core.procedures.brokers.controlled_shutdown import process_controlled_shutdown
 from controller.core.procedures.elections.alter_partition import process_alter_partition
 from controller.core.procedures.elections.replica_election import process_elect_leaders
-from controller.core.procedures.failures import describe
 from controller.core.procedures.reassignment.initiation import (
     process_alter_reassignments,
     process_list_reassignments,
@@ -45,10 +45,11 @@ from controller.core.triggers import ApiCall, PartitionReassignmentIsrChange
 
 
 async def process_request(controller: Controller, call: ApiCall) -> None:
-    """Handle a request; an error that its procedure does not know is answered as Kafka's.
+    """Handle a request. An error that its procedure does not handle is answered as Kafka answers
+    it.
 
-    Raises ControllerMovedError for a fencing error, once that is answered. Kafka keeps it to
-    itself for AlterPartition and ControlledShutdown (KB 1.3.5).
+    Raises ControllerMovedError for a fencing error, after the answer. Kafka does not raise it for
+    AlterPartition and ControlledShutdown (KB 1.3.5).
     """
     request = call.request
     changed: list[Partition] = []
@@ -65,14 +66,15 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
         controller.notice("error", "request_failed", _subject(request), describe(error))
         for one in call.requests:
             give_answer(controller, refusal(one, UNKNOWN_SERVER_ERROR), f"{name} failed")
-    for partition in reversed(controller.turns.partitions(changed)):
-        # As the next event: what is answered must not be refused when the session ends in it.
+    for partition in reversed(controller.order.partitions(changed)):
+        # It is the next event: an end of the session in it must not change the answer.
         if partition in controller.context.reassigning:
             controller.triggers.appendleft(PartitionReassignmentIsrChange(*partition.key))
 
 
 async def _process(controller: Controller, call: ApiCall) -> list[Partition]:
-    """Handle and answer; gives the partitions whose ISR is now as their leader asked for."""
+    """Handle and answer a request. Returns the partitions whose ISR is now as their leader
+    proposed."""
     match call.request:
         case AlterPartitionReceived() as request:
             return await process_alter_partition(controller, request)
@@ -100,7 +102,7 @@ async def _process(controller: Controller, call: ApiCall) -> list[Partition]:
 
 
 def refuse(controller: Controller, request: ApiRequest) -> None:
-    """Answer a request whose turn never comes: its term is over (docs/design.md#terms).
+    """Answer a request that was not begun before its term ended (docs/design.md#terms).
 
     Kafka's ControllerMovedException for a controlled shutdown is STALE_CONTROLLER_EPOCH.
     """
@@ -110,7 +112,8 @@ def refuse(controller: Controller, request: ApiRequest) -> None:
 
 
 def _fenced(request: ApiRequest) -> int:
-    """Admin tools are told to look for another controller, where Kafka never answers."""
+    """The error after a fencing error: admin tools look for another controller, where Kafka never
+    answers."""
     match request:
         case AlterPartitionReceived() | AllocateProducerIdsReceived():
             return UNKNOWN_SERVER_ERROR

@@ -16,7 +16,7 @@ _ID_MAX = 2**63 - 1
 async def process_allocate_producer_ids(
     controller: Controller, asked: AllocateProducerIdsReceived
 ) -> None:
-    """Give the next block to the broker that asks, once it is written down."""
+    """Allocate the next block to the broker that asks, once the block is stored."""
     error, first = _error_of_request(controller, asked), 0
     if not error:
         try:
@@ -41,10 +41,10 @@ def _error_of_request(controller: Controller, asked: AllocateProducerIdsReceived
 
 
 async def _next_block(controller: Controller, broker: int) -> int:
-    """The first id of a block that nobody else has; brokers of an older protocol take some too.
+    """The first id of the next block. Brokers of an older protocol allocate blocks too.
 
-    Raises ProcedureError where the ids are used up or ZooKeeper refuses, ZnodeError for bad
-    content.
+    Raises ProcedureError if all ids are allocated or ZooKeeper refuses the write, ZnodeError for
+    bad content.
     """
     while True:
         found = await read_znodes(controller, [znodes.PRODUCER_IDS], _RULE)
@@ -52,7 +52,7 @@ async def _next_block(controller: Controller, broker: int) -> int:
         first = znodes.read_producer_ids(data).last + 1 if data else 0
         last = first + _BLOCK_SIZE - 1
         if last > _ID_MAX:
-            raise ProcedureError("all producer ids have been given out")
+            raise ProcedureError("all producer ids are allocated")
         content = znodes.write_producer_ids(znodes.ProducerIds(broker, first, last))
         operation: Create | SetData = SetData(znodes.PRODUCER_IDS, content, found.versions[0])
         if found.errors[0] == NO_NODE:
@@ -61,4 +61,4 @@ async def _next_block(controller: Controller, broker: int) -> int:
         if error == OK:
             return first
         if error not in (BAD_VERSION, NODE_EXISTS, NO_NODE):
-            raise ProcedureError(f"ZooKeeper answers {error} to the write")
+            raise ProcedureError(f"ZooKeeper refuses the write (code {error})")

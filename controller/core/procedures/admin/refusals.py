@@ -1,4 +1,4 @@
-"""The answer to a request of which nothing is done, whatever kind it is of."""
+"""The answer to a request that is refused as a whole, for every kind of request."""
 
 from controller.core.commands import (
     AnswerAllocateProducerIds,
@@ -43,7 +43,7 @@ from controller.core.topic_requests import (
 
 
 def refusal(request: ApiRequest, error: int) -> ApiAnswer:
-    """The answer that gives this error for all that is asked for."""
+    """The answer with this error for everything that the request asks for."""
     number = request.request
     match request:
         case AlterPartitionReceived():
@@ -68,7 +68,7 @@ def refusal(request: ApiRequest, error: int) -> ApiAnswer:
 
 
 def _topic_refusal(request: TopicRequest, error: int) -> AnswerTopicRequest:
-    """Messages as Kafka's handlers leave them: absent, empty, or the error's own."""
+    """Messages as in Kafka's handlers: absent, empty, or the text of the error."""
     number = request.request
     match request:
         case CreateTopicsReceived(topics=new):

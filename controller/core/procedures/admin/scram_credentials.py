@@ -1,8 +1,8 @@
 """AlterUserScramCredentials: credentials of users in ZooKeeper (KIP-554).
 
-ZkAdminManager.alterUserScramCredentials, with its checks, codes and messages in their order, and
-AdminZkClient.changeUserOrUserClientIdConfig for what is written. Brokers read a credential when
-the change is announced; the controller itself has no use for it.
+ZkAdminManager.alterUserScramCredentials, with its checks, codes and messages in their order; writes
+as AdminZkClient.changeUserOrUserClientIdConfig. Brokers read a credential when the change is
+announced; the controller itself does not use it.
 """
 
 from collections.abc import Iterable
@@ -38,11 +38,11 @@ _RULE: Final = "SCRAM credentials altered by request"
 _ITERATIONS_MIN: Final = 4096
 _ITERATIONS_MAX: Final = 16384
 _FAILED: Final = "The server experienced an unexpected error when processing the request."
-"""Kafka's own words for UNKNOWN_SERVER_ERROR."""
+"""Kafka's text for UNKNOWN_SERVER_ERROR."""
 
 Alteration = ScramDeletion | ScramUpsertion
 Answers = dict[str, UserAnswer]
-"""What each user is answered."""
+"""The answer for each user."""
 Configs = dict[str, dict[str, str]]
 """The configuration of each user."""
 
@@ -50,7 +50,7 @@ Configs = dict[str, dict[str, str]]
 async def process_alter_scram_credentials(
     controller: Controller, asked: AlterUserScramCredentialsReceived
 ) -> None:
-    """Judge every user, write the configurations of those who may be altered, announce them.
+    """Validate every user, write the configurations of the users without an error, announce them.
 
     KafkaApis.handleAlterUserScramCredentialsRequest.
     """
@@ -76,7 +76,7 @@ async def process_alter_scram_credentials(
 
 
 def _judged(asked: AlterUserScramCredentialsReceived) -> Answers:
-    """The users whose alterations cannot be, whatever stands in ZooKeeper."""
+    """The users whose alterations are invalid, whatever ZooKeeper has."""
     answers: Answers = {}
     deletions: list[Alteration] = [*asked.deletions]
     upsertions: list[Alteration] = [*asked.upsertions]
@@ -84,7 +84,7 @@ def _judged(asked: AlterUserScramCredentialsReceived) -> Answers:
         try:
             _check(one)
         except RequestRefused as refused:
-            # Of several reasons the last one is told.
+            # If there are several reasons, the last one is answered.
             answers[one.user] = UserAnswer(one.user, refused.error, refused.message)
     named: dict[tuple[str, int], None] = {}
     twice: Answers = {}
@@ -97,7 +97,7 @@ def _judged(asked: AlterUserScramCredentialsReceived) -> Answers:
 
 
 def _check(one: Alteration) -> None:
-    """Raises RequestRefused with what is wrong."""
+    """Validate one alteration. Raises RequestRefused with what is wrong."""
     if not one.user:
         raise RequestRefused(error_codes.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if one.mechanism not in user_configs.MECHANISMS:
@@ -112,18 +112,19 @@ def _check(one: Alteration) -> None:
 def _check_configs(
     controller: Controller, user: str, configs: dict[str, str], answers: Answers
 ) -> None:
-    """Whether brokers can do with the whole of it, what was there before included."""
+    """Check that brokers accept the whole configuration, with the entries that it already had."""
     problem = user_configs.problem_with(configs)
     if problem is not None:
-        _fail(controller, user, f"it has what no user may have: {problem}", answers)
+        _fail(controller, user, f"it has an entry that no user may have: {problem}", answers)
 
 
 # What shall be ------------------------------------------------------------------------------------
 
 
 async def _present(controller: Controller, users: list[str], answers: Answers) -> Configs:
-    """What the users have now; those of whom it cannot be read have failed."""
-    paths = [user_configs.path_of(user) for user in users]
+    """The current configurations of the users. Users whose configuration cannot be read get an
+    error."""
+    paths = [znodes.user_config_path(user) for user in users]
     found = await read_znodes(controller, paths, _RULE)
     configs: Configs = {}
     for user, path, error, data in zip(users, paths, found.errors, found.data, strict=True):
@@ -132,13 +133,13 @@ async def _present(controller: Controller, users: list[str], answers: Answers) -
                 raise ZnodeError(f"ZooKeeper code {error}")
             configs[user] = znodes.read_config(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}: mend or remove the znode"
+            text = f"{unreadable}: repair or delete the znode"
             _fail(controller, user, text, answers)
     return configs
 
 
 def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: Answers) -> None:
-    """Put into `configs` what shall be in it; one credential that cannot be made fails all."""
+    """Apply the alterations to `configs`. One credential that cannot be made fails all users."""
     names = user_configs.MECHANISMS
     deletions = [one for one in asked.deletions if one.user in configs]
     for one in deletions:
@@ -158,13 +159,14 @@ def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: 
 
 
 async def _write(controller: Controller, wanted: Configs, answers: Answers) -> None:
-    """Of those without an error; a configuration with nothing in it goes with its znode, unless the
-    user's clients have some of theirs below (AdminZkClient.changeEntityConfig)."""
+    """Write the configurations of the users without an error. An empty one is deleted with its
+    znode, unless the user's clients have configurations below it
+    (AdminZkClient.changeEntityConfig)."""
     operations: dict[str, WriteOperation] = {}
     for user, configs in wanted.items():
         if user in answers:
             continue
-        path = user_configs.path_of(user)
+        path = znodes.user_config_path(user)
         if configs or (await read_children(controller, path, _RULE)).children:
             operations[user] = SetData(path, znodes.write_config(configs), ANY_VERSION)
         else:
@@ -185,28 +187,30 @@ async def _write(controller: Controller, wanted: Configs, answers: Answers) -> N
 
 
 async def _announce(controller: Controller, users: Iterable[str], answers: Answers) -> None:
-    """Brokers read again what a notification names."""
+    """Create the notifications that make brokers read the configurations again."""
     operations: dict[str, WriteOperation] = {
         user: CreateSequential(
-            znodes.CONFIG_CHANGE_PREFIX, znodes.write_config_change(user_configs.entity_of(user))
+            znodes.CONFIG_CHANGE_PREFIX, znodes.write_config_change(znodes.user_entity(user))
         )
         for user in users
         if user not in answers
     }
     for user, error in (await _written(controller, operations)).items():
         if error != OK:
-            text = f"it is written, and brokers cannot be told (ZooKeeper code {error}): ask again"
+            text = (
+                f"it is written, but brokers cannot be notified (ZooKeeper code {error}): ask again"
+            )
             _fail(controller, user, text, answers)
 
 
 async def _written(controller: Controller, operations: dict[str, WriteOperation]) -> dict[str, int]:
-    """One write for all; ZooKeeper's code for each user."""
+    """One write for all users; returns ZooKeeper's code for each user."""
     writes = await write(controller, list(operations.values()), Reason(_RULE))
     return dict(zip(operations, writes.errors, strict=True))
 
 
 def _fail(controller: Controller, user: str, text: str, answers: Answers) -> None:
-    controller.notice("error", "credentials_not_altered", user_configs.path_of(user), text)
+    controller.notice("error", "credentials_not_altered", znodes.user_config_path(user), text)
     answers[user] = _failed(user)
 
 

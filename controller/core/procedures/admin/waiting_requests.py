@@ -1,13 +1,12 @@
-"""Answers that wait: for leaders of new partitions, or for topics to go (Kafka's topic purgatory),
-and then until brokers know.
+"""Answers that wait for leaders of new partitions, or for the deletion of topics (Kafka's topic
+purgatory), and then until brokers know.
 
-A request's time-out counts from the moment that it came in. It ends the waiting also while a long
-procedure runs, and in the queue: what has not begun by then is not begun any more.
+The time-out of a request starts when it arrives. It ends the wait also while a long procedure runs,
+and in the queue: a request that has not begun by then is not begun.
 """
 
 from typing import Final
 
-from controller.core.announcement import Announcement
 from controller.core.commands import (
     AnswerElectLeaders,
     AnswerLater,
@@ -21,7 +20,7 @@ from controller.core.controller import Controller
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.events import ApiRequest, BrokerAnswered, ElectLeadersReceived
 from controller.core.procedures.admin.refusals import refusal
-from controller.core.state import ControllerContext
+from controller.core.state import ControllerContext, PropagatingAnswer
 from controller.core.topic_requests import (
     AnswerCreatePartitions,
     AnswerCreateTopics,
@@ -39,19 +38,19 @@ from controller.core.triggers import ApiCall
 
 _RULE = "time-out of a request"
 _ANNOUNCED = "what was asked for is done"
-_HEARING_MS: Final = 1_000
-"""An answer waits so long for the other brokers when the first one knows."""
+_NEXT_RESPONSES_MS: Final = 1_000
+"""How long an answer waits for the other brokers after the first broker has responded."""
 WAITING_MAX: Final = 5_000
-"""Requests that wait at a time. Each costs every controller event a look."""
+"""The limit of waiting requests. Each costs a check at every controller event."""
 
 
 def timer_of(request: int) -> str:
-    """The timer of a request's time-out."""
+    """The name of the timer for a request's time-out."""
     return f"request:{request}"
 
 
 def start_time_out(controller: Controller, request: ApiRequest) -> None:
-    """A request came in: if it is one that may wait, its time begins."""
+    """Start the time-out of a request that may have to wait."""
     may_wait = (
         CreateTopicsReceived
         | CreatePartitionsReceived
@@ -65,7 +64,7 @@ def start_time_out(controller: Controller, request: ApiRequest) -> None:
 
 
 def give_answer(controller: Controller, answer: ApiAnswer, rule: str) -> None:
-    """Answer a request; its time-out is of no use any more."""
+    """Answer a request, and cancel its time-out."""
     controller.issue(answer, Reason(rule))
     timer = timer_of(answer.request)
     if controller.timed.pop(timer, None) is not None:
@@ -73,10 +72,9 @@ def give_answer(controller: Controller, answer: ApiAnswer, rule: str) -> None:
 
 
 def answer_when_done(controller: Controller, waiting: WaitingRequest, rule: str) -> None:
-    """Answer at once where nothing is waited for or no time is left; else later.
+    """Answer at once if there is nothing to wait for or no time is left; else later.
 
-    However many wait, there is room for one more: who has waited longest is told that it took too
-    long.
+    At the limit, the oldest waiting request times out.
     """
     context, request = controller.context, waiting.answer.request
     if not waiting.leaderless and not waiting.undeleted:
@@ -93,20 +91,21 @@ def answer_when_done(controller: Controller, waiting: WaitingRequest, rule: str)
 
 
 def answer_completed(controller: Controller) -> None:
-    """After each controller event: answer what is done, when brokers know.
+    """After each controller event: answer the requests whose outcome has been reached and
+    propagated.
 
-    Each request costs one look, however much it waits for, and none at what is done already.
+    Each request costs one check, whatever it waits for; finished parts are not checked again.
     """
     context = controller.context
-    for announcement in list(context.announcing.values()):
-        # A broker without a channel hears nothing more.
-        awaited = announcement.awaited
-        announcement.awaited = {one: awaited[one] for one in awaited if one in context.channels}
-        _answer_if_heard(controller, announcement)
+    for pending in list(context.propagating.values()):
+        # A broker without a channel does not respond any more.
+        awaited = pending.awaited
+        pending.awaited = {one: awaited[one] for one in awaited if one in context.channels}
+        _answer_if_propagated(controller, pending)
     done = [one for one in context.waiting.values() if _is_done(context, one)]
     for waiting in done:
         del context.waiting[waiting.answer.request]
-        announce(controller, waiting.answer, _ANNOUNCED)
+        answer_when_propagated(controller, waiting.answer, _ANNOUNCED)
 
 
 def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
@@ -121,78 +120,81 @@ def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
 # Until brokers know -----------------------------------------------------------------------------
 
 
-def announce(controller: Controller, answer: WaitingAnswer | AnswerElectLeaders, rule: str) -> None:
-    """Answer when every broker has taken what it was sent up to now, if there is time for that.
+def answer_when_propagated(
+    controller: Controller, answer: WaitingAnswer | AnswerElectLeaders, rule: str
+) -> None:
+    """Answer when every broker has acknowledged what it was sent so far, if there is time for that.
 
-    Who is answered may ask any broker next. One that hangs is waited for a moment only, and no more
-    before it has answered something.
+    The tool may ask any broker next. A broker that does not respond is waited for only briefly, and
+    not again before it has responded to something.
     """
     context, request = controller.context, answer.request
-    unheard = context.unheard
-    awaited = {one: unheard[one] for one in unheard if one not in context.silent} or unheard
+    unacked = context.unacked_metadata
+    awaited = {one: unacked[one] for one in unacked if one not in context.unresponsive} or unacked
     if not awaited or timer_of(request) not in controller.timed:
         give_answer(controller, answer, rule)
         return
-    context.announcing[request] = Announcement(answer, dict(awaited))
+    context.propagating[request] = PropagatingAnswer(answer, dict(awaited))
     if isinstance(answer, AnswerElectLeaders):
         controller.issue(AnswerLater(request), Reason(rule))
 
 
-def hear(controller: Controller, answer: BrokerAnswered) -> None:
-    """A broker answered: it has taken all that it was sent before, too."""
+def on_response(controller: Controller, answer: BrokerAnswered) -> None:
+    """A broker responded: it has also processed all earlier requests."""
     context, broker = controller.context, answer.broker
-    context.silent.pop(broker, None)
-    if context.unheard.get(broker) == answer.command:
-        del context.unheard[broker]
-    for announcement in list(context.announcing.values()):
-        awaited = announcement.awaited.get(broker)
+    context.unresponsive.pop(broker, None)
+    if context.unacked_metadata.get(broker) == answer.command:
+        del context.unacked_metadata[broker]
+    for pending in list(context.propagating.values()):
+        awaited = pending.awaited.get(broker)
         if awaited is None or answer.command < awaited:
             continue
-        del announcement.awaited[broker]
-        if announcement.awaited and not announcement.is_heard:
-            announcement.is_heard = True
-            timer = _hearing_timer(announcement.answer.request)
-            controller.issue(StartTimer(timer, _HEARING_MS), Reason(_ANNOUNCED))
-        _answer_if_heard(controller, announcement)
+        del pending.awaited[broker]
+        if pending.awaited and not pending.has_response:
+            pending.has_response = True
+            timer = _response_timer(pending.answer.request)
+            controller.issue(StartTimer(timer, _NEXT_RESPONSES_MS), Reason(_ANNOUNCED))
+        _answer_if_propagated(controller, pending)
 
 
-def _hearing_timer(request: int) -> str:
+def _response_timer(request: int) -> str:
     return f"announcement:{request}"
 
 
-def _answer_if_heard(controller: Controller, announcement: Announcement) -> None:
-    if not announcement.awaited:
-        _conclude(controller, announcement, announcement.answer, _ANNOUNCED)
+def _answer_if_propagated(controller: Controller, pending: PropagatingAnswer) -> None:
+    if not pending.awaited:
+        _conclude(controller, pending, pending.answer, _ANNOUNCED)
 
 
 def _conclude(
-    controller: Controller, announcement: Announcement, answer: ApiAnswer, rule: str
+    controller: Controller, pending: PropagatingAnswer, answer: ApiAnswer, rule: str
 ) -> None:
-    """Answer it, so or so."""
-    del controller.context.announcing[answer.request]
-    if announcement.is_heard:
-        controller.issue(CancelTimer(_hearing_timer(answer.request)), Reason(rule))
+    """Answer a request, whether or not all brokers responded."""
+    del controller.context.propagating[answer.request]
+    if pending.has_response:
+        controller.issue(CancelTimer(_response_timer(answer.request)), Reason(rule))
     give_answer(controller, answer, rule)
 
 
-def _stop_hearing(controller: Controller, announcement: Announcement) -> None:
-    """One broker knows for a while: the others are waited for no longer, here and elsewhere."""
-    controller.context.silent.update(dict.fromkeys(announcement.awaited))
-    _conclude(controller, announcement, announcement.answer, "a broker is silent")
+def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingAnswer) -> None:
+    """One broker has known the outcome for a while: stop waiting for the others, for all
+    requests."""
+    controller.context.unresponsive.update(dict.fromkeys(pending.awaited))
+    _conclude(controller, pending, pending.answer, "a broker is silent")
 
 
 # Time-outs --------------------------------------------------------------------------------------
 
 
 def time_out(controller: Controller, timer: str) -> None:
-    """A timer ran out. If it is that of a request, this is answered with what is not done.
+    """A timer fired. If it is the time-out of a request, answer with what is not done.
 
-    One whose procedure is running just now is answered when that has done its part.
+    A request whose procedure is running is answered when that procedure ends.
     """
     context = controller.context
-    for announcement in context.announcing.values():
-        if timer == _hearing_timer(announcement.answer.request):
-            _stop_hearing(controller, announcement)
+    for pending in context.propagating.values():
+        if timer == _response_timer(pending.answer.request):
+            _stop_waiting_for_brokers(controller, pending)
             return
     number = controller.timed.pop(timer, None)
     if number is None:
@@ -201,11 +203,14 @@ def time_out(controller: Controller, timer: str) -> None:
     if waiting is not None:
         give_answer(controller, _incomplete(context, waiting), _RULE)
         return
-    if number in context.announcing:
-        announcement = context.announcing[number]
-        answer = announcement.answer
+    if number in context.propagating:
+        pending = context.propagating[number]
+        answer = pending.answer
         _conclude(
-            controller, announcement, answer if announcement.is_heard else _unheard(answer), _RULE
+            controller,
+            pending,
+            answer if pending.has_response else _unpropagated(answer),
+            _RULE,
         )
         return
     for trigger in controller.triggers:
@@ -215,28 +220,28 @@ def time_out(controller: Controller, timer: str) -> None:
             return
 
 
-def give_up_waiting(controller: Controller) -> None:
-    """The term is over: nobody here sees any more what becomes of what was begun.
+def abandon_waiting(controller: Controller) -> None:
+    """The term has ended: this daemon no longer sees the outcome of what was begun.
 
-    The next controller goes on with it. A tool that was told to look for that one would ask it for
-    a topic that is there already.
+    The next controller completes it. The tools get no NOT_CONTROLLER: they would ask the next
+    controller for a topic that exists already.
     """
     context = controller.context
     for waiting in context.waiting.values():
         give_answer(controller, _incomplete(context, waiting), "the term is over")
-    for announcement in list(context.announcing.values()):
-        _conclude(controller, announcement, announcement.answer, "the term is over")
+    for pending in list(context.propagating.values()):
+        _conclude(controller, pending, pending.answer, "the term is over")
 
 
 def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingAnswer:
-    """The answer that tells of the topics that are not done by now."""
+    """The answer that names the topics that are not done by now."""
     leaderless = [one[0] for one in waiting.leaderless if not context.is_led(*one)]
     undeleted = [one for one in waiting.undeleted if context.is_in_metadata(one)]
     return _timed_out(waiting.answer, leaderless + undeleted)
 
 
-def _unheard(answer: WaitingAnswer | AnswerElectLeaders) -> WaitingAnswer | AnswerElectLeaders:
-    """The answer where no broker knows of what was done."""
+def _unpropagated(answer: WaitingAnswer | AnswerElectLeaders) -> WaitingAnswer | AnswerElectLeaders:
+    """The answer if no broker knows the outcome."""
     if not isinstance(answer, AnswerElectLeaders):
         return _timed_out(answer, [one.name for one in answer.topics if one.name and not one.error])
     late = (
@@ -251,7 +256,7 @@ def _timed_out(answer: WaitingAnswer, topics: list[str]) -> WaitingAnswer:
     late, error = dict.fromkeys(topics), REQUEST_TIMED_OUT
     match answer:
         case AnswerCreateTopics(request=request, topics=created):
-            # As in Kafka its id is told all the same.
+            # Kafka returns the topic id all the same.
             return AnswerCreateTopics(
                 request,
                 tuple(

@@ -1,21 +1,24 @@
-"""Brokers that come, go, bounce and change (KB 3.3, 3.4, 9.1 to 9.4)."""
+"""Brokers that register, disappear, restart and change (KB 3.3, 3.4, 9.1 to 9.4)."""
 
 from controller.core.controller import Controller
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.brokers.channels import close_channels, open_channels
-from controller.core.procedures.brokers.registrations import read_brokers, read_registrations
-from controller.core.procedures.elections.partition_changes import (
+from controller.core.procedures.brokers.registrations import (
+    close_channels,
+    open_channels,
+    read_brokers,
+    read_registrations,
+)
+from controller.core.procedures.elections.partition_state_machine import (
     change_partitions,
     retry_offline_partitions,
 )
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.cancel_znode import retry_waiting_rollbacks
 from controller.core.procedures.reassignment.initiation import resume_on_brokers
 from controller.core.procedures.reassignment.replica_deletion import request_deletions_again
 from controller.core.procedures.topics.deletion import fail_deletion, resume_deletion_for
 from controller.core.procedures.topics.topics import create_awaiting_partitions
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Broker
 
 _RULE = "broker change"
@@ -23,16 +26,16 @@ STARTUP = "broker start-up"
 FAILURE = "broker failure"
 _WHAT = {
     "broker_started": "registered",
-    "broker_bounced": "registered anew between two looks",
-    "broker_failed": "its registration is gone",
+    "broker_bounced": "registered again between two checks",
+    "broker_failed": "its registration was deleted",
 }
 
 
 async def process_broker_change(controller: Controller) -> None:
-    """Compare who is registered with who is known (processBrokerChange, KB 3.3).
+    """Compare the registered brokers with the known ones (processBrokerChange, KB 3.3).
 
-    New ones first, then bounced, then dead ones: while the first two are handled, those that died
-    at the same time still count as live (KB 3.3.7).
+    New brokers first, then bounced, then dead ones: while the first two are handled, brokers that
+    died at the same time still count as live (KB 3.3.7).
     """
     context = controller.context
     current = {broker.id: broker for broker in await read_brokers(controller, _RULE)}
@@ -40,7 +43,7 @@ async def process_broker_change(controller: Controller) -> None:
     new = [one for id, one in current.items() if id not in known]
     bounced = [one for id, one in current.items() if id in known and one.epoch > known[id].epoch]
     dead = sorted(id for id in known if id not in current)
-    _tell(controller, new, bounced, dead)
+    _report(controller, new, bounced, dead)
     open_channels(controller, new, _RULE)
     close_channels(controller, [one.id for one in bounced], _RULE)
     open_channels(controller, bounced, _RULE)
@@ -60,7 +63,7 @@ async def process_broker_change(controller: Controller) -> None:
     retry_waiting_rollbacks(controller)
 
 
-def _tell(
+def _report(
     controller: Controller, new: list[Broker], bounced: list[Broker], dead: list[int]
 ) -> None:
     came_and_went = {
@@ -85,7 +88,7 @@ def _unregister(context: ControllerContext, brokers: list[int]) -> None:
 
 
 async def process_broker_modification(controller: Controller, id: int) -> None:
-    """A broker changed its registration: endpoints count, the rack alone does not (KB 3.4)."""
+    """A broker changed its registration: endpoints matter, the rack alone does not (KB 3.4)."""
     context = controller.context
     found = await read_registrations(controller, [id], "broker modifications")
     before = context.brokers.get(id)
@@ -97,7 +100,8 @@ async def process_broker_modification(controller: Controller, id: int) -> None:
 
 
 async def on_broker_startup(controller: Controller, new: list[int]) -> None:
-    """Tell the others and the new ones, bring replicas and partitions online (KB 9.1)."""
+    """Send metadata to the existing and the new brokers, bring replicas and partitions online (KB
+    9.1)."""
     context = controller.context
     for broker in new:
         context.offline_dirs.pop(broker, None)
@@ -121,7 +125,7 @@ async def on_broker_startup(controller: Controller, new: list[int]) -> None:
 
 
 async def on_broker_failure(controller: Controller, dead: list[int]) -> None:
-    """The replicas of brokers that are gone become offline (KB 9.2)."""
+    """The replicas of dead brokers go offline (KB 9.2)."""
     context = controller.context
     for broker in dead:
         context.offline_dirs.pop(broker, None)
@@ -130,7 +134,7 @@ async def on_broker_failure(controller: Controller, dead: list[int]) -> None:
 
 
 async def on_replicas_become_offline(controller: Controller, replicas: Replicas) -> None:
-    """New leaders for all partitions that lost theirs, then the ISRs (KB 9.3)."""
+    """New leaders for all partitions that lost theirs, then smaller ISRs (KB 9.3)."""
     context = controller.context
     leaderless = sorted_partitions(filter(context.has_offline_leader, context.partitions()))
     await change_partitions(controller, leaderless, PartitionState.OFFLINE, FAILURE)

@@ -1,51 +1,25 @@
-"""A broker wants to stop: its leaderships move first (doControlledShutdown, KB 9.5)."""
+"""A broker shuts down in a controlled way: its leaderships move first (doControlledShutdown, KB
+9.5)."""
 
 from controller.core import error_codes
 from controller.core.commands import AnswerControlledShutdown, Reason
 from controller.core.controller import Controller
-from controller.core.election import Elected, controlled_shutdown_leader
+from controller.core.election import CONTROLLED_SHUTDOWN
 from controller.core.events import ControlledShutdownReceived
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import Candidate, Strategy
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import change_replicas
-from controller.core.replica_states import ReplicaState
-from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import change_replicas
+from controller.core.state import Partition, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 
 _RULE = "controlled shutdown"
 
 
-def _choose(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
-    return controlled_shutdown_leader(
-        candidate.replicas,
-        candidate.current.isr,
-        lambda broker: context.is_online_or_shutting_down(broker, partition),
-        context.shutting_down.__contains__,
-    )
-
-
-def _recipients(context: ControllerContext, partition: Partition) -> list[int]:
-    return [
-        one
-        for one in partition.assignment.replicas
-        if context.is_online_or_shutting_down(one, partition)
-    ]
-
-
-CONTROLLED_SHUTDOWN = Strategy(
-    "controlled shutdown leader election",
-    "ControlledShutdownPartitionLeaderElectionStrategy",
-    _choose,
-    _recipients,
-)
-
-
 async def process_controlled_shutdown(
     controller: Controller, asked: ControlledShutdownReceived
 ) -> None:
-    """Move what the broker leads, stop what it follows, answer with what it still leads."""
+    """Move what the broker leads, stop what it follows, answer with the partitions that it still
+    leads."""
     error = _error_of_request(controller, asked)
     remaining: tuple[tuple[str, int], ...] = ()
     if not error:
@@ -55,10 +29,10 @@ async def process_controlled_shutdown(
 
 
 def _error_of_request(controller: Controller, asked: ControlledShutdownReceived) -> int:
-    """What keeps the broker from shutting down in order; 0 if nothing.
+    """Why the broker cannot shut down in a controlled way; 0 if it can.
 
-    Kafka's ControllerMovedException is STALE_CONTROLLER_EPOCH on the wire; the missing element
-    for a broker that is not known is answered as UNKNOWN_SERVER_ERROR.
+    Kafka's ControllerMovedException is STALE_CONTROLLER_EPOCH on the wire; its
+    NoSuchElementException for an unknown broker is answered as UNKNOWN_SERVER_ERROR.
     """
     if not controller.is_active:
         return error_codes.STALE_CONTROLLER_EPOCH

@@ -1,4 +1,4 @@
-"""Log directories that failed: who tells of them, and what follows (KB 3.11)."""
+"""Failed log directories: how they are reported, and what follows (KB 3.11)."""
 
 from controller.core import error_codes, znodes
 from controller.core.controller import Controller
@@ -6,24 +6,24 @@ from controller.core.errors import ZnodeError
 from controller.core.events import BrokerAnswered
 from controller.core.operations import OK
 from controller.core.procedures.brokers.broker_change import on_replicas_become_offline
-from controller.core.procedures.elections.replica_changes import change_replicas
+from controller.core.procedures.elections.replica_state_machine import change_replicas
 from controller.core.procedures.reassignment.cancel_znode import retry_waiting_rollbacks
-from controller.core.procedures.role.notifications import (
+from controller.core.state import Partition, sorted_partitions
+from controller.core.state_machines import ReplicaState
+from controller.core.zookeeper_io import (
     delete_notifications,
     list_notifications,
+    read_znodes,
 )
-from controller.core.replica_states import ReplicaState
-from controller.core.state import Partition, sorted_partitions
-from controller.core.zookeeper_io import read_znodes
 
 _RULE = "log directory failure"
 
 
 async def process_log_dir_events(controller: Controller) -> None:
-    """Brokers announced failed directories: ask them, their answers name the partitions.
+    """Brokers reported failed directories: ask them for the partitions.
 
-    All their replicas are moved to Online: the LeaderAndIsr that this sends is answered with
-    KAFKA_STORAGE_ERROR for those that are gone (onBrokerLogDirFailure, KB 3.11.3).
+    All their replicas are moved to Online: the brokers respond to the LeaderAndIsr with
+    KAFKA_STORAGE_ERROR for the failed replicas (onBrokerLogDirFailure, KB 3.11.3).
     """
     context = controller.context
     paths = await list_notifications(controller, znodes.LOG_DIR_EVENTS, _RULE)
@@ -48,7 +48,7 @@ async def process_log_dir_events(controller: Controller) -> None:
 async def process_leader_and_isr_answer(
     controller: Controller, answer: BrokerAnswered, asked: list[tuple[str, int]]
 ) -> None:
-    """Learn from an answer which replicas lie in failed directories (KB 3.11.1).
+    """Learn from a response which replicas are in failed directories (KB 3.11.1).
 
     `asked` names the partitions of the request.
     """
@@ -90,7 +90,7 @@ async def process_leader_and_isr_answer(
 
 
 def _named(controller: Controller, topic: str, number: int) -> Partition | None:
-    """The partition that an answer names: by name, or by the topic's id in hex."""
+    """The partition of a response: by topic name, or by topic id in hex."""
     context = controller.context
     if topic in context.topics:
         return context.find(topic, number)

@@ -1,8 +1,11 @@
-"""Reading who is registered under /brokers/ids."""
+"""Registered brokers below /brokers/ids, and the channels to them."""
+
+from collections.abc import Iterable
 
 from controller.core import znodes
+from controller.core.commands import CloseChannel, OpenChannel, Reason
 from controller.core.controller import Controller
-from controller.core.errors import ZnodeError
+from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import OK
 from controller.core.values import Broker
 from controller.core.zookeeper_io import read_children, read_znodes
@@ -11,16 +14,16 @@ from controller.core.zookeeper_io import read_children, read_znodes
 async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
     """All registered brokers by id (getAllBrokerAndEpochsInCluster, KB 3.3.1); watches the list.
 
-    A child that is no broker id, an unreadable registration, and one under the daemon's own id
-    are told and left out; one that vanished in between is left out.
+    A child that is no broker id, an unreadable registration, and one with the daemon's id are
+    reported and skipped; one that has just disappeared is skipped.
     """
     children = await read_children(controller, znodes.BROKER_IDS, rule, watch=True)
     ids = []
     for child in children.children:
         if not znodes.is_broker_id(child):
-            _tell(controller, f"{znodes.BROKER_IDS}/{child}", f"{child[:80]!r} is no broker id")
+            _report(controller, f"{znodes.BROKER_IDS}/{child}", f"{child[:80]!r} is no broker id")
         elif int(child) == controller.configuration.id_without_replicas:
-            _tell(
+            _report(
                 controller,
                 znodes.broker_path(int(child)),
                 "a broker uses the daemon's own broker.id: give the daemon another one",
@@ -31,7 +34,7 @@ async def read_brokers(controller: Controller, rule: str) -> list[Broker]:
 
 
 async def read_registrations(controller: Controller, ids: list[int], rule: str) -> list[Broker]:
-    """The registrations of these brokers, those that exist and can be read; watches each."""
+    """The registrations of these brokers that exist and can be read; watches each."""
     paths = [znodes.broker_path(id) for id in ids]
     found = await read_znodes(controller, paths, rule, watch=True)
     brokers = []
@@ -42,12 +45,12 @@ async def read_registrations(controller: Controller, ids: list[int], rule: str) 
             brokers.append(znodes.read_broker(id, data, czxid))
             _compare_protocols(controller, id, data)
         except ZnodeError as unreadable:
-            _tell(controller, znodes.broker_path(id), str(unreadable))
+            _report(controller, znodes.broker_path(id), str(unreadable))
     return brokers
 
 
 def _compare_protocols(controller: Controller, id: int, data: bytes | None) -> None:
-    """Tell of a new broker whose registration contradicts our protocol version."""
+    """Report a new broker whose registration contradicts the configured protocol version."""
     side = controller.protocol.contradicted_by(znodes.registration_version(data))
     if not side or id in controller.context.brokers:
         return
@@ -60,5 +63,52 @@ def _compare_protocols(controller: Controller, id: int, data: bytes | None) -> N
     )
 
 
-def _tell(controller: Controller, path: str, text: str) -> None:
+def _report(controller: Controller, path: str, text: str) -> None:
     controller.notice("error", "unreadable_znode", path, f"{text}; skipped")
+
+
+# Channels (KB 3.3.3, 12.1) ----------------------------------------------------------------------
+
+
+def open_channels(controller: Controller, brokers: Iterable[Broker], rule: str) -> None:
+    """Open a channel to each broker that has none (KB 3.3.8)."""
+    listener = controller.configuration.controller_listener
+    channels = controller.context.channels
+    for broker in brokers:
+        if broker.id in channels:
+            continue
+        endpoint = broker.endpoint(listener)
+        if endpoint is None:
+            controller.notice(
+                "error",
+                "no_listener",
+                znodes.broker_path(broker.id),
+                f"broker {broker.id} has no listener {listener}: it gets no requests; set "
+                "inter.broker.listener.name (or control.plane.listener.name) as the brokers do",
+            )
+            continue
+        channels[broker.id] = broker.epoch
+        controller.issue(OpenChannel(broker.id, broker.epoch, endpoint), Reason(rule))
+
+
+def require_no_leftover_channels(controller: Controller) -> None:
+    """Raise ProcedureError if a broker has a channel from before the role was taken: Kafka's
+    controller cannot register the metrics of a second one (ControllerChannelManager.startup)."""
+    left = sorted(controller.leftover_channels & controller.context.brokers.keys())
+    if left:
+        raise ProcedureError(f"broker {left[0]} has a channel of an earlier term")
+
+
+def close_channels(controller: Controller, brokers: Iterable[int], rule: str) -> None:
+    """Close the channels; the requests in their queues are dropped and never answered."""
+    context = controller.context
+    for broker in brokers:
+        epoch = context.channels.pop(broker, None)
+        context.releases.pop(broker, None)
+        if epoch is not None:
+            controller.issue(CloseChannel(broker, epoch), Reason(rule))
+            context.unacked_metadata.pop(broker, None)
+            context.unresponsive.pop(broker, None)
+            context.in_flight = {
+                id: one for id, one in context.in_flight.items() if one.broker != broker
+            }

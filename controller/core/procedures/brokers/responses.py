@@ -1,4 +1,4 @@
-"""What brokers answer and what their channels report (KB 3.11)."""
+"""Responses of brokers, and the reports of their channels (KB 3.11)."""
 
 from controller.core.commands import LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.controller import Controller
@@ -19,10 +19,10 @@ _EXPECTED = (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
 
 
 def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> None:
-    """An error of a whole request is told; nothing is sent again because of it (KB 12.1.3).
+    """Report an error of a whole request; nothing is sent again because of it (KB 12.1.3).
 
-    An answer to LeaderAndIsr is a controller event where it says something of log directories, one
-    to StopReplica where replicas of topics that are being deleted were to be deleted.
+    A LeaderAndIsr response that concerns log directories is queued as a controller event, and so is
+    a StopReplica response for replicas of topics that are being deleted.
     """
     asked = controller.context.in_flight.pop(answer.command, None)
     if not controller.is_active:
@@ -31,7 +31,7 @@ def process_broker_answer(controller: Controller, answer: BrokerAnswered) -> Non
         _take_stop_replica(controller, answer, asked)
         confirm_deletions(controller, answer, asked)
     if answer.error:
-        _tell_error(controller, answer)
+        _report_error(controller, answer)
     elif isinstance(asked, LeaderAndIsrRequest):
         _take_leader_and_isr(controller, answer, asked)
 
@@ -48,7 +48,7 @@ def _take_leader_and_isr(
 def _take_stop_replica(
     controller: Controller, answer: BrokerAnswered, asked: StopReplicaRequest
 ) -> None:
-    """With an error of the whole request only the partitions that it lists count (KB 12.3.4)."""
+    """With an error of the whole request, only the partitions that it lists count (KB 12.3.4)."""
     listed = {(topic, number) for topic, number, _ in answer.partition_errors}
     names = [
         (one.topic, one.partition)
@@ -61,7 +61,7 @@ def _take_stop_replica(
         controller.enqueue(TopicDeletionStopReplicaResponseReceived(answer, names))
 
 
-def _tell_error(controller: Controller, answer: BrokerAnswered) -> None:
+def _report_error(controller: Controller, answer: BrokerAnswered) -> None:
     level = "info" if answer.error in _EXPECTED else "warning"
     controller.notice(
         level,
@@ -72,14 +72,14 @@ def _tell_error(controller: Controller, answer: BrokerAnswered) -> None:
 
 
 def process_versions_offered(controller: Controller, offered: VersionsOffered) -> None:
-    """Which release a broker is, as long as this channel to it stands."""
+    """Note the release of a broker, for as long as its channel is open."""
     context = controller.context
     if context.channels.get(offered.broker) == offered.broker_epoch:
         context.releases[offered.broker] = release_of(offered.highest)
 
 
 def process_channel_fault(controller: Controller, fault: ChannelFault) -> None:
-    """A channel's trouble, or its end, in the operator's words."""
+    """Report the trouble of a channel, or its end."""
     level = {"recovered": "info", "unreachable": "warning"}.get(fault.kind, "error")
     text = fault.text or "answers again"
     controller.notice(level, f"channel_{fault.kind}", f"broker {fault.broker}", text)

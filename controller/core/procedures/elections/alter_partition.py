@@ -1,4 +1,4 @@
-"""AlterPartition: a leader asks for another ISR (processAlterPartition, KB 11.2)."""
+"""AlterPartition: a leader proposes another ISR (processAlterPartition, KB 11.2)."""
 
 from controller.core import error_codes
 from controller.core.commands import AlteredPartition, AnswerAlterPartition, Choice, Reason
@@ -14,15 +14,16 @@ _RULE = "AlterPartition"
 _FIRST_BY_TOPIC_ID = 2
 
 Verdicts = dict[Partition, int]
-"""The error code of each partition that is not written; NONE where it is as asked for already."""
+"""The error code of each partition that is not written; NONE if its state is as proposed already.
+"""
 
 
 async def process_alter_partition(
     controller: Controller, asked: AlterPartitionReceived
 ) -> list[Partition]:
-    """Judge every partition, write the accepted ones, tell all brokers, answer.
+    """Validate every partition, write the accepted ones, send metadata to all brokers, answer.
 
-    Gives the partitions whose state is as asked for: a reassignment may have waited for it.
+    Returns the partitions whose state is as proposed: a reassignment may have waited for it.
     """
     error = _error_of_request(controller, asked)
     if error:
@@ -46,7 +47,7 @@ async def process_alter_partition(
 
 
 def accepted(controller: Controller, asked: AlterPartitionReceived) -> set[tuple[str, int]]:
-    """The partitions whose state a request would be written for; nothing is done."""
+    """The partitions whose state a request would write; changes nothing."""
     if _error_of_request(controller, asked):
         return set()
     named = [_named(controller.context, asked.version, one) for one in asked.partitions]
@@ -78,7 +79,7 @@ def _judge_all(
 
 
 def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> int:
-    """What is wrong with the request as a whole; 0 if nothing."""
+    """What is wrong with the request as a whole; 0 if nothing is."""
     if not controller.is_active:
         return error_codes.NOT_CONTROLLER
     broker = controller.context.brokers.get(asked.broker)
@@ -90,14 +91,14 @@ def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> 
 
 
 def _is_unspeakable(context: ControllerContext, version: int, one: ProposedState) -> bool:
-    """A recovery state that there is not; Kafka does not look at it below an unknown topic id."""
+    """Whether the recovery state is unknown. Kafka does not check it for an unknown topic id."""
     if one.recovery_state in (RECOVERED, RECOVERING):
         return False
     return version < _FIRST_BY_TOPIC_ID or _topic_named(context, version, one) is not None
 
 
 def _topic_named(context: ControllerContext, version: int, one: ProposedState) -> Topic | None:
-    """The topic that is meant: by id from version 2 on."""
+    """The topic of a proposal: by id from version 2 on."""
     if version >= _FIRST_BY_TOPIC_ID:
         return context.topics_by_id.get(bytes.fromhex(one.topic))
     return context.topics.get(one.topic)
@@ -106,13 +107,13 @@ def _topic_named(context: ControllerContext, version: int, one: ProposedState) -
 def _named(
     context: ControllerContext, version: int, one: ProposedState
 ) -> tuple[Topic | None, Partition | None]:
-    """The topic that is meant and its partition; None if unknown."""
+    """The topic and the partition of a proposal; None if unknown."""
     topic = _topic_named(context, version, one)
     return topic, topic.partitions.get(one.partition) if topic is not None else None
 
 
 def _proposal(broker: int, one: ProposedState, epoch: int) -> LeaderAndIsr:
-    """The state that is asked for; its leader is who asks (KB 11.2 step 4)."""
+    """The proposed state; its leader is the broker that asks (KB 11.2 step 4)."""
     return LeaderAndIsr(
         broker, one.leader_epoch, one.isr, one.partition_epoch, epoch, one.recovery_state
     )
@@ -121,7 +122,7 @@ def _proposal(broker: int, one: ProposedState, epoch: int) -> LeaderAndIsr:
 def judge(
     controller: Controller, partition: Partition, proposed: LeaderAndIsr, version: int
 ) -> int | None:
-    """Kafka's checks in its order, the first that matches; None: it is to be written."""
+    """The error of Kafka's first check that fails; None: the proposal is to be written."""
     current = partition.leadership
     if current is None:
         return error_codes.UNKNOWN_TOPIC_OR_PARTITION
@@ -129,7 +130,7 @@ def judge(
         proposed.partition_epoch > current.partition_epoch
         or proposed.leader_epoch > current.leader_epoch
     ):
-        # The leader knows more than we do: it shall look for a newer controller.
+        # The leader has seen a newer controller, which it should look for.
         return error_codes.NOT_CONTROLLER
     if proposed.leader_epoch < current.leader_epoch:
         return error_codes.FENCED_LEADER_EPOCH
@@ -158,7 +159,7 @@ def judge(
 
 
 def _is_valid(partition: Partition, proposed: LeaderAndIsr) -> bool:
-    """Whether the ISR has the leader in it, only replicas, and none of them twice."""
+    """Whether the ISR contains the leader and only replicas, each once."""
     members = dict.fromkeys(proposed.isr)
     is_of_replicas = all(one in partition.replicas for one in members)
     return is_of_replicas and proposed.leader in members and len(members) == len(proposed.isr)
@@ -167,7 +168,7 @@ def _is_valid(partition: Partition, proposed: LeaderAndIsr) -> bool:
 async def _write(
     controller: Controller, proposals: dict[Partition, LeaderAndIsr], verdicts: Verdicts
 ) -> None:
-    """Write what was accepted; adds the verdicts that ZooKeeper gives (KB 11.2 step 6)."""
+    """Write the accepted proposals; adds the verdicts of ZooKeeper (KB 11.2 step 6)."""
     accepted = [
         (partition, proposals[partition])
         for partition in sorted_partitions(proposals)
@@ -224,9 +225,9 @@ def _answer(
 
 
 def _by_topic(answers: list[AlteredPartition]) -> tuple[AlteredPartition, ...]:
-    """Those of one topic together, topics in the order of the request.
+    """The answers grouped by topic, topics in the order of the request.
 
-    A partition that is named twice is answered once, unless its topic id is not known.
+    A partition that is named twice is answered once, unless its topic id is unknown.
     """
     groups: dict[tuple[str, bytes | None], dict[int, AlteredPartition]] = {}
     for place, one in enumerate(answers):

@@ -1,4 +1,4 @@
-"""ISR changes that leaders wrote themselves, below IBP 2.7-IV2 (KB 3.12)."""
+"""ISR changes that leaders wrote to ZooKeeper, below IBP 2.7-IV2 (KB 3.12)."""
 
 from collections.abc import Iterable
 
@@ -6,27 +6,27 @@ from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.deviations import LONG_WORK_INTERRUPTED
 from controller.core.errors import ZnodeError
+from controller.core.failures import Failures
 from controller.core.operations import OK
 from controller.core.procedures.elections.leadership import read_states
-from controller.core.procedures.failures import Failures
 from controller.core.procedures.reassignment.cancellation import process_changed_isrs
-from controller.core.procedures.role.notifications import (
-    delete_notifications,
-    list_notifications,
-)
 from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import PartitionReassignmentIsrChange
-from controller.core.zookeeper_io import read_znodes
+from controller.core.zookeeper_io import (
+    delete_notifications,
+    list_notifications,
+    read_znodes,
+)
 
 _RULE = "ISR change notification"
 
 
 async def process_isr_changes(controller: Controller) -> None:
-    """Take the new states of the announced partitions and tell every broker.
+    """Read the new states of the announced partitions and send them to every broker.
 
-    Brokers are told of the live brokers even if no announced partition is there any more
-    (KafkaController.processIsrChangeNotification). The notifications are deleted in the end, also
-    those that cannot be read.
+    Brokers are sent the live brokers even if no announced partition exists any more
+    (KafkaController.processIsrChangeNotification). The notifications are deleted at the end,
+    unreadable ones included.
     """
     context = controller.context
     paths = await list_notifications(controller, znodes.ISR_CHANGES, _RULE)
@@ -38,17 +38,17 @@ async def process_isr_changes(controller: Controller) -> None:
         failures = Failures(controller, "isr_change_not_read")
         for partition, state in await read_states(controller, partitions, _RULE, failures):
             partition.leadership = state
-        failures.tell()
+        failures.report()
         batch = controller.new_batch(_RULE)
         batch.add_update_metadata(context.brokers, partitions)
         controller.send(batch)
-        await _go_on(controller, controller.turns.partitions(partitions))
+        await _continue(controller, controller.order.partitions(partitions))
     await delete_notifications(controller, paths, "delete ISR change notifications")
 
 
-async def _go_on(controller: Controller, partitions: list[Partition]) -> None:
-    """Continue what waits for these ISRs; as a separate controller event where that may be long
-    work, which urgent events interrupt (LONG_WORK_INTERRUPTED)."""
+async def _continue(controller: Controller, partitions: list[Partition]) -> None:
+    """Continue what waits for these ISRs: as a separate controller event if that may be long work,
+    which urgent events interrupt (LONG_WORK_INTERRUPTED)."""
     if not LONG_WORK_INTERRUPTED.applies(controller.configuration):
         await process_changed_isrs(controller, partitions)
         return
@@ -59,7 +59,7 @@ async def _go_on(controller: Controller, partitions: list[Partition]) -> None:
 
 
 async def _announced(controller: Controller, paths: list[str]) -> list[tuple[str, int]]:
-    """Topic and number, as the notifications have them."""
+    """Topic and number of the partitions in the notifications."""
     found = await read_znodes(controller, paths, _RULE)
     announced: list[tuple[str, int]] = []
     for path, error, data in zip(paths, found.errors, found.data, strict=True):

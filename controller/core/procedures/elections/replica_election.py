@@ -1,20 +1,21 @@
-"""Elections that somebody asks for (KafkaController.processReplicaLeaderElection, KB 3.9)."""
+"""Requested elections (KafkaController.processReplicaLeaderElection, KB 3.9)."""
 
 from collections.abc import Iterable
 
-from controller.core import error_codes, request_znodes, znodes
+from controller.core import error_codes, znodes
 from controller.core.commands import AnswerElectLeaders, PartitionAnswer, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import LEADERLESS_ANSWERED
+from controller.core.election import PREFERRED, UNCLEAN, needs_election
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import ElectLeadersReceived
 from controller.core.operations import NO_NODE, OK, Delete
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.admin.waiting_requests import announce, give_answer
-from controller.core.procedures.elections.leadership import PREFERRED, UNCLEAN, Results
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.pauses import pause, slices
+from controller.core.pauses import pause, slices
+from controller.core.procedures.admin.waiting_requests import answer_when_propagated, give_answer
+from controller.core.procedures.elections.leadership import Results
+from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_stats, read_znodes, write
 
@@ -29,7 +30,7 @@ Name = tuple[str, int]
 
 
 async def process_elect_leaders(controller: Controller, asked: ElectLeadersReceived) -> None:
-    """Elect where it is needed and answer for each partition."""
+    """Elect for the partitions that need it, and answer for each partition."""
     rule = f"{asked.election} leader election by request"
     if not controller.is_active:
         error = error_codes.NOT_CONTROLLER
@@ -51,19 +52,19 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
     answer = AnswerElectLeaders(asked.request, error_codes.NONE, tuple(answered))
     if any(not one.error for one in answered):
-        announce(controller, answer, rule)
+        answer_when_propagated(controller, answer, rule)
     else:
         give_answer(controller, answer, rule)
 
 
 def _led(context: ControllerContext) -> list[Name]:
-    """Those that brokers were told of: Kafka takes all of a broker's metadata (KB 11.5)."""
+    """The partitions that brokers know: Kafka takes all of a broker's metadata (KB 11.5)."""
     staying = (one for one in context.partitions() if not context.is_queued(one))
     return [one.key for one in sorted_partitions(staying) if one.leadership is not None]
 
 
 def _judge(controller: Controller, name: Name, election: str) -> Partition | PartitionAnswer:
-    """The partition if it needs this election, else why it gets none (KB 3.9 steps 4 and 5)."""
+    """The partition if it needs this election, else the answer (KB 3.9 steps 4 and 5)."""
     context = controller.context
     partition = context.find(*name)
     if partition is None or not partition.is_assigned:
@@ -72,7 +73,7 @@ def _judge(controller: Controller, name: Name, election: str) -> Partition | Par
         error, text = error_codes.INVALID_TOPIC_EXCEPTION, "The topic is being deleted"
     elif partition.leadership is None:
         error, text = _without_leadership(controller, partition, election), "It never had a leader."
-    elif _needs(context, partition, partition.leadership.leader, election):
+    elif needs_election(context, partition, election):
         return partition
     else:
         error, text = error_codes.ELECTION_NOT_NEEDED, ""
@@ -86,12 +87,6 @@ def _without_leadership(controller: Controller, partition: Partition, election: 
     return _unavailable(election)
 
 
-def _needs(context: ControllerContext, partition: Partition, leader: int, election: str) -> bool:
-    if election == "preferred":
-        return leader != partition.preferred_replica
-    return leader not in context.live_brokers
-
-
 def _unavailable(election: str) -> int:
     if election == "preferred":
         return error_codes.PREFERRED_LEADER_NOT_AVAILABLE
@@ -101,7 +96,7 @@ def _unavailable(election: str) -> int:
 def _answer(
     verdict: Partition | PartitionAnswer, results: Results, election: str
 ) -> PartitionAnswer:
-    """Kafka's words (PartitionStateMachine.logFailedStateChange); why is told to the operator."""
+    """Kafka's message (PartitionStateMachine.logFailedStateChange); the notice has the reason."""
     if isinstance(verdict, PartitionAnswer):
         return verdict
     if results.get(verdict) is not None:
@@ -115,17 +110,17 @@ def _answer(
 
 
 async def process_election_znode(controller: Controller) -> None:
-    """/admin/preferred_replica_election was made, or is gone: the watch is set for the next one."""
+    """/admin/preferred_replica_election was created or deleted; watches for the next one."""
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
     if stats.errors[0] == OK:
         await resume_election(controller)
 
 
 async def resume_election(controller: Controller) -> None:
-    """Elect for those that are named, then delete the request, whatever came of it.
+    """Elect for the partitions of the znode, then delete it, whatever the result.
 
-    KB 3.9, 3.9.1; at failover KB 6.2 step 13: there Kafka asks for the deletion whether there is a
-    request or not. That the request is gone fires its watch, and the next one is looked for.
+    KB 3.9, 3.9.1; at failover KB 6.2 step 13, where Kafka requests the deletion whether or not the
+    znode exists. The deletion fires the watch, which leads to a look for the next request.
     """
     names = await _read(controller)
     verdicts = {name: _judge(controller, name, "preferred") for name in names}
@@ -142,15 +137,16 @@ async def resume_election(controller: Controller) -> None:
 
 
 async def _read(controller: Controller) -> list[Name]:
-    """The partitions that are named; none without a request."""
+    """The partitions in the znode; none if it does not exist."""
     found = await read_znodes(controller, [_PATH], _RULE)
     if found.errors[0] != OK:
         return []
     try:
-        return list(dict.fromkeys(request_znodes.read_preferred_election(found.data[0])))
+        return list(dict.fromkeys(znodes.read_preferred_election(found.data[0])))
     except ZnodeError as unreadable:
-        # The daemon drops it: beside a stock controller what that does counts.
-        if controller.configuration.is_broker and request_znodes.fails_elections(found.data[0]):
+        # The daemon drops it. When a stock controller's decisions are derived, its behaviour
+        # counts.
+        if controller.configuration.is_broker and znodes.fails_elections(found.data[0]):
             raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; dropped")
         return []
@@ -159,7 +155,7 @@ async def _read(controller: Controller) -> list[Name]:
 async def elect_preferred(
     controller: Controller, partitions: Iterable[Partition], rule: str
 ) -> None:
-    """The preferred replica of each becomes its leader, where it is online and in sync."""
+    """Make the preferred replica of each partition its leader, if it is online and in sync."""
     for number, part in enumerate(slices(controller, sorted_partitions(partitions))):
         if number:
             await pause(controller)

@@ -1,8 +1,8 @@
-"""What a state machine of Kafka's keeps when it is fenced in the middle of a change (KB 12.2.1).
+"""What Kafka's state machine keeps when it is fenced in the middle of a change (KB 12.2.1).
 
-The requests of the change stay in its batch, no later change of that machine begins while they are
-there, and nothing takes them out while the process lives. So Kafka's controller, when it is elected
-once more, moves no replica, or no partition, any more. Deviation BATCH_BEGUN_ANEW.
+The requests of the change stay in its batch. No later change of that machine begins while the batch
+has requests, and nothing removes them while the process lives. So Kafka's controller, when it is
+elected again, moves no replica, or no partition, any more. Deviation BATCH_BEGUN_ANEW.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ PARTITIONS: Final = "partition state machine"
 
 
 def has_unsent(controller: Controller, machine: str, target: str) -> bool:
-    """Whether the machine can change nothing any more; the operator is told."""
+    """Whether the machine cannot change anything any more, which is reported."""
     if machine not in controller.unsent:
         return False
     text = f"nothing is moved to {target}: requests of an earlier change were never sent"
@@ -29,7 +29,7 @@ def has_unsent(controller: Controller, machine: str, target: str) -> bool:
 
 @contextmanager
 def unsent_kept(controller: Controller, machine: str, batch: RequestBatch) -> Iterator[None]:
-    """A change that is fenced leaves what it wanted to send behind."""
+    """If the change is fenced, keep the machine's unsent requests."""
     try:
         yield
     except ControllerMovedError:

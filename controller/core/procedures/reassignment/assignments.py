@@ -1,6 +1,7 @@
-"""Writing the assignments of partitions into their topics' znodes, with the records of moves.
+"""Writing the assignments of partitions into their topics' znodes, with the records of
+reassignments.
 
-A record of /admin/reassignments is written in one multi with its topic, both or none (KB 14.4).
+A record of /admin/reassignments is written in one multi with its topic: both or none (KB 14.4).
 """
 
 from collections import defaultdict
@@ -17,18 +18,18 @@ from controller.core.procedures.reassignment.records import (
     write_with_records,
 )
 from controller.core.procedures.topics.topics import topic_content
-from controller.core.reassignment_znodes import Reassignment
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION, Assignment
+from controller.core.znodes import Reassignment
 from controller.core.zookeeper_io import write
 
 STORE = "reassignment: store the assignment"
 
 
 class Move(NamedTuple):
-    """A partition and the assignment that it shall have.
+    """A partition and its new assignment.
 
-    `record` is what /admin/reassignments shall say of it from now on; None: what it says.
+    `record`: the new record in /admin/reassignments; None: the record does not change.
     """
 
     partition: Partition
@@ -37,14 +38,14 @@ class Move(NamedTuple):
 
 
 Errors = dict[Partition, Exception]
-"""The partitions that could not be handled; steps done stay done (KB 7.4)."""
+"""The partitions that failed; completed steps are not undone (KB 7.4)."""
 
 
 async def write_assignments(controller: Controller, moves: list[Move]) -> Errors:
-    """Write the topics' znodes as they are known, these partitions with their other assignments
-    (U1, B6), and take those that were written as the new ones.
+    """Write the topics' znodes with the new assignments of these partitions (U1, B6), and take the
+    written assignments into the context.
 
-    A record is written together with its topic, both or none.
+    A record is written in one multi with its topic.
     """
     recorded = [one for one in moves if one.record is not None]
     plain = [one for one in moves if one.record is None]
@@ -70,13 +71,13 @@ async def write_assignments(controller: Controller, moves: list[Move]) -> Errors
 
 
 async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
-    """Write each in a separate multi, all at the same time; then write those that were refused, or
+    """Write each in a separate multi, all at the same time. Then write those that were refused, or
     whose reply was lost, one after the other."""
     before = {one.partition: one.partition.assignment for one in moves}
     groups: list[RecordedMove] = []
     for one in moves:
         groups.append(_recorded(controller, one))
-        # The next one of the same topic keeps what this one writes.
+        # The next write of the same topic must contain this assignment.
         one.partition.assignment = one.assignment
     open_ones = await write_with_records(controller, groups)
     errors: Errors = {}
@@ -90,7 +91,7 @@ async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
             except ProcedureError as error:
                 errors[one.partition] = error
     if errors:
-        # A later one may have written the assignment of one that is refused with its topic.
+        # A later write may have stored the assignment of a refused one with its topic.
         kept = [Move(partition, before[partition]) for partition in errors]
         topics: list[WriteOperation] = list(_topic_writes(controller, kept).values())
         await write(controller, topics, Reason(STORE, _choices(kept)))
@@ -104,7 +105,7 @@ def _recorded(controller: Controller, move: Move) -> RecordedMove:
 
 
 def _topic_writes(controller: Controller, moves: list[Move]) -> dict[str, SetData]:
-    """What each topic's znode is to hold."""
+    """The new content of each topic's znode."""
     changed: dict[str, dict[int, Assignment]] = defaultdict(dict)
     for partition, assignment, _ in moves:
         changed[partition.topic.name][partition.number] = assignment

@@ -1,26 +1,27 @@
-"""/admin/reassign_cancel: while it stands no reassignment goes on (KB 14.2.3)."""
+"""/admin/reassign_cancel: while it exists, no reassignment makes progress (KB 14.2.3)."""
 
 from typing import NamedTuple
 
 from controller.core.controller import Controller
 from controller.core.operations import OK
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, is_forced
 from controller.core.triggers import ExtraReassignments, ReassignmentCancel
+from controller.core.znodes import REASSIGN_CANCEL, is_forced
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
+_WAITS = f"its requests wait until {REASSIGN_CANCEL} is removed"
 
 
 class Cancellation(NamedTuple):
-    """The znode: the transaction that created it (0: it does not exist), and whether it asks to go
-    back without enough originals in sync."""
+    """The znode: the transaction that created it (0: it does not exist), and whether it asks for
+    rollbacks without enough originals in sync."""
 
     czxid: int = 0
     forced: bool = False
 
 
 async def read_cancel(controller: Controller) -> Cancellation:
-    """The znode as it is now; watches it, also for its creation."""
+    """Read the znode; watches it, also for its creation."""
     stats = await read_stats(controller, [REASSIGN_CANCEL], _RULE, watch=True)
     if stats.errors[0] != OK:
         return Cancellation()
@@ -30,24 +31,32 @@ async def read_cancel(controller: Controller) -> Cancellation:
     return Cancellation(found.czxids[0], is_forced(found.data[0]))
 
 
-async def is_cancelled(controller: Controller) -> bool:
-    """Whether it stands now: a watch may not have fired yet."""
+async def current_cancel(controller: Controller) -> int:
+    """The transaction that created the znode, 0 if it does not exist now: a watch may not have
+    fired yet."""
     if not controller.configuration.has_kip_236:
-        return False
+        return 0
     if controller.context.cancel != 0:
-        return True
+        return controller.context.cancel
     stats = await read_stats(controller, [REASSIGN_CANCEL], _RULE, watch=True)
-    return stats.errors[0] == OK
+    return stats.czxids[0] if stats.errors[0] == OK else 0
 
 
-def tell_waiting(controller: Controller, path: str) -> None:
-    """What stands in a znode starts when the cancellation is removed."""
-    text = f"what it asks for waits until {REASSIGN_CANCEL} is removed"
-    controller.notice("warning", "reassignment_waits", path, text)
+async def is_cancelled(controller: Controller) -> bool:
+    """Whether the znode exists now."""
+    return await current_cancel(controller) != 0
+
+
+def report_waiting(controller: Controller, path: str, text: str = _WAITS) -> None:
+    """Report that the content of a znode waits, once while the text stays the same."""
+    reported = controller.context.waiting_reported
+    if reported.get(path) != text:
+        reported[path] = text
+        controller.notice("warning", "reassignment_waits", path, text)
 
 
 def retry_waiting_rollbacks(controller: Controller) -> None:
-    """Replicas or leaders came or went: rollbacks that wait may be possible now."""
+    """Replicas or leaders changed: waiting rollbacks may be possible now."""
     if controller.context.rollback_waiting:
         controller.enqueue(ReassignmentCancel())
         controller.enqueue(ExtraReassignments())

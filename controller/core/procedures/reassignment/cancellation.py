@@ -1,11 +1,11 @@
-"""/admin/reassign_cancel: what stands in /admin/reassign_partitions goes back (KB 14.2)."""
+"""/admin/reassign_cancel: rolls back the entries of /admin/reassign_partitions (KB 14.2)."""
 
 from collections.abc import Collection
 
 from controller.core.controller import Controller
-from controller.core.procedures.failures import Failures
-from controller.core.procedures.pauses import parts, pause
-from controller.core.procedures.reassignment.cancel_znode import read_cancel, tell_waiting
+from controller.core.failures import Failures
+from controller.core.pauses import parts, pause
+from controller.core.procedures.reassignment.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment.kip236_requests import (
     delete_request,
     list_requests,
@@ -13,15 +13,15 @@ from controller.core.procedures.reassignment.kip236_requests import (
 )
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
+    adopt,
     are_older,
     originals_of,
     read_legacy,
 )
 from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import LEGACY, mend_records
-from controller.core.procedures.reassignment.rollback import roll_back
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Name
+from controller.core.procedures.reassignment.records import LEGACY, repair_records
+from controller.core.procedures.reassignment.rollback import WAITS, Cause, roll_back
 from controller.core.state import Partition, sorted_partitions
 from controller.core.triggers import (
     ExtraReassignments,
@@ -29,81 +29,116 @@ from controller.core.triggers import (
     ReassignmentRequests,
     ZkPartitionReassignment,
 )
+from controller.core.znodes import REASSIGN_CANCEL, Name
 
 _UNKNOWN_ZXID = -1
 
 
 async def process_cancel(controller: Controller, trigger: ReassignmentCancel) -> None:
-    """The znode was created: roll back; removed: what waited for that goes on.
+    """The znode was created: roll back. It was removed: resume what waited.
 
-    Entries that are written while the znode exists are not cancelled: they wait. A znode that was
-    removed before this look has cancelled all the same.
+    Entries that are written while the znode exists are not cancelled, they wait. A znode that was
+    removed before the controller read it has cancelled all the same.
     """
     context = controller.context
     if not controller.configuration.has_kip_236:
         return
     before, found = context.cancel, await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
+    if before and found.czxid != before:
+        context.waiting_reported.clear()
     if found.czxid and found.czxid != before:
-        await mend_records(controller)
+        await repair_records(controller)
         await cancel_entries(controller, await read_legacy(controller), found.czxid)
     elif found.czxid:
         await retry_rollbacks(controller)
     elif trigger.created and not before:
         await _cancel_removed(controller, trigger.zxid)
     elif before:
-        await _go_on(controller)
+        await _continue(controller)
 
 
 async def _cancel_removed(controller: Controller, zxid: int) -> None:
-    """The creation of the znode was seen, and it is removed already: what it covers is rolled back,
-    and what cannot be now goes on to its target."""
-    await mend_records(controller)
+    """The creation of the znode was reported, but it is already removed: roll back what it covers.
+    What cannot be rolled back now proceeds to its target."""
+    await repair_records(controller)
     seen = dict(controller.context.entries_seen)
     legacy = await read_legacy(controller)
     if zxid == _UNKNOWN_ZXID:
-        # Watches fire in the order of the transactions: what was read before this one is older.
+        # Watches fire in the order of transactions: whatever was read before this one is older.
         zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
     await cancel_entries(controller, legacy, zxid, was_removed=True)
-    await _go_on(controller)
+    controller.context.waiting_reported.clear()
+    await _continue(controller)
 
 
 async def cancel_entries(
     controller: Controller, legacy: LegacyZnode, zxid: int, *, was_removed: bool = False
 ) -> None:
-    """Roll back what came by the entries, and drop those that have not begun; entries that are
-    younger than the cancellation, created by transaction `zxid`, wait."""
+    """Roll back the reassignments of entries, and drop entries that have not begun. Entries that
+    are younger than the cancellation, which transaction `zxid` created, wait."""
     records = controller.context.reassignments
-    under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
     older = are_older(controller, legacy.entries, zxid)
+    await adopt(controller, older, legacy)
+    under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
     not_begun = [name for name in older if name not in under_way]
     younger = [name for name in legacy.entries if name not in under_way and name not in older]
-    removed = ", though it was removed before the controller looked" if was_removed else ""
+    removed = (
+        ", although the znode was removed before the controller read it" if was_removed else ""
+    )
     text = (
         f"{len(under_way)} reassignments are rolled back and {len(not_begun)} that had not begun "
         f"are dropped{removed}"
         if under_way or not_begun
-        else f"nothing that came by {LEGACY} is under way: nothing is rolled back{removed}"
+        else f"no reassignment by {LEGACY} is under way: nothing is rolled back{removed}"
     )
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
+    for topic, number in not_begun:
+        target = list(legacy.entries[topic, number].replicas)
+        text = (
+            f"its entry {target} is removed from {LEGACY} before it began: {REASSIGN_CANCEL} was "
+            "created after it"
+        )
+        controller.notice("info", "reassignment_cancelled", f"{topic}-{number}", text)
     if younger and not was_removed:
-        tell_waiting(controller, LEGACY)
+        report_waiting(controller, LEGACY)
+        _report_begun_since(controller, younger)
     await _drop_requests(controller, dict.fromkeys(younger))
     if not_begun:
-        # First: what the controller writes there later makes the znode younger.
+        # This comes first: a later write of the controller makes the znode younger.
         await remove_entries(controller, lambda name, target: name in not_begun)
-    await roll_back_names(controller, list(under_way), REASSIGN_CANCEL)
+    await roll_back_names(controller, list(under_way), _cause(controller))
 
 
-async def roll_back_names(controller: Controller, names: list[Name], cause: str) -> list[Partition]:
-    """Roll partitions back; entries of those that do not exist are removed. Gives those that are
-    back. `cause`: what cancels them."""
+def _cause(controller: Controller) -> Cause:
+    meanwhile = "its rollback waits, its other replicas stay"
+    remedy = "`refold reassign --cancel --force` does not wait"
+    reported = controller.context.rollback_waiting
+    return Cause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported)
+
+
+def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
+    """Report the entries that a stock controller has begun while /admin/reassign_cancel existed."""
+    for topic, number in younger:
+        if controller.context.find(topic, number) in controller.context.reassigning:
+            text = (
+                f"another controller began it by {LEGACY} after {REASSIGN_CANCEL} was created: it "
+                "is not rolled back, and ends only when that znode is removed"
+            )
+            controller.notice("warning", "reassignment_waits", f"{topic}-{number}", text)
+
+
+async def roll_back_names(
+    controller: Controller, names: list[Name], cause: Cause
+) -> list[Partition]:
+    """Roll partitions back, and remove the entries of partitions that do not exist. Returns those
+    that are rolled back."""
     found = {name: controller.context.find(*name) for name in names}
     unknown = {name for name, one in found.items() if one is None or not one.replicas}
     if unknown:
         await remove_entries(controller, lambda name, target: name in unknown)
     known = [one for name, one in found.items() if one is not None and name not in unknown]
-    partitions = controller.turns.partitions(known)
+    partitions = controller.order.partitions(known)
     back: list[Partition] = []
     for number, part in enumerate(parts(controller, partitions)):
         if number:
@@ -114,7 +149,7 @@ async def roll_back_names(controller: Controller, names: list[Name], cause: str)
 
 
 async def _drop_requests(controller: Controller, younger: dict[Name, None]) -> None:
-    """Requests that were made of entries and wait, but for those of entries that wait, too."""
+    """Delete the requests that were made of entries and wait, except those of waiting entries."""
     children = await list_requests(controller)
     for queued in await read_requests(controller, children) if children else ():
         if queued.request.legacy and younger.keys().isdisjoint(queued.request.assignments):
@@ -122,17 +157,17 @@ async def _drop_requests(controller: Controller, younger: dict[Name, None]) -> N
 
 
 async def retry_rollbacks(controller: Controller) -> None:
-    """Something changed: those that waited may be able to go back now."""
+    """Something changed: waiting rollbacks may be possible now."""
     waiting = list(controller.context.rollback_waiting)
     if not waiting:
         return
     if controller.context.cancel:
-        await roll_back_names(controller, [one.key for one in waiting], REASSIGN_CANCEL)
+        await roll_back_names(controller, [one.key for one in waiting], _cause(controller))
     controller.enqueue(ExtraReassignments())
 
 
 async def process_changed_isrs(controller: Controller, partitions: list[Partition]) -> None:
-    """The ISRs of partitions changed: rollbacks may go on, or reassignments are complete."""
+    """The ISRs of partitions changed: rollbacks may proceed, or reassignments are complete."""
     waiting = controller.context.rollback_waiting
     if any(one in waiting for one in partitions):
         await retry_rollbacks(controller)
@@ -142,7 +177,8 @@ async def process_changed_isrs(controller: Controller, partitions: list[Partitio
 async def give_up_rollbacks(
     controller: Controller, why: str, wanted: Collection[Name] = ()
 ) -> None:
-    """Those that waited, but for those that are still wanted: a partition goes on to its target."""
+    """Give up the waiting rollbacks that are not `wanted`: these partitions proceed to their
+    target."""
     failures = Failures(controller, "rollback_given_up")
     waiting = controller.context.rollback_waiting
     given_up = sorted_partitions(one for one in waiting if one.key not in wanted)
@@ -152,18 +188,21 @@ async def give_up_rollbacks(
         target = list(partition.assignment.target)
         failures.add(
             partition,
-            f"{why} before it could go back to {origin}: its rollback is given up, it goes on to "
+            f"{why} before it could go back to {origin}: its rollback is given up, it proceeds to "
             f"{target}",
         )
-    failures.tell()
+    failures.report()
     await complete_if_caught_up(controller, given_up)
 
 
-async def _go_on(controller: Controller) -> None:
+async def _continue(controller: Controller) -> None:
     context = controller.context
     controller.notice("info", "reassignments_go_on", REASSIGN_CANCEL, "it was removed")
+    if any(one not in context.reassignments for one in context.reassigning):
+        legacy = await read_legacy(controller)
+        await adopt(controller, legacy.entries, legacy)
     await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was removed")
-    await complete_if_caught_up(controller, controller.turns.partitions(context.reassigning))
+    await complete_if_caught_up(controller, controller.order.partitions(context.reassigning))
     controller.enqueue(ZkPartitionReassignment())
     controller.enqueue(ExtraReassignments())
     controller.enqueue(ReassignmentRequests())

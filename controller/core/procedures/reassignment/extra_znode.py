@@ -3,6 +3,7 @@
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
+from controller.core.failures import excerpt
 from controller.core.operations import (
     BAD_VERSION,
     NO_NODE,
@@ -13,18 +14,20 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import shown
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
 from controller.core.procedures.reassignment.cancellation import give_up_rollbacks, roll_back_names
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
     originals_of,
     read_legacy,
-    tell_repeated,
+    report_repeated,
 )
 from controller.core.procedures.reassignment.records import LEGACY
+from controller.core.procedures.reassignment.rollback import WAITS, Cause
 from controller.core.procedures.reassignment.submission import is_possible
-from controller.core.reassignment_znodes import (
+from controller.core.triggers import ExtraReassignments
+from controller.core.znodes import (
+    DATA_BYTES_MAX,
     REASSIGN_PARTITIONS_EXTRA,
     Entries,
     Entry,
@@ -32,19 +35,18 @@ from controller.core.reassignment_znodes import (
     read_entries,
     write_entries,
 )
-from controller.core.triggers import ExtraReassignments
-from controller.core.znodes import DATA_BYTES_MAX
 from controller.core.zookeeper_io import read_stats, read_znodes, write, write_together
 
 _PATH = REASSIGN_PARTITIONS_EXTRA
 _RULE = "extra reassignments"
 _MOVE = "extra reassignments: into /admin/reassign_partitions"
 _BOTH_BYTES_MAX = 1_040_000
-"""Of both znodes together: they are written in one multi, below jute.maxbuffer."""
+"""The limit for both znodes together, which are written in one multi: below jute.maxbuffer."""
 
 
 async def process_extra(controller: Controller) -> None:
-    """Move entries to /admin/reassign_partitions, as many as fit; the znode goes when it is empty.
+    """Move entries to /admin/reassign_partitions, as many as fit. The znode is deleted when it is
+    empty.
 
     A partition that is pending there is rolled back first.
     """
@@ -55,9 +57,9 @@ async def process_extra(controller: Controller) -> None:
     extra, version = await _read(controller)
     if await is_cancelled(controller):
         if version is not None:
-            tell_waiting(controller, _PATH)
+            report_waiting(controller, _PATH)
         return
-    await give_up_rollbacks(controller, f"{_PATH} asks for it no more", extra)
+    await give_up_rollbacks(controller, f"{_PATH} no longer asks for it", extra)
     if version is None:
         return
     possible = {
@@ -76,15 +78,22 @@ async def process_extra(controller: Controller) -> None:
 
 
 async def _roll_back(controller: Controller, pending: Entries) -> set[Name]:
-    """The partitions that are back and can go to their new targets."""
+    """The partitions that are rolled back and can go to their new targets."""
     back: set[Name] = set()
     by_target: dict[tuple[int, ...], list[Name]] = {}
     for name, one in pending.items():
         by_target.setdefault(one.replicas, []).append(name)
     for target, names in by_target.items():
-        cause = f"{_PATH}, which asks for {list(target)}"
+        cause = _cause(controller, target)
         back.update(one.key for one in await roll_back_names(controller, names, cause))
     return back
+
+
+def _cause(controller: Controller, target: tuple[int, ...]) -> Cause:
+    name = f"{_PATH}, which asks for {list(target)}"
+    meanwhile = "its rollback waits, and so does its new reassignment; its other replicas stay"
+    remedy = f"without its entry in {_PATH} the one under way goes on"
+    return Cause(name, WAITS, meanwhile, remedy, controller.context.rollback_waiting)
 
 
 async def _read(controller: Controller) -> tuple[Entries, int | None]:
@@ -99,13 +108,13 @@ async def _read(controller: Controller) -> tuple[Entries, int | None]:
     try:
         read = read_entries(_PATH, data)
     except ZnodeError as unreadable:
-        text = f"{unreadable}; it is removed, it held {shown(data)}"
+        text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
         controller.notice("error", "unreadable_znode", _PATH, text)
         delete = Delete(_PATH, version)
-        await write(controller, [delete], Reason("extra reassignments: nobody can read them"))
+        await write(controller, [delete], Reason("extra reassignments: unreadable"))
         return {}, None
     for name in read.repeated:
-        tell_repeated(controller, _PATH, name)
+        report_repeated(controller, _PATH, name)
     return read.entries, version
 
 
@@ -122,7 +131,7 @@ def _conflicts(controller: Controller, name: Name, entry: Entry, legacy: LegacyZ
 async def _move(
     controller: Controller, legacy: LegacyZnode, moved: Entries, waiting: Entries, version: int
 ) -> None:
-    """One multi: into the one znode and out of the other, as far as both stay small enough."""
+    """One multi: from one znode to the other, as many entries as fit."""
     entries, rest = _fitting(controller, legacy.entries, moved)
     rest = waiting | rest
     controller.context.extra_waits = bool(rest)
@@ -138,12 +147,14 @@ async def _move(
         )
     if rest:
         text = f"{len(rest)} of its entries wait: for a rollback, or for room in {LEGACY}"
-        controller.notice("info", "reassignment_waits", _PATH, text)
+        report_waiting(controller, _PATH, text)
+    else:
+        controller.context.waiting_reported.pop(_PATH, None)
     if not operations:
         return
     errors = await write_together(controller, operations, Reason(_MOVE))
     if any(one in (BAD_VERSION, NO_NODE, NODE_EXISTS) for one in errors):
-        # Somebody has written one of them meanwhile.
+        # One of the znodes was written meanwhile.
         controller.enqueue(ExtraReassignments())
     elif any(errors):
         text = f"its entries cannot be moved to {LEGACY} (ZooKeeper codes {errors})"
@@ -151,7 +162,7 @@ async def _move(
 
 
 def _fitting(controller: Controller, before: Entries, moved: Entries) -> tuple[Entries, Entries]:
-    """What the one znode holds then, and what is left for later."""
+    """The new entries of /admin/reassign_partitions, and those that are left for later."""
     entries, rest = dict(before), dict(moved)
     size, both = len(write_entries(before)), len(write_entries(before)) + len(write_entries(moved))
     for name, one in moved.items():

@@ -1,9 +1,9 @@
-"""Who asks for reassignments: /admin/reassign_partitions, admin tools, and what a term finds half
-done (KB 7.1 to 7.4)."""
+"""How reassignments begin: by /admin/reassign_partitions, by admin tools, and at failover (KB 7.1
+to 7.4)."""
 
 from collections.abc import Collection, Iterable
 
-from controller.core import error_codes, request_znodes, znodes
+from controller.core import error_codes, znodes
 from controller.core.commands import (
     AnswerAlterPartitionReassignments,
     AnswerListPartitionReassignments,
@@ -25,7 +25,7 @@ from controller.core.events import (
     ReassignmentTarget,
 )
 from controller.core.operations import OK
-from controller.core.procedures.pauses import parts, pause
+from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.assignments import Move
 from controller.core.procedures.reassignment.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment.cancellation import (
@@ -38,27 +38,31 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     carry_out,
     drops_all_in_sync,
     reassign,
-    tell_failed,
+    report_failed,
 )
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import ADMIN_TOOLS, holder
 from controller.core.procedures.reassignment.recovery import recover
-from controller.core.procedures.reassignment.submission import held_text, tell_begun
-from controller.core.procedures.topics.own_id import own_id_problem
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Reassignment
+from controller.core.procedures.reassignment.rollback import Cause
+from controller.core.procedures.reassignment.submission import held_text, reject, report_begun
+from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.state import Partition, sorted_partitions
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import NO_ASSIGNMENT, Assignment
+from controller.core.znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _PATH = znodes.REASSIGN_PARTITIONS
 _GONE = "The partition does not exist."
-_ALL_DROPPED = "Only replicas are in sync that would be dropped."
-_CANCELLED = f"{REASSIGN_CANCEL} stands: no reassignment begins until it is removed."
+_ALL_DROPPED = "Every replica in sync would be dropped."
+_CANCELLED = f"{REASSIGN_CANCEL} exists: no reassignment begins until it is removed."
+_NOT_CANCELLED = "the request to cancel it is refused"
+_REMEDY = f"repeat it when they are, or with a lower {MIN_INSYNC_REPLICAS} of the topic"
 _SMALL_SET = 4
 
 Name = tuple[str, int]
 Answers = dict[Name, PartitionAnswer]
-"""What is wrong with each partition that was asked for."""
+"""The errors of the requested partitions."""
 
 
 # The znode --------------------------------------------------------------------------------------
@@ -67,11 +71,11 @@ Answers = dict[Name, PartitionAnswer]
 async def process_reassignment_znode(
     controller: Controller, *, created: bool = True
 ) -> list[Partition]:
-    """Act on the request that stands in ZooKeeper (processZkPartitionReassignment, KB 7.2).
+    """Process the request in /admin/reassign_partitions (processZkPartitionReassignment, KB 7.2).
 
-    Gives the partitions that were handled without an error. Kafka looks only when the znode is
-    created; with REQUEST_CHANGES_SEEN what is written into it later counts, too, and after its
-    deletion by hand the next one is watched for.
+    Returns the partitions that were handled without an error. Kafka processes the znode only when
+    it is created. With REQUEST_CHANGES_SEEN, later changes count as well, and after a deletion by
+    hand the next request is watched for.
     """
     if controller.configuration.has_kip_236:
         await process_legacy(controller)
@@ -85,17 +89,17 @@ async def process_reassignment_znode(
     if found.errors[0] != OK:
         return []
     try:
-        entries = request_znodes.read_reassignments(found.data[0])
+        entries = znodes.read_reassignments(found.data[0])
     except ZnodeError as unreadable:
-        # UNREADABLE_SKIPPED is for the daemon: beside a stock controller what that does counts.
-        if controller.configuration.is_broker and request_znodes.lacks_entries(found.data[0]):
+        # UNREADABLE_SKIPPED is for the daemon. For a stock controller, Kafka's behaviour counts.
+        if controller.configuration.is_broker and znodes.lacks_entries(found.data[0]):
             raise ProcedureError(f"{unreadable}; a stock controller fails on it") from None
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; skipped")
         return []
     wanted = {name: target for name, target in entries.items() if _is_new(controller, name, target)}
     targets = {name: _assignment(controller, name).reassign_to(wanted[name]) for name in wanted}
     errors = await _trigger(controller, targets)
-    _tell_refused(controller, errors)
+    _report_refused(controller, errors)
     sees_changes = REQUEST_CHANGES_SEEN.applies(controller.configuration)
 
     def is_refused(name: Name, target: tuple[int, ...]) -> bool:
@@ -108,7 +112,7 @@ async def process_reassignment_znode(
 
 
 def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool:
-    """Whether an entry asks for something else than what is under way."""
+    """Whether an entry differs from the reassignment under way."""
     partition = controller.context.find(*name)
     if partition is None or not REQUEST_CHANGES_SEEN.applies(controller.configuration):
         return True
@@ -116,10 +120,10 @@ def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool
     return not (is_under_way and partition.assignment.reassign_to(target) == partition.assignment)
 
 
-def _tell_refused(controller: Controller, errors: Answers) -> None:
-    for (topic, number), error in errors.items():
-        text = f"its entry is dropped: {error.message or f'error code {error.error}'}"
-        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+def _report_refused(controller: Controller, errors: Answers) -> None:
+    for name, error in errors.items():
+        why = error.message or f"error code {error.error}"
+        reject(controller, name, f"its entry is dropped: {why}", why, error.error)
 
 
 # Admin tools ------------------------------------------------------------------------------------
@@ -128,14 +132,14 @@ def _tell_refused(controller: Controller, errors: Answers) -> None:
 async def process_alter_reassignments(
     controller: Controller, asked: AlterPartitionReassignmentsReceived
 ) -> None:
-    """Judge every target, then begin or cancel (processApiPartitionReassignment, KB 7.3)."""
+    """Validate every target, then begin or cancel (processApiPartitionReassignment, KB 7.3)."""
     if not controller.is_active:
         error = AnswerAlterPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
         controller.issue(error, Reason(RULE))
         return
     errors: Answers = {}
     targets: dict[Name, Assignment] = {}
-    # Of a partition that is named twice the last target counts, as in KafkaApis.
+    # If a partition is named twice, the last target counts, as in KafkaApis.
     wanted = {(one.topic, one.partition): one for one in asked.partitions}
     cancelled = await is_cancelled(controller)
     rolled_back: list[Name] = []
@@ -156,27 +160,21 @@ async def process_alter_reassignments(
 
 
 async def _roll_back(controller: Controller, names: list[Name]) -> Answers:
-    """Cancelled by admin tools: back to the originals, in order (ORIGINALS_RESTORED_BY_API)."""
+    """Cancellations by admin tools: roll back to the originals in their order
+    (ORIGINALS_RESTORED_BY_API)."""
     if not names:
         return {}
-    back = {one.key for one in await roll_back_names(controller, names, ADMIN_TOOLS)}
-    waiting = {one.key: why for one, why in controller.context.rollback_waiting.items()}
-    for name in names:
-        # Unlike a cancellation in ZooKeeper, a request that cannot be met now does not wait.
-        partition = controller.context.find(*name)
-        if partition is not None and not _is_cancelled_by_znode(controller, partition):
-            controller.context.rollback_waiting.pop(partition, None)
+    # Unlike a cancellation in ZooKeeper, a request that is impossible now does not wait.
+    refused: dict[Partition, str] = {}
+    cause = Cause(ADMIN_TOOLS, "reassignment_not_cancelled", _NOT_CANCELLED, _REMEDY, refused)
+    back = {one.key for one in await roll_back_names(controller, names, cause)}
+    texts = {one.key: why for one, why in refused.items()}
     error = error_codes.INVALID_REPLICA_ASSIGNMENT
     return {
-        name: PartitionAnswer(*name, error, waiting.get(name, _ALL_DROPPED))
+        name: PartitionAnswer(*name, error, texts.get(name, _ALL_DROPPED))
         for name in names
         if name not in back
     }
-
-
-def _is_cancelled_by_znode(controller: Controller, partition: Partition) -> bool:
-    record = controller.context.reassignments.get(partition)
-    return controller.context.cancel != 0 and record is not None and record.legacy
 
 
 def _is_recorded(controller: Controller, name: Name) -> bool:
@@ -186,7 +184,7 @@ def _is_recorded(controller: Controller, name: Name) -> bool:
 def _judge(
     controller: Controller, asked: ReassignmentTarget, *, cancelled: bool
 ) -> Assignment | PartitionAnswer:
-    """The assignment that is asked for, or what is wrong with it (validateReplicas)."""
+    """The requested assignment, or what is wrong with it (validateReplicas)."""
     current = _assignment(controller, (asked.topic, asked.partition))
     if asked.replicas is None:
         if current.is_being_reassigned:
@@ -204,7 +202,7 @@ def _judge(
 
 
 def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, cancelled: bool) -> str:
-    """A partition is reassigned by one route at a time, and by none while all is cancelled."""
+    """A partition is reassigned by one route at a time, and by none while a cancellation exists."""
     if cancelled:
         return _CANCELLED
     partition = controller.context.find(asked.topic, asked.partition)
@@ -213,14 +211,14 @@ def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, canc
 
 
 def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, ...]) -> str:
-    """In Kafka's words, Scala's names of collections among them."""
+    """What is wrong, in Kafka's words, with Scala's names of collections."""
     if not target:
         return "Empty replica list specified in partition reassignment."
     if len(set(target)) != len(target):
         return f"Duplicate replica ids in partition reassignment replica list: {_buffer(target)}"
     if any(one < 0 for one in target):
         return f"Invalid broker id in replica list: {_buffer(target)}"
-    if names_own_id := own_id_problem(controller, target):
+    if names_own_id := daemon_id_problem(controller, target):
         return names_own_id
     live = controller.context.live_brokers
     adding = current.reassign_to(target).adding
@@ -237,7 +235,7 @@ def _buffer(brokers: Iterable[int]) -> str:
 
 
 def _set(brokers: Collection[int]) -> str:
-    """Scala has another class for more than four members; its order is that of their hashes."""
+    """Scala uses another class for more than four members, whose order is that of their hashes."""
     name = "Set" if len(brokers) <= _SMALL_SET else "HashSet"
     return f"{name}({', '.join(map(str, sorted(brokers)))})"
 
@@ -245,7 +243,7 @@ def _set(brokers: Collection[int]) -> str:
 def process_list_reassignments(
     controller: Controller, asked: ListPartitionReassignmentsReceived
 ) -> None:
-    """What is being reassigned, all or of those asked for (KB 11.6)."""
+    """The reassignments under way, all or of the requested partitions (KB 11.6)."""
     context = controller.context
     if not controller.is_active:
         error = AnswerListPartitionReassignments(asked.request, error_codes.NOT_CONTROLLER)
@@ -269,21 +267,21 @@ def process_list_reassignments(
 
 
 async def resume_reassignments(controller: Controller, legacy: LegacyZnode | None) -> None:
-    """At failover: the request, then what the topics' znodes say is under way (KB 6.2 step 11)."""
+    """At failover: the request, then the reassignments in the topics' znodes (KB 6.2 step 11)."""
     if legacy is not None:
         handled = dict.fromkeys(await recover(controller, legacy))
     else:
         handled = dict.fromkeys(await process_reassignment_znode(controller))
-    turns = controller.turns.partitions(controller.context.reassigning)
-    left = [one for one in turns if one not in handled and not _goes_on(controller, one)]
-    controller.context.told_by_failover = {}
+    ordered = controller.order.partitions(controller.context.reassigning)
+    left = [one for one in ordered if one not in handled and not _goes_on(controller, one)]
+    controller.context.informed_by_failover = {}
     await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
 
 
 def _goes_on(controller: Controller, partition: Partition) -> bool:
-    """Whether nothing is to be done: brokers know of it, and it has not caught up."""
+    """Whether nothing is to be done: brokers know the reassignment, and it has not caught up."""
     state = partition.leadership
-    if partition not in controller.context.told_by_failover or state is None:
+    if partition not in controller.context.informed_by_failover or state is None:
         return False
     return not all(one in state.isr for one in partition.assignment.target)
 
@@ -295,11 +293,11 @@ async def _resume(controller: Controller, moves: list[Move]) -> None:
         errors = await reassign(controller, part)
         if errors and not RESUME_ERRORS_TOLD.applies(controller.configuration):
             raise next(iter(errors.values()))
-        tell_failed(controller, errors)
+        report_failed(controller, errors)
 
 
 def _resumed(controller: Controller, partition: Partition) -> Assignment:
-    """The assignment as it stands; one without a target is cancelled (EMPTY_TARGET_REFUSED)."""
+    """The current assignment; one without a target is cancelled (EMPTY_TARGET_REFUSED)."""
     assignment = partition.assignment
     if assignment.target or not EMPTY_TARGET_REFUSED.applies(controller.configuration):
         return assignment
@@ -309,9 +307,9 @@ def _resumed(controller: Controller, partition: Partition) -> Assignment:
 
 
 async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
-    """Brokers started: go on with the reassignments that wait for them (KB 9.1 step 6)."""
-    turns = controller.turns.partitions(controller.context.reassigning)
-    waiting = [one for one in turns if any(id in brokers for id in one.assignment.target)]
+    """Brokers started: resume the reassignments that wait for them (KB 9.1 step 6)."""
+    ordered = controller.order.partitions(controller.context.reassigning)
+    waiting = [one for one in ordered if any(id in brokers for id in one.assignment.target)]
     await _resume(controller, [Move(one, one.assignment) for one in waiting])
 
 
@@ -332,9 +330,10 @@ def _assignment(controller: Controller, name: Name) -> Assignment:
 async def _trigger(
     controller: Controller, targets: dict[Name, Assignment], *, by_api: bool = False
 ) -> Answers:
-    """In their order (maybeTriggerPartitionReassignment, KB 7.4); the errors."""
+    """Begin reassignments in order (maybeTriggerPartitionReassignment, KB 7.4); returns the
+    errors."""
     errors: Answers = {}
-    for number, part in enumerate(parts(controller, controller.turns.names(targets))):
+    for number, part in enumerate(parts(controller, controller.order.names(targets))):
         if number:
             await pause(controller)
         errors |= await _trigger_part(controller, {name: targets[name] for name in part}, by_api)
@@ -358,7 +357,7 @@ async def _trigger_part(
         del wanted[partition]
     moves = [_move(controller, *one, by_api=by_api) for one in wanted.items()]
     failed = await carry_out(controller, moves)
-    tell_failed(controller, failed)
+    report_failed(controller, failed)
     for partition in failed:
         errors[partition.key] = PartitionAnswer(*partition.key, error_codes.UNKNOWN_SERVER_ERROR)
     return errors
@@ -367,8 +366,8 @@ async def _trigger_part(
 def _move(
     controller: Controller, partition: Partition, assignment: Assignment, *, by_api: bool
 ) -> Move:
-    """With a record where admin tools ask, so that cancelling restores the order of the originals
-    (ORIGINALS_RESTORED_BY_API)."""
+    """The move, with a record if an admin tool requests it, so that cancelling restores the order
+    of the originals (ORIGINALS_RESTORED_BY_API)."""
     is_recorded = by_api and controller.configuration.has_kip_236
     if not assignment.is_being_reassigned and partition.assignment.is_being_reassigned:
         is_recorded = False
@@ -383,18 +382,18 @@ def _move(
         originals = partition.assignment.origin
     record = Reassignment(assignment.target, len(originals), False, originals, api=True)
     if before is None:
-        tell_begun(controller, partition, record, ADMIN_TOOLS)
+        report_begun(controller, partition, record, ADMIN_TOOLS)
     return Move(partition, assignment, record)
 
 
 async def _refused(
     controller: Controller, assignments: dict[Partition, Assignment]
 ) -> dict[Partition, tuple[int, str]]:
-    """What no way of asking may bring about, each with the error that is answered."""
+    """The assignments that no route may request, each with the error and message of the answer."""
     refused: dict[Partition, tuple[int, str]] = {}
     invalid = error_codes.INVALID_REPLICA_ASSIGNMENT
     for partition, assignment in assignments.items():
-        if names_own_id := own_id_problem(controller, assignment.target):
+        if names_own_id := daemon_id_problem(controller, assignment.target):
             refused[partition] = (invalid, names_own_id)
         elif not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
             refused[partition] = (invalid, "The replica list is empty.")

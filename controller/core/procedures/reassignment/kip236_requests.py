@@ -1,18 +1,19 @@
-"""/admin/reassignment_requests: the requests, one after the other (KB 14.5.2)."""
+"""/admin/reassignment_requests: requests, carried out one after the other (KB 14.5.2)."""
 
 from typing import NamedTuple
 
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
+from controller.core.failures import excerpt
 from controller.core.operations import NO_NODE, OK, Delete, SetData
-from controller.core.procedures.failures import shown
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
+from controller.core.procedures.reassignment.cancel_znode import is_cancelled, report_waiting
 from controller.core.procedures.reassignment.legacy_znode import read_legacy
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment.records import LEGACY, make_parents, mend_records
-from controller.core.procedures.reassignment.submission import Submission, Verdict, submit
-from controller.core.reassignment_znodes import (
+from controller.core.procedures.reassignment.records import LEGACY, make_parents, repair_records
+from controller.core.procedures.reassignment.submission import Submission, Verdict, reject, submit
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     Entries,
     Name,
@@ -22,14 +23,13 @@ from controller.core.reassignment_znodes import (
     request_path,
     write_request,
 )
-from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, read_znodes, write
 
 _RULE = "reassignment requests"
 
 
 class Queued(NamedTuple):
-    """A request, by the name of its znode and the transaction that created it."""
+    """A request, with the name of its znode and the transaction that created it."""
 
     child: str
     request: Request
@@ -42,24 +42,24 @@ class Queued(NamedTuple):
 
 
 async def process_requests(controller: Controller) -> None:
-    """Begin what each request asks for, then delete it."""
+    """Begin the reassignments of each request, then delete it."""
     if not controller.configuration.has_kip_236:
         return
     children = await list_requests(controller)
     if not children:
         return
     if await is_cancelled(controller):
-        tell_waiting(controller, REASSIGNMENT_REQUESTS)
+        report_waiting(controller, REASSIGNMENT_REQUESTS)
         return
-    await mend_records(controller)
+    await repair_records(controller)
     for queued in await read_requests(controller, children):
         if not await _process(controller, queued):
-            tell_waiting(controller, queued.path)
+            report_waiting(controller, queued.path)
             return
 
 
 async def list_requests(controller: Controller) -> list[str]:
-    """The children by their numbers, whatever else is there behind them; watches them."""
+    """The children in the order of their numbers, then all others; watches them."""
     found = await read_children(controller, REASSIGNMENT_REQUESTS, _RULE, watch=True)
     if found.error == NO_NODE:
         await make_parents(controller)
@@ -72,8 +72,8 @@ async def list_requests(controller: Controller) -> list[str]:
 
 
 async def read_requests(controller: Controller, children: list[str]) -> list[Queued]:
-    """The requests in order; those that nobody can read are moved out of the way, and those that
-    were carried out and could not be deleted are left out."""
+    """The requests in order. Unreadable ones are deleted; those that were carried out and could not
+    be deleted are skipped."""
     done = controller.context.requests_done
     children = [one for one in children if one not in done]
     paths = [request_path(one) for one in children]
@@ -87,14 +87,14 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         try:
             requests.append(Queued(child, read_request(path, data), czxid))
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {shown(data)}"
+            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             await _delete(controller, child, "it cannot be read")
     return requests
 
 
 async def delete_request(controller: Controller, queued: Queued) -> None:
-    """It is done with. One that cannot be deleted asks for nothing any more."""
+    """Delete a request that was carried out. If it cannot be deleted, it is emptied."""
     asks = bool(queued.request.assignments)
     await _delete(controller, queued.child, "it was carried out", asks=asks)
 
@@ -112,17 +112,18 @@ async def _delete(controller: Controller, child: str, done: str, *, asks: bool =
         controller.context.requests_done[child] = None
     text = (
         f"{done} and cannot be deleted (ZooKeeper code {error}); it is not carried out again"
-        f"{'' if failed == OK else ' by this controller'}: delete it and what is below it"
+        f"{'' if failed == OK else ' by this controller'}: delete it and its children"
     )
     controller.notice("error", "request_not_deleted", path, text)
 
 
 async def _process(controller: Controller, queued: Queued) -> bool:
-    """False: a cancellation came in between, and what is left of it waits."""
+    """Carry out one request. False: a cancellation came in between, and the rest of it waits."""
     assignments, legacy = queued.request.assignments, queued.request.legacy
-    names = controller.turns.names(assignments)
-    entries = (await read_legacy(controller)).entries if legacy else {}
-    unfounded = refuse_unfounded(controller, queued, entries)
+    names = controller.order.names(assignments)
+    unfounded: set[Name] = set()
+    if legacy:
+        unfounded = refuse_unfounded(controller, queued, (await read_legacy(controller)).entries)
     verdicts = await submit(
         controller,
         [
@@ -140,32 +141,23 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     return True
 
 
-def has_lost_entries(controller: Controller, queued: Queued) -> bool:
-    """Whether an earlier term made a request of entries: a stock controller, which cannot read
-    them, may have deleted them since."""
-    epoch = queued.request.controller_epoch
-    return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
-
-
 def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
-    """The partitions of a request that says that it was made of entries, and there are none of the
-    kind: each is named."""
-    if not queued.request.legacy or has_lost_entries(controller, queued):
-        return set()
+    """Refuse the partitions of a legacy request that have no such entry; returns them."""
     asked = queued.request.assignments
     unfounded = {
         name for name in asked if name not in entries or entries[name].replicas != asked[name]
     }
-    for topic, number in sorted(unfounded):
+    for name in sorted(unfounded):
+        why = f"{LEGACY} has no such entry"
         text = (
-            f"{queued.path} asks for {list(asked[topic, number])} in the name of {LEGACY}, which "
+            f"{queued.path} asks for {list(asked[name])} in the name of {LEGACY}, which "
             "has no such entry: refused"
         )
-        controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+        reject(controller, name, text, why)
     return unfounded
 
 
 async def remove_refused(controller: Controller, refused: dict[Name, tuple[int, ...]]) -> None:
-    """Entries that are ignored leave /admin/reassign_partitions: else it would stand for ever."""
+    """Remove refused entries from /admin/reassign_partitions, which would stay there for ever."""
     if refused:
         await remove_entries(controller, lambda name, target: refused.get(name) == target)

@@ -1,6 +1,6 @@
-"""/admin/reassign_partitions with KIP-236: originals are added, a request is made of what is new.
+"""/admin/reassign_partitions with KIP-236: originals are added, and new entries become a request.
 
-Kafka's own way without it is in reassignment_requests.py.
+Without KIP-236, initiation.py handles the znode as Kafka does.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -10,6 +10,7 @@ from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.failures import excerpt, listed
 from controller.core.operations import (
     BAD_VERSION,
     NO_NODE,
@@ -21,36 +22,43 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import shown, some
-from controller.core.procedures.reassignment.cancel_znode import is_cancelled, tell_waiting
-from controller.core.procedures.reassignment.records import make_parents, mend_records
+from controller.core.procedures.reassignment.cancel_znode import current_cancel, report_waiting
+from controller.core.procedures.reassignment.records import (
+    RecordedMove,
+    make_parents,
+    repair_records,
+    write_with_record,
+)
 from controller.core.procedures.reassignment.submission import is_possible
-from controller.core.reassignment_znodes import (
+from controller.core.procedures.topics.topics import topic_content
+from controller.core.state import EntrySeen, Partition
+from controller.core.triggers import ZkPartitionReassignment
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
+    DATA_BYTES_MAX,
     REQUEST_PREFIX,
     Entries,
     Entry,
     Name,
+    Reassignment,
     read_entries,
     without_originals,
     write_entries,
     write_request,
 )
-from controller.core.state import EntrySeen, Partition
-from controller.core.triggers import ZkPartitionReassignment
-from controller.core.znodes import DATA_BYTES_MAX
 from controller.core.zookeeper_io import read_stats, read_znodes, write
 
 _PATH = znodes.REASSIGN_PARTITIONS
 _RULE = "reassignment entries"
 _PUT = "reassignment entries: originals"
 _NO_VERSION = -2
-"""Of a znode that is not there."""
+"""The version of a znode that does not exist."""
 
 
 class LegacyZnode(NamedTuple):
     """The entries of the znode and its version; none and `_NO_VERSION` if it does not exist.
 
-    `ControllerContext.entries_seen` says since when each entry is there.
+    `ControllerContext.entries_seen` has the age of each entry.
     """
 
     entries: Entries
@@ -58,13 +66,13 @@ class LegacyZnode(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a znode."""
+        """Whether the znode exists."""
         return self.version != _NO_VERSION
 
 
 async def read_legacy(controller: Controller) -> LegacyZnode:
-    """The entries; watches them. Content that nobody can read is moved out of the way: what is
-    under way takes its place."""
+    """Read the entries; watches them. Unreadable content is replaced by the reassignments under
+    way."""
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
     if stats.errors[0] != OK:
         controller.context.entries_seen = {}
@@ -79,13 +87,13 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
     except ZnodeError as unreadable:
         return await _replace_unreadable(controller, str(unreadable), data, version)
     for name in read.repeated:
-        tell_repeated(controller, _PATH, name)
+        report_repeated(controller, _PATH, name)
     _see(controller, read.entries, found.mzxids[0])
     return LegacyZnode(read.entries, version)
 
 
 def _see(controller: Controller, entries: Entries, mzxid: int) -> None:
-    """Note since when each entry is there: what the controller itself writes does not count."""
+    """Note since when each entry exists; the controller's own writes do not count."""
     before = controller.context.entries_seen
     controller.context.entries_seen = {
         name: before[name]
@@ -96,13 +104,13 @@ def _see(controller: Controller, entries: Entries, mzxid: int) -> None:
 
 
 def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[Name, None]:
-    """The entries that were there before a transaction, of those that `read_legacy` has read."""
+    """Of the entries that `read_legacy` has read, those that existed before a transaction."""
     seen = controller.context.entries_seen
     return {name: None for name in names if name in seen and seen[name].mzxid < zxid}
 
 
-def tell_repeated(controller: Controller, path: str, name: Name) -> None:
-    """That a partition has several entries."""
+def report_repeated(controller: Controller, path: str, name: Name) -> None:
+    """Report that a partition has several entries."""
     text = f"it has several entries for {name[0]}-{name[1]}: the last one counts"
     controller.notice("warning", "repeated_entry", path, text)
 
@@ -112,24 +120,25 @@ async def _replace_unreadable(
 ) -> LegacyZnode:
     under_way = entries_under_way(controller)
     what = "the entries under way take its place" if under_way else "it is removed"
-    text = f"{unreadable}; {what}, it held {shown(data)}"
+    text = f"{unreadable}; {what}, it contained {excerpt(data)}"
     controller.notice("error", "unreadable_znode", _PATH, text)
     error = await put_entries(controller, under_way, version)
     return LegacyZnode(under_way, version + 1) if under_way and error == OK else LegacyZnode({})
 
 
 def entries_under_way(controller: Controller, besides: Collection[Name] = ()) -> Entries:
-    """The entries of what is reassigned by this route, but for those named."""
+    """The entries of the reassignments by this route, except `besides`."""
     records = controller.context.reassignments
     of_route = [one for one, record in records.items() if record.legacy and one.key not in besides]
     return {
         one.key: Entry(records[one].replicas, records[one].original_replicas)
-        for one in controller.turns.partitions(of_route)
+        for one in controller.order.partitions(of_route)
     }
 
 
 async def put_entries(controller: Controller, entries: Mapping[Name, Entry], version: int) -> int:
-    """Write the znode if it still has that version, or delete it without entries; the error."""
+    """Write the znode if it still has that version, or delete it if there are no entries. Returns
+    ZooKeeper's code."""
     reason = Reason(_PUT)
     operation: WriteOperation
     if not entries:
@@ -143,14 +152,14 @@ async def put_entries(controller: Controller, entries: Mapping[Name, Entry], ver
         text = f"it cannot be written (ZooKeeper code {error})"
         controller.notice("error", "entries_not_written", _PATH, text)
     if not entries:
-        # The next request is looked for as at the start (KB 7.6.1).
+        # Watch for the next request as at the start (KB 7.6.1).
         controller.enqueue(ZkPartitionReassignment())
     return error
 
 
 def fitting(entries: Mapping[Name, Entry]) -> bytes:
-    """The entries, without their originals if they are too large for a znode with them: these
-    stand in /admin/reassignments, too."""
+    """The entries, without their originals if they are too large for a znode: /admin/reassignments
+    has them too."""
     data = write_entries(entries)
     if len(data) <= DATA_BYTES_MAX:
         return data
@@ -158,18 +167,20 @@ def fitting(entries: Mapping[Name, Entry]) -> bytes:
 
 
 async def process_legacy(controller: Controller) -> None:
-    """Make a request of the entries that are not under way, and add their originals (KB 14.5.1).
+    """Make a request of the new entries, and add their originals (KB 14.5.1).
 
-    Those that cannot be done are told and taken out; those that somebody else took out while they
-    are under way come back, and nobody knows then what else was done by hand.
+    Impossible entries are reported and removed. Entries that a client removed while they were under
+    way are written again, and the records are checked, which may have been changed too.
     """
     legacy = await read_legacy(controller)
     missing = _missing(controller, legacy.entries)
     if not legacy.exists and not missing:
         return
-    if await is_cancelled(controller):
-        if any(_is_new(controller, name, one) for name, one in legacy.entries.items()):
-            tell_waiting(controller, _PATH)
+    if cancel := await current_cancel(controller):
+        waiting = [name for name, one in legacy.entries.items() if _is_new(controller, name, one)]
+        if len(are_older(controller, waiting, cancel)) < len(waiting):
+            report_waiting(controller, _PATH)
+        # The older ones are dropped: the creation of the znode is a separate trigger.
         return
     kept = {
         name: one
@@ -178,8 +189,8 @@ async def process_legacy(controller: Controller) -> None:
     }
     new = {name: one.replicas for name, one in kept.items() if _is_new(controller, name, one)}
     if missing:
-        _tell_missing(controller, missing)
-        await mend_records(controller)
+        _report_missing(controller, missing)
+        await repair_records(controller)
     completed = with_originals(controller, kept | missing)
     if new:
         epoch = controller.context.epoch
@@ -191,16 +202,19 @@ async def process_legacy(controller: Controller) -> None:
 
 
 def _missing(controller: Controller, entries: Entries) -> Entries:
-    """What is under way by this route and has no entry, as long as all fits into the znode: the
-    records are enough to go on with."""
+    """The reassignments by this route without an entry, if all entries fit into the znode; the
+    records are sufficient to continue them."""
     missing = entries_under_way(controller, entries)
     is_too_much = missing and len(fitting(entries | missing)) > DATA_BYTES_MAX
     return {} if is_too_much else missing
 
 
-def _tell_missing(controller: Controller, missing: Entries) -> None:
+def _report_missing(controller: Controller, missing: Entries) -> None:
     names = [one for name in missing if (one := controller.context.find(*name)) is not None]
-    text = f"somebody else took out {some(names)}, under way: written again; to end it, cancel it"
+    text = (
+        f"the entries of {listed(names)} were removed while under way: they are written again; "
+        "cancel them to end the reassignments"
+    )
     controller.notice("warning", "entries_mended", _PATH, text)
 
 
@@ -216,14 +230,14 @@ async def _make_request(controller: Controller, data: bytes) -> None:
 
 
 def _is_new(controller: Controller, name: Name, entry: Entry) -> bool:
-    """Whether an entry asks for something else than what is under way."""
+    """Whether an entry differs from the reassignment under way."""
     partition = controller.context.find(*name)
     record = controller.context.reassignments.get(partition) if partition is not None else None
     return record is None or record.replicas != entry.replicas
 
 
 def with_originals(controller: Controller, entries: Mapping[Name, Entry]) -> Entries:
-    """The entries with what each partition goes back to, whatever somebody else wrote there."""
+    """The entries with the original replicas of each partition, whatever the znode has."""
     return {name: _with_original(controller, name, one) for name, one in entries.items()}
 
 
@@ -235,17 +249,42 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
     given = entry.original_replicas
     if given is not None and given != originals:
         text = (
-            f"the entry of {partition} says that it had {list(given)}: that is not so, it goes "
-            f"back to {list(originals)}"
+            f"the entry of {partition} has wrong original replicas {list(given)}: the "
+            f"originals are {list(originals)}"
         )
         controller.notice("warning", "wrong_originals", _PATH, text)
     return Entry(entry.replicas, originals)
 
 
 def originals_of(controller: Controller, partition: Partition) -> tuple[int, ...]:
-    """What a partition goes back to: what is recorded, else its replicas minus the adding ones."""
+    """The original replicas of a partition: as recorded, else its replicas without the adding
+    ones."""
     record = controller.context.reassignments.get(partition)
     return record.original_replicas if record is not None else partition.assignment.origin
+
+
+async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZnode) -> None:
+    """Record the reassignments of these entries that a stock controller has begun: they belong to
+    this route from now on."""
+    context = controller.context
+    for name in names:
+        partition, entry = context.find(*name), legacy.entries[name]
+        if (
+            partition is None
+            or partition not in context.reassigning
+            or partition in context.reassignments
+            or partition.assignment.target != entry.replicas
+        ):
+            continue
+        originals = entry.original_replicas
+        origin = partition.assignment.origin
+        if originals is None or set(originals) != set(origin):
+            originals = origin
+        record = Reassignment(entry.replicas, len(originals), True, originals)
+        content = znodes.write_topic(topic_content(context, partition.topic))
+        topic = SetData(znodes.topic_path(partition.topic.name), content, ANY_VERSION)
+        reason = Reason("reassignment: record what a stock controller began")
+        await write_with_record(controller, RecordedMove(partition, record, topic, reason))
 
 
 async def strip_originals(controller: Controller) -> None:

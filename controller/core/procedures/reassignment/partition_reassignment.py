@@ -1,37 +1,27 @@
 """Moving partitions to other replicas (KafkaController.onPartitionReassignment, KB 7.7).
 
-RS, ORS, TRS, AR and RR (KB 0.1) are all replicas, those before, those wanted, those being added
-and those being removed. The assignment in ZooKeeper is written before replicas are added and after
-others are removed, so that whoever is controller next can go on from any point between.
+RS, ORS, TRS, AR and RR (KB 0.1) are all replicas, the original ones, the target ones, those being
+added and those being removed. The assignment in ZooKeeper is written before replicas are added and
+after others are removed, so that the next controller can continue from any point.
 
-Each step is taken for all partitions that are given. Under Kafka's rules that is one.
+Each step is taken for all given partitions together. Under Kafka's rules that is one partition.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import LEADER_MOVED_FIRST, REQUEST_CHANGES_SEEN
-from controller.core.election import Elected, reassignment_leader
+from controller.core.election import OFFLINE, REASSIGNMENT, REMAINING, isr_within_replicas
 from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
+from controller.core.failures import Failures, describe
 from controller.core.operations import BAD_VERSION, OK
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import (
-    OFFLINE,
-    REASSIGNMENT,
-    Candidate,
-    Strategy,
-    isr_within_replicas,
-    online_test,
-    read_states,
-    write_states,
-)
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.failures import Failures, describe
-from controller.core.procedures.pauses import parts, pause
+from controller.core.pauses import parts, pause
+from controller.core.procedures.elections.leadership import read_states, write_states
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.assignments import Errors, Move, write_assignments
 from controller.core.procedures.reassignment.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
@@ -41,8 +31,8 @@ from controller.core.procedures.reassignment.replica_deletion import (
     store_deletions,
 )
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
-from controller.core.replica_states import ReplicaState
-from controller.core.state import ControllerContext, Partition
+from controller.core.state import Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 from controller.core.zookeeper_io import read_znodes
 
@@ -51,9 +41,9 @@ RAISE = "reassignment: raise the leader epoch"
 
 
 async def reassign(controller: Controller, moves: list[Move]) -> Errors:
-    """Begin, go on with, replace, cancel or end the reassignment of partitions.
+    """Begin, continue, replace, cancel or complete the reassignment of partitions.
 
-    While /admin/reassign_cancel stands nothing is done, but for cancelling (KB 14.2.3).
+    While /admin/reassign_cancel exists, only cancellations are done (KB 14.2.3).
     """
     if any(one.assignment.is_being_reassigned for one in moves) and await is_cancelled(controller):
         moves = [one for one in moves if not one.assignment.is_being_reassigned]
@@ -61,7 +51,7 @@ async def reassign(controller: Controller, moves: list[Move]) -> Errors:
 
 
 async def carry_out(controller: Controller, moves: list[Move]) -> Errors:
-    """The same for those of which it is known that they are not cancelled."""
+    """As `reassign`, for partitions that are known not to be cancelled."""
     if not moves:
         return {}
     try:
@@ -74,16 +64,17 @@ async def carry_out(controller: Controller, moves: list[Move]) -> Errors:
 
 async def _carry_out(controller: Controller, moves: list[Move]) -> Errors:
     mark_ineligible(controller.context, dict.fromkeys(one.partition.topic.name for one in moves))
+    moving = {one.partition: None for one in moves if one.partition.assignment.is_being_reassigned}
     errors = await _store(controller, moves)
     stored = [one.partition for one in moves if one.partition not in errors]
     complete = await complete_ones(controller, stored)
     under_way = [one for one in stored if one not in complete]
-    errors |= await _finish(controller, [one for one in stored if one in complete])
+    errors |= await _finish(controller, [one for one in stored if one in complete], moving)
     return errors | await _start_replicas(controller, under_way)
 
 
 async def complete_if_caught_up(controller: Controller, partitions: Iterable[Partition]) -> None:
-    """ISRs changed: end the reassignments that are complete now (maybeCompleteReassignment)."""
+    """ISRs changed: complete the reassignments that have caught up (maybeCompleteReassignment)."""
     moving = [one for one in partitions if one in controller.context.reassigning]
     for number, part in enumerate(parts(controller, moving)):
         if number:
@@ -91,13 +82,13 @@ async def complete_if_caught_up(controller: Controller, partitions: Iterable[Par
         complete = await complete_ones(controller, part)
         if complete:
             moves = [Move(one, one.assignment) for one in part if one in complete]
-            tell_failed(controller, await reassign(controller, moves))
+            report_failed(controller, await reassign(controller, moves))
 
 
 async def complete_ones(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, None]:
-    """Those whose TRS are all in the ISR that ZooKeeper has now (KB 7.5)."""
+    """The partitions whose TRS are all in the ISR that ZooKeeper has now (KB 7.5)."""
     complete = {one: None for one in partitions if not one.assignment.is_being_reassigned}
     moving = [one for one in partitions if one not in complete]
     for partition, isr in (await read_isrs(controller, moving)).items():
@@ -109,7 +100,7 @@ async def complete_ones(
 async def drops_all_in_sync(
     controller: Controller, assignments: Mapping[Partition, Assignment]
 ) -> dict[Partition, None]:
-    """Those of which only replicas are in sync that their new assignment drops: records would be
+    """The partitions whose new assignment would drop every replica in sync: records would be
     lost."""
     unwanted = {
         partition: [one for one in partition.replicas if one not in assignment.replicas]
@@ -126,7 +117,7 @@ async def drops_all_in_sync(
 async def read_isrs(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, tuple[int, ...]]:
-    """The ISRs that stand in ZooKeeper now; empty where one cannot be read.
+    """The ISRs in ZooKeeper; empty where one cannot be read.
 
     Below IBP 2.7-IV2 the read watches the states, which leaders write.
     """
@@ -156,7 +147,7 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
         pass
     elif LEADER_MOVED_FIRST.applies(controller.configuration):
         for partition, assignment, _ in changed:
-            controller.follower.reassigns(partition, assignment)
+            controller.observer.reassigns(partition, assignment)
         dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
         if dropped:
             await _drop(controller, dropped)
@@ -164,7 +155,7 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
         errors = await write_assignments(controller, changed)
         for partition in (one.partition for one in changed):
             if partition not in errors:
-                controller.follower.stored(partition)
+                controller.observer.stored(partition)
     else:
         unwanted = {one.partition: _unwanted(one) for one in changed}
         errors = await write_assignments(controller, changed)
@@ -185,7 +176,7 @@ def _unwanted(move: Move) -> tuple[int, ...]:
 async def _remove_replicas(
     controller: Controller, brokers: Mapping[Partition, Iterable[int]]
 ) -> None:
-    """Stop and delete replicas of each partition; no answer is waited for (KB 7.7.1)."""
+    """Stop and delete replicas of each partition, without waiting for responses (KB 7.7.1)."""
     replicas = _by_broker(brokers)
     await change_replicas(controller, replicas, ReplicaState.OFFLINE, RULE)
     await delete_replicas(controller, replicas, RULE)
@@ -203,20 +194,21 @@ def _by_broker(brokers: Mapping[Partition, Iterable[int]]) -> Replicas:
 
 
 async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, ...]]) -> None:
-    """Drop what a reassignment that is replaced or cancelled was adding.
+    """Drop the replicas that a replaced or cancelled reassignment was adding.
 
-    Before the assignment without them is stored: should this controller fail in between, the
-    next one goes on with the earlier one, and none of them is left in the ISR unknown.
+    This happens before the assignment without them is stored. If this controller fails in between,
+    the next one continues with the earlier assignment, and no dropped replica stays in the ISR
+    unnoticed.
     """
     for partition, dropped in unwanted.items():
         partition.assignment = _without(partition.assignment, dropped)
     led = [partition for partition, dropped in unwanted.items() if partition.leader in dropped]
     if led:
-        await change_partitions(controller, led, PartitionState.ONLINE, RULE, _STAYING)
+        await change_partitions(controller, led, PartitionState.ONLINE, RULE, REMAINING)
     await _remove_replicas(controller, unwanted)
     leaderless = [one for one in unwanted if one.leadership is not None and one.leader == NO_LEADER]
     if leaderless:
-        # Nobody who stays could lead: as any other partition it waits, offline, for who can.
+        # No remaining replica can lead: the partition goes offline and waits, like any other.
         await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
         await change_partitions(controller, leaderless, PartitionState.ONLINE, RULE, OFFLINE)
 
@@ -227,25 +219,6 @@ def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
         for replicas in (assignment.replicas, assignment.adding, assignment.removing)
     )
     return Assignment(replicas, adding, removing)
-
-
-def _choose_among_all(context: ControllerContext, candidate: Candidate) -> Elected:
-    partition = candidate.partition
-    return reassignment_leader(
-        partition.replicas, candidate.current.isr, online_test(context, partition)
-    )
-
-
-def _all_replicas(context: ControllerContext, partition: Partition) -> tuple[int, ...]:
-    return partition.replicas
-
-
-_STAYING = Strategy(
-    "leader among the replicas that stay",
-    REASSIGNMENT.kafka_name,
-    _choose_among_all,
-    _all_replicas,
-)
 
 
 # Phase A ----------------------------------------------------------------------------------------
@@ -263,7 +236,8 @@ async def _start_replicas(controller: Controller, partitions: list[Partition]) -
         batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
         batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
         for broker in assignment.adding:
-            # One that got a request before has a state: it needs the raised leader epoch only.
+            # A replica that was sent a request before has a state: it only needs the new leader
+            # epoch.
             if partition.replica_states.get(broker) in (None, ReplicaState.NON_EXISTENT):
                 new[broker].append(partition)
     controller.send(batch)
@@ -273,13 +247,13 @@ async def _start_replicas(controller: Controller, partitions: list[Partition]) -
 
 
 async def raise_leader_epochs(controller: Controller, partitions: list[Partition]) -> Errors:
-    """The same leaders and ISRs with new leader epochs (updateLeaderEpoch)."""
+    """Write the same leaders and ISRs with new leader epochs (updateLeaderEpoch)."""
     failures = Failures(controller, "leader_epoch_not_raised")
     errors: Errors = {}
     remaining = partitions
     while remaining:
         states = dict(await read_states(controller, remaining, RAISE, failures))
-        failures.tell()
+        failures.report()
         for partition in remaining:
             if partition not in states:
                 text = f"the leader epoch of {partition} cannot be raised"
@@ -307,7 +281,7 @@ def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr)
     return LeaderAndIsr(
         current.leader,
         current.leader_epoch + 1,
-        isr_within_replicas(controller, partition, current.isr),
+        isr_within_replicas(controller.configuration, partition, current.isr),
         current.partition_epoch,
         controller.context.epoch,
         current.recovery_state,
@@ -317,7 +291,10 @@ def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr)
 # Phase B ----------------------------------------------------------------------------------------
 
 
-async def _finish(controller: Controller, partitions: list[Partition]) -> Errors:
+async def _finish(
+    controller: Controller, partitions: list[Partition], moving: Collection[Partition]
+) -> Errors:
+    """`moving`: those that were being reassigned before the assignment that is complete now."""
     if not partitions:
         return {}
     before = {one: one.assignment for one in partitions}
@@ -328,7 +305,7 @@ async def _finish(controller: Controller, partitions: list[Partition]) -> Errors
     await change_replicas(controller, added, ReplicaState.ONLINE, RULE)
     done = [Move(one, Assignment(before[one].target)) for one in partitions]
     for partition, assignment, _ in done:
-        controller.follower.reassigns(partition, assignment)
+        controller.observer.reassigns(partition, assignment)
         partition.assignment = assignment
         if not controller.context.is_queued(partition):
             partition.check_balance()
@@ -343,14 +320,14 @@ async def _finish(controller: Controller, partitions: list[Partition]) -> Errors
     )
     finished = [one for one in partitions if one not in errors]
     for partition in finished:
-        controller.follower.stored(partition)
-        _tell_completed(controller, partition, before[partition])
+        controller.observer.stored(partition)
+        _report_completed(controller, partition, before[partition], was_moving=partition in moving)
     await _forget(controller, finished)
     return errors
 
 
 async def _forget(controller: Controller, partitions: list[Partition]) -> None:
-    """Nothing of their reassignments is left, and every broker learns of the outcome."""
+    """Remove all that is left of the reassignments, and send every broker the outcome."""
     if not partitions:
         return
     context = controller.context
@@ -364,19 +341,24 @@ async def _forget(controller: Controller, partitions: list[Partition]) -> None:
     await resume_deletion_for(controller, dict.fromkeys(one.topic.name for one in partitions))
 
 
-def _tell_completed(controller: Controller, partition: Partition, before: Assignment) -> None:
+def _report_completed(
+    controller: Controller, partition: Partition, before: Assignment, *, was_moving: bool
+) -> None:
+    """Report the end of a reassignment, also if a request took it back to the originals. A request
+    for the replicas that the partition has is no reassignment."""
     record = controller.context.reassignments.get(partition)
+    is_taken_back = record is not None and was_moving
     originals = record.original_replicas if record is not None else partition.replicas
-    if not before.is_being_reassigned and originals == partition.replicas:
+    if not (before.is_being_reassigned or is_taken_back or originals != partition.replicas):
         return
-    text = f"it is on {list(partition.replicas)} now; asked for by {holder(controller, partition)}"
+    text = f"it is on {list(partition.replicas)} now; requested by {holder(controller, partition)}"
     controller.notice("info", "reassignment_completed", repr(partition), text)
 
 
 async def _move_leaders_if_required(controller: Controller, partitions: list[Partition]) -> Errors:
-    """A leader among TRS, and followers that know the final assignment (B3).
+    """Elect leaders among TRS, and send followers the final assignment (B3).
 
-    Whether an election succeeds is not looked at (KB 7.7, B3).
+    The result of an election is not checked (KB 7.7, B3).
     """
     staying: list[Partition] = []
     moved: list[Partition] = []
@@ -397,7 +379,7 @@ async def _move_leaders_if_required(controller: Controller, partitions: list[Par
 
 
 async def _remove_requests(controller: Controller, partitions: list[Partition]) -> None:
-    """The entries of the request that are fulfilled go; one with another list stays (KB 7.6.3)."""
+    """Remove the fulfilled entries of the request; an entry with another list stays (KB 7.6.3)."""
     done = {one.key: one.replicas for one in partitions}
     takes_repeated = REQUEST_CHANGES_SEEN.applies(controller.configuration)
 
@@ -408,7 +390,7 @@ async def _remove_requests(controller: Controller, partitions: list[Partition]) 
     await remove_entries(controller, is_done)
 
 
-def tell_failed(controller: Controller, errors: Errors) -> None:
-    """Reassignments that failed half way, each with its error."""
+def report_failed(controller: Controller, errors: Errors) -> None:
+    """Report the reassignments that failed half way, each with its error."""
     for partition, error in errors.items():
         controller.notice("error", "reassignment_failed", repr(partition), describe(error))

@@ -1,4 +1,4 @@
-"""/admin/reassign_partitions: what is left of a request is written back (KB 7.6)."""
+"""Removing entries from /admin/reassign_partitions (KB 7.6)."""
 
 from collections.abc import Callable
 
@@ -8,32 +8,32 @@ from controller.core.controller import Controller
 from controller.core.deviations import REQUEST_CHANGES_SEEN, UNREADABLE_REQUEST_KEPT
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, Create, Delete, SetData
-from controller.core.reassignment_znodes import Entries, read_entries, write_entries
 from controller.core.triggers import ExtraReassignments, ZkPartitionReassignment
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import Entries, read_entries, write_entries
 from controller.core.zookeeper_io import read_stats, read_znodes, write
 
 _PATH = znodes.REASSIGN_PARTITIONS
 _RULE = "reassignment: what is left of the request"
 
 IsDone = Callable[[tuple[str, int], tuple[int, ...]], bool]
-"""Tells the entries to remove, by partition and target."""
+"""Whether an entry is to be removed, by partition and target."""
 
 
 async def remove_entries(controller: Controller, is_done: IsDone) -> None:
-    """Take entries out of the request; without any left the znode goes (KB 7.6.1).
+    """Remove entries from the request; without entries the znode is deleted (KB 7.6.1).
 
-    Raises ProcedureError where ZooKeeper refuses the write.
+    Raises ProcedureError if ZooKeeper refuses the write.
     """
     while not await _try_to_remove(controller, is_done):
         pass
 
 
 async def _try_to_remove(controller: Controller, is_done: IsDone) -> bool:
-    """Once; False if somebody has rewritten the request meanwhile.
+    """Try once. False if the request was written meanwhile.
 
-    Looking whether there is a request sets the watch for the next one (KB 7.6.1): one that was
-    deleted by hand has used it up.
+    Checking whether the znode exists sets the watch for the next request (KB 7.6.1): a deletion by
+    hand has used up the watch.
     """
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
     if stats.errors[0] != OK:
@@ -58,11 +58,11 @@ async def _try_to_remove(controller: Controller, is_done: IsDone) -> bool:
 
 
 async def _put_back(controller: Controller, remaining: Entries, version: int) -> int:
-    """Write what remains, or delete the znode; ZooKeeper's code."""
+    """Write the remaining entries, or delete the znode. Returns ZooKeeper's code."""
     reason = Reason(_RULE)
     if not remaining:
         error = (await write(controller, [Delete(_PATH, version)], reason)).errors[0]
-        # The next request is looked for as at the start (KB 7.6.1).
+        # Watch for the next request as at the start (KB 7.6.1).
         controller.enqueue(ZkPartitionReassignment())
     else:
         data = write_entries(remaining)

@@ -1,17 +1,18 @@
-"""/admin/reassignments/$topic/$partition: what is under way by way of ZooKeeper (KB 14.4).
+"""/admin/reassignments/$topic/$partition: records of the reassignments under way (KB 14.4).
 
-A record is written together with the topic's znode in one multi, so the two agree but where
-somebody else wrote the topic: then the topic's znode is right and the record is over.
+A record is written together with the topic's znode in one multi, so that the two agree. If another
+client wrote the topic, the topic's znode counts and the record is obsolete.
 """
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from controller.core import reassignment_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.deviations import REASSIGNMENTS_TOGETHER
 from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.failures import excerpt
 from controller.core.operations import (
     BAD_VERSION,
     NO_NODE,
@@ -23,15 +24,14 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.procedures.failures import shown
-from controller.core.reassignment_znodes import (
+from controller.core.state import Partition
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
     REPLICA_DELETIONS,
     Reassignment,
 )
-from controller.core.state import Partition
-from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import (
     read_children,
     read_children_of_each,
@@ -44,11 +44,11 @@ from controller.core.zookeeper_io import (
 _RULE = "reassignment: records of what is under way"
 _NO_CHILD = b""
 _ATTEMPTS = 3
-"""A record that is not there is made, one that is there set, its parent made first."""
+"""The attempts are: create a missing record, overwrite an existing one, create its parent first."""
 
 
 class RecordedMove(NamedTuple):
-    """A partition, what /admin/reassignments is to say of it, and its topic's znode with the new
+    """A partition, its new record in /admin/reassignments, and its topic's znode with the new
     assignment."""
 
     partition: Partition
@@ -63,14 +63,14 @@ ADMIN_TOOLS: Final = "the AlterPartitionReassignments API"
 
 
 def route_of(record: Reassignment) -> str:
-    """Where a reassignment was asked for."""
+    """Where a reassignment was requested."""
     if record.api:
         return ADMIN_TOOLS
     return LEGACY if record.legacy else REQUESTS
 
 
 def holder(controller: Controller, partition: Partition) -> str:
-    """The route by which a partition is reassigned; empty: it is not."""
+    """The route by which a partition is being reassigned; empty: it is not."""
     record = controller.context.reassignments.get(partition)
     if record is not None:
         return route_of(record)
@@ -78,7 +78,7 @@ def holder(controller: Controller, partition: Partition) -> str:
 
 
 async def make_parents(controller: Controller) -> None:
-    """The parents of requests, records and deletions, where they are missing."""
+    """Create the parents of requests, records and deletions, where they are missing."""
     await _make(controller, [REASSIGNMENT_REQUESTS, REASSIGNMENTS, REPLICA_DELETIONS])
 
 
@@ -93,14 +93,14 @@ async def _make(controller: Controller, paths: list[str]) -> None:
 async def write_with_records(
     controller: Controller, moves: list[RecordedMove]
 ) -> dict[Partition, None]:
-    """Store assignments, each with its record in one multi: both or none, and the record's czxid is
-    no other's. Gives those that were refused, or whose reply was lost."""
+    """Store assignments, each with its record in one multi, so that each record has a separate
+    czxid. Returns the partitions whose multi was refused, or whose reply was lost."""
     known = controller.context.reassignments
     have_parents = {one.topic.name for one in known}
     names = dict.fromkeys(one.partition.topic.name for one in moves)
     missing = [name for name in names if name not in have_parents]
     if missing:
-        paths = [reassignment_znodes.reassignments_path(name) for name in missing]
+        paths = [znodes.reassignments_path(name) for name in missing]
         await _make(controller, [REASSIGNMENTS, *paths])
     groups: list[tuple[list[WriteOperation], Reason]] = [
         ([_put(one, is_known=one.partition in known), one.topic], one.reason) for one in moves
@@ -115,9 +115,9 @@ async def write_with_records(
 
 
 async def write_with_record(controller: Controller, move: RecordedMove) -> None:
-    """Store one, whatever somebody has made of its record. Raises ProcedureError."""
+    """Store one assignment, whatever state its record is in. Raises ProcedureError."""
     known = controller.context.reassignments
-    path = reassignment_znodes.reassignment_path(*move.partition.key)
+    path = znodes.reassignment_path(*move.partition.key)
     errors: list[int] = []
     is_known = move.partition in known
     for _ in range(_ATTEMPTS):
@@ -130,7 +130,7 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> None:
             known[move.partition] = move.record
             return
         if NO_NODE in errors:
-            parent = reassignment_znodes.reassignments_path(move.partition.topic.name)
+            parent = znodes.reassignments_path(move.partition.topic.name)
             await _make(controller, [REASSIGNMENTS, parent])
     raise ProcedureError(
         f"{move.topic.path} and {path} cannot be written for the reassignment of {move.partition} "
@@ -139,27 +139,27 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> None:
 
 
 def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
-    path = reassignment_znodes.reassignment_path(*one.partition.key)
+    path = znodes.reassignment_path(*one.partition.key)
     state = one.partition.leadership
     epoch = state.leader_epoch if state is not None else None
-    data = reassignment_znodes.write_reassignment(one.record, epoch)
+    data = znodes.write_reassignment(one.record, epoch)
     return SetData(path, data, ANY_VERSION) if is_known else Create(path, data)
 
 
 async def remove_records(controller: Controller, partitions: Iterable[Partition]) -> None:
-    """Their reassignments are over: the records go, and the parents that have no other."""
+    """Remove the records of reassignments that are over, and the parents that become empty."""
     known = controller.context.reassignments
     over = [one for one in partitions if known.pop(one, None) is not None]
     await _delete(controller, [one.key for one in over])
 
 
-async def _delete(controller: Controller, names: list[reassignment_znodes.Name]) -> None:
+async def _delete(controller: Controller, names: list[znodes.Name]) -> None:
     if not names:
         return
-    paths = [reassignment_znodes.reassignment_path(*name) for name in names]
+    paths = [znodes.reassignment_path(*name) for name in names]
     remaining = dict.fromkeys(one.topic.name for one in controller.context.reassignments)
     topics = [one for one in dict.fromkeys(name[0] for name in names) if one not in remaining]
-    paths += [reassignment_znodes.reassignments_path(topic) for topic in topics]
+    paths += [znodes.reassignments_path(topic) for topic in topics]
     deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
     writes = await write(controller, deletes, Reason("reassignment: remove the record"))
     for path, error in zip(paths, writes.errors, strict=True):
@@ -168,27 +168,27 @@ async def _delete(controller: Controller, names: list[reassignment_znodes.Name])
             controller.notice("warning", "record_not_removed", path, text)
 
 
-async def mend_records(controller: Controller) -> None:
-    """Write again what somebody else changed or deleted of what is under way.
+async def repair_records(controller: Controller) -> None:
+    """Write the records again that another client changed or deleted.
 
-    What is known counts. Nobody watches the records, whose number has no bound: this looks at all
-    of them in one read. What is written in between is left to the next look.
+    The context counts. The number of records has no bound, so that none is watched: all are read in
+    one go. A change after the read is left to the next check.
     """
     known = controller.context.reassignments
-    paths = [reassignment_znodes.reassignment_path(*one.key) for one in known]
+    paths = [znodes.reassignment_path(*one.key) for one in known]
     found = await read_znodes(controller, paths, _RULE)
     operations: list[WriteOperation] = []
     parents: dict[str, None] = {}
     for place, (partition, record) in enumerate(known.items()):
         path, error, data = paths[place], found.errors[place], found.data[place]
-        wanted = reassignment_znodes.write_reassignment(record)
+        wanted = znodes.write_reassignment(record)
         if error == NO_NODE:
             operations.append(Create(path, wanted))
-            parents[reassignment_znodes.reassignments_path(partition.topic.name)] = None
-            how = "it was deleted by somebody else; it is created again, its czxid is another one"
+            parents[znodes.reassignments_path(partition.topic.name)] = None
+            how = "another client deleted it; it is created again, with another czxid"
         elif error == OK and not _says(path, data, record):
             operations.append(SetData(path, wanted, found.versions[place]))
-            how = f"it was changed by somebody else; it is written again, it held {shown(data)}"
+            how = f"another client changed it; it is written again, it contained {excerpt(data)}"
         else:
             continue
         controller.notice("warning", "record_mended", path, how)
@@ -199,7 +199,7 @@ async def mend_records(controller: Controller) -> None:
 
 def _says(path: str, data: bytes | None, record: Reassignment) -> bool:
     try:
-        return reassignment_znodes.read_reassignment(path, data) == record
+        return znodes.read_reassignment(path, data) == record
     except ZnodeError:
         return False
 
@@ -207,7 +207,7 @@ def _says(path: str, data: bytes | None, record: Reassignment) -> bool:
 async def _write_again(controller: Controller, operations: list[WriteOperation]) -> None:
     if not operations:
         return
-    writes = await write(controller, operations, Reason("reassignment: mend the record"))
+    writes = await write(controller, operations, Reason("reassignment: repair the record"))
     for operation, error in zip(operations, writes.errors, strict=True):
         if error not in (OK, BAD_VERSION, NO_NODE, NODE_EXISTS):
             text = f"it cannot be written (ZooKeeper code {error})"
@@ -215,30 +215,33 @@ async def _write_again(controller: Controller, operations: list[WriteOperation])
 
 
 async def load_records(controller: Controller) -> list[Partition]:
-    """Take the records at failover; gives the partitions whose reassignment somebody else ended.
+    """Load the records at failover.
 
-    Those that cannot be read, or whose partition does not exist, are removed.
+    Returns the partitions whose reassignment another controller ended.
+
+    Records that cannot be read, or whose partition does not exist, are removed.
     """
     names = await _list(controller)
-    paths = [reassignment_znodes.reassignment_path(*name) for name in names]
+    paths = [znodes.reassignment_path(*name) for name in names]
     found = await read_znodes(controller, paths, _RULE)
     ended: list[Partition] = []
-    unusable: list[reassignment_znodes.Name] = []
+    unusable: list[znodes.Name] = []
     for place, (name, path) in enumerate(zip(names, paths, strict=True)):
         error, data = found.errors[place], found.data[place]
         if error != OK:
             continue
         partition = controller.context.find(*name)
         try:
-            record = reassignment_znodes.read_reassignment(path, data)
+            record = znodes.read_reassignment(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {shown(data)}"
+            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(name)
             continue
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
             if partition is None or not controller.context.is_queued(partition):
-                text = f"there is no partition {name[0]}-{name[1]}; removed, it held {shown(data)}"
+                held = excerpt(data)
+                text = f"there is no partition {name[0]}-{name[1]}; removed, it contained {held}"
                 controller.notice("warning", "record_removed", path, text)
             unusable.append(name)
             continue
@@ -246,33 +249,33 @@ async def load_records(controller: Controller) -> list[Partition]:
         assignment = partition.assignment
         if assignment.is_being_reassigned and assignment.target == record.replicas:
             controller.context.reassigning[partition] = None
-            if _is_told_by_failover(controller, partition, path, data):
-                controller.context.told_by_failover[partition] = None
+            if _is_informed_by_failover(controller, partition, path, data):
+                controller.context.informed_by_failover[partition] = None
         else:
-            _tell_ended(controller, partition, record)
+            _report_ended(controller, partition, record)
             ended.append(partition)
     await _delete(controller, unusable)
     return ended
 
 
-def _is_told_by_failover(
+def _is_informed_by_failover(
     controller: Controller, partition: Partition, path: str, data: bytes | None
 ) -> bool:
-    """Whether brokers need no new leader epoch to learn of a move that is under way: one was
-    written after the move was stored, and the failover's LeaderAndIsr carries it.
+    """Whether brokers need no new leader epoch to learn of a reassignment: one was written after
+    the reassignment was stored, and the failover's LeaderAndIsr has it.
 
-    Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, as a move that
-    is gone on with does.
+    Below IBP 2.7-IV2 leaders write the ISR themselves: each state has to be watched, which
+    continuing the reassignment does.
     """
     if not controller.protocol.has_alter_partition:
         return False
     if not REASSIGNMENTS_TOGETHER.applies(controller.configuration):
         return False
-    before, state = reassignment_znodes.read_leader_epoch(path, data), partition.leadership
+    before, state = znodes.read_leader_epoch(path, data), partition.leadership
     return before is not None and state is not None and state.leader_epoch > before
 
 
-def _tell_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:
+def _report_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:
     target, assignment = list(record.replicas), partition.assignment
     if assignment.is_being_reassigned:
         level, what = "warning", f"another controller has replaced it by {list(assignment.target)}"
@@ -282,15 +285,15 @@ def _tell_ended(controller: Controller, partition: Partition, record: Reassignme
         level, what = "info", f"it was rolled back to {list(assignment.replicas)}"
     else:
         level, what = "warning", f"another controller has left it on {list(assignment.replicas)}"
-    text = f"its move to {target}, asked for by {route_of(record)}, is over: {what}"
+    text = f"its move to {target}, requested by {route_of(record)}, is over: {what}"
     controller.notice(level, "reassignment_ended", repr(partition), text)
 
 
-async def _list(controller: Controller) -> list[reassignment_znodes.Name]:
-    """The partitions that have a record. Parents without any are removed: a controller that ended
+async def _list(controller: Controller) -> list[znodes.Name]:
+    """The partitions that have a record. Empty parents are removed: a controller that stopped
     between two writes has left them."""
     topics = (await read_children(controller, REASSIGNMENTS, _RULE)).children
-    parents = {reassignment_znodes.reassignments_path(topic): topic for topic in topics}
+    parents = {znodes.reassignments_path(topic): topic for topic in topics}
     children = await read_children_of_each(controller, list(parents), _RULE)
     empty: list[WriteOperation] = [
         Delete(path, ANY_VERSION) for path, found in children.items() if not found
@@ -301,5 +304,5 @@ async def _list(controller: Controller) -> list[reassignment_znodes.Name]:
         (parents[path], number)
         for path, found in children.items()
         for child in found
-        if (number := reassignment_znodes.partition_number(child)) is not None
+        if (number := znodes.natural(child)) is not None
     ]

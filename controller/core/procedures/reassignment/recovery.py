@@ -1,22 +1,18 @@
-"""What a failover makes of reassignments that the last controller left (KB 14.5.5, 14.5.6).
+"""Reassignments at failover, as the last controller left them (KB 14.5.5, 14.5.6).
 
-First what /admin/reassignments says, then the requests, then /admin/reassign_partitions: a later
-source wins the target, unless it comes by another route.
+First the records in /admin/reassignments, then the requests, then /admin/reassign_partitions: a
+later source determines the target, unless it uses another route.
 """
 
 from typing import NamedTuple
 
-from controller.core import znodes
-from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.operations import SetData
-from controller.core.procedures.reassignment.cancel_znode import read_cancel, tell_waiting
+from controller.core.procedures.reassignment.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment.cancellation import cancel_entries
 from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
     Queued,
     delete_request,
-    has_lost_entries,
     list_requests,
     read_requests,
     refuse_unfounded,
@@ -24,6 +20,8 @@ from controller.core.procedures.reassignment.kip236_requests import (
 )
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
+    adopt,
+    are_older,
     entries_under_way,
     put_entries,
     read_legacy,
@@ -31,52 +29,51 @@ from controller.core.procedures.reassignment.legacy_znode import (
 )
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import (
-    RecordedMove,
     load_records,
     make_parents,
     remove_records,
     route_of,
-    write_with_record,
 )
 from controller.core.procedures.reassignment.submission import (
     Submission,
     Verdict,
+    reject,
+    report_held,
     submit,
-    tell_held,
 )
-from controller.core.procedures.topics.topics import topic_content
-from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassignment
 from controller.core.state import EntrySeen, Partition
-from controller.core.values import ANY_VERSION
+from controller.core.znodes import REASSIGNMENT_REQUESTS, Entries, Name, Reassignment
 
 
 class Sources(NamedTuple):
-    """What stands in ZooKeeper besides the records: requests, and entries."""
+    """What ZooKeeper has besides the records: requests and entries."""
 
     requests: list[Queued]
     legacy: LegacyZnode
 
 
 async def load_reassignments(controller: Controller) -> LegacyZnode:
-    """What is under way by way of ZooKeeper, and whether it is cancelled: elections ask for it.
+    """Load the reassignments that were requested by way of ZooKeeper, and whether they are
+    cancelled, which elections depend on.
 
-    Gives /admin/reassign_partitions as it is then.
+    Returns /admin/reassign_partitions as it is then.
     """
     context = controller.context
     await make_parents(controller)
     await _forget_ended(controller, await load_records(controller))
     legacy = await read_legacy(controller)
-    await _adopt(controller, legacy)
     found = await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
+    older = are_older(controller, legacy.entries, found.czxid)
+    await adopt(controller, older if found.czxid else legacy.entries, legacy)
     return legacy
 
 
 async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition]:
-    """Go on with what is under way and begin what was asked for meanwhile.
+    """Continue the reassignments under way, and begin those that were requested meanwhile.
 
-    A cancellation that stands goes first, and nothing begins then. Gives the partitions that
-    were begun or changed; those that go on as they were are the caller's.
+    An existing cancellation goes first, and then nothing begins. Returns the partitions that were
+    begun or changed; the caller resumes the others.
     """
     context = controller.context
     children = await list_requests(controller)
@@ -85,13 +82,13 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
         await _cancel(controller, sources)
         return []
     begun = await _begin(controller, sources)
-    await _mend_entries(controller, legacy)
+    await _repair_entries(controller, legacy)
     await process_extra(controller)
     return begun
 
 
 async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
-    """Reassignments that somebody else ended: their entries and records go."""
+    """Remove the entries and records of reassignments that another controller ended."""
     records = controller.context.reassignments
     targets = {one.key: records[one].replicas for one in ended}
     if targets:
@@ -99,40 +96,17 @@ async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
         await remove_records(controller, ended)
 
 
-async def _adopt(controller: Controller, legacy: LegacyZnode) -> None:
-    """Reassignments that a stock controller began by the znode are of that route from now on."""
-    context = controller.context
-    for name, entry in legacy.entries.items():
-        partition = context.find(*name)
-        if (
-            partition is None
-            or partition not in context.reassigning
-            or partition in context.reassignments
-            or partition.assignment.target != entry.replicas
-        ):
-            continue
-        originals = entry.original_replicas
-        origin = partition.assignment.origin
-        if originals is None or set(originals) != set(origin):
-            originals = origin
-        record = Reassignment(entry.replicas, len(originals), True, originals)
-        content = znodes.write_topic(topic_content(context, partition.topic))
-        topic = SetData(znodes.topic_path(partition.topic.name), content, ANY_VERSION)
-        reason = Reason("reassignment: record what a stock controller began")
-        await write_with_record(controller, RecordedMove(partition, record, topic, reason))
-
-
 async def _cancel(controller: Controller, sources: Sources) -> None:
-    """Resume the rollback. What has not begun is cancelled, too, if it is older."""
+    """Resume the rollback. Entries that have not begun are cancelled as well, if they are older."""
     _date_entries(controller, sources)
     await cancel_entries(controller, sources.legacy, controller.context.cancel)
     if any(not one.request.legacy for one in sources.requests):
-        tell_waiting(controller, REASSIGNMENT_REQUESTS)
+        report_waiting(controller, REASSIGNMENT_REQUESTS)
     await process_extra(controller)
 
 
 def _date_entries(controller: Controller, sources: Sources) -> None:
-    """An entry that a request was made of is at least as old as that."""
+    """An entry that a request was made of is at least as old as the request."""
     seen = controller.context.entries_seen
     for queued in sources.requests:
         for name, target in queued.request.assignments.items():
@@ -144,10 +118,11 @@ def _date_entries(controller: Controller, sources: Sources) -> None:
 async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     records = controller.context.reassignments
     for queued in sources.requests:
-        refuse_unfounded(controller, queued, sources.legacy.entries)
+        if queued.request.legacy and not _has_lost_entries(controller, queued):
+            refuse_unfounded(controller, queued, sources.legacy.entries)
     wanted, refused = _merged(controller, sources)
     before = dict(records)
-    names = controller.turns.names(wanted)
+    names = controller.order.names(wanted)
     verdicts = await submit(controller, [wanted[name] for name in names])
     begun = [one for one in records if one.key in wanted and records[one] != before.get(one)]
     if Verdict.WAITS in verdicts.values():
@@ -164,19 +139,19 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
 def _merged(
     controller: Controller, sources: Sources
 ) -> tuple[dict[Name, Submission], dict[Name, tuple[int, ...]]]:
-    """What is new: the last target of the route that has the partition; and what is ignored of
-    the entries."""
+    """The new submissions, with the last target of the route that has the partition; and the
+    ignored entries."""
     wanted: dict[Name, Submission] = {}
     ignored: dict[Name, tuple[int, ...]] = {}
     for one in _asked(controller, sources):
         before = wanted.get(one.name)
         record = _record(controller, one.name)
         if before is not None and before.legacy != one.legacy:
-            _tell_ignored(controller, one, before)
+            _report_ignored(controller, one, before)
             if one.legacy:
                 ignored[one.name] = one.target
         elif record is not None and route_of(record) != one.route:
-            tell_held(controller, one)
+            report_held(controller, one)
             if one.legacy:
                 ignored[one.name] = one.target
         elif before is not None or record is None or record.replicas != one.target:
@@ -185,16 +160,24 @@ def _merged(
 
 
 def _asked(controller: Controller, sources: Sources) -> list[Submission]:
-    """What the requests ask for, without those that have an entry, and then the entries."""
+    """The targets of the requests, without those that have an entry, and then those of the
+    entries."""
     entries = sources.legacy.entries
     asked = [
         Submission(name, target, queued.request.legacy, queued.path)
         for queued in sources.requests
         for name, target in queued.request.assignments.items()
         if not queued.request.legacy
-        or (name not in entries and has_lost_entries(controller, queued))
+        or (name not in entries and _has_lost_entries(controller, queued))
     ]
     return asked + [Submission(name, one.replicas, True) for name, one in entries.items()]
+
+
+def _has_lost_entries(controller: Controller, queued: Queued) -> bool:
+    """Whether an earlier term left a legacy request: a stock controller, which cannot read entries
+    with originals, may have deleted them since. Only a failover finds such a request."""
+    epoch = queued.request.controller_epoch
+    return queued.request.legacy and epoch is not None and epoch < controller.context.epoch
 
 
 def _record(controller: Controller, name: Name) -> Reassignment | None:
@@ -202,24 +185,21 @@ def _record(controller: Controller, name: Name) -> Reassignment | None:
     return controller.context.reassignments.get(partition) if partition is not None else None
 
 
-def _tell_ignored(controller: Controller, one: Submission, before: Submission) -> None:
-    topic, number = one.name
-    text = (
-        f"{one.source or one.route} asks for {list(one.target)}, which is refused: "
-        f"{before.source or before.route} asks for the partition, too, and was there first"
-    )
-    controller.notice("warning", "reassignment_refused", f"{topic}-{number}", text)
+def _report_ignored(controller: Controller, one: Submission, before: Submission) -> None:
+    why = f"{before.source or before.route} also asks for the partition, and was there first"
+    text = f"{one.source or one.route} asks for {list(one.target)}, which is refused: {why}"
+    reject(controller, one.name, text, why)
 
 
-async def _mend_entries(controller: Controller, legacy: LegacyZnode) -> None:
-    """Entries that a stock controller removed, and originals that were stripped, come back."""
-    if _mended(controller, legacy) != legacy.entries:
-        # What began may have been completed at once, and refused entries were removed.
+async def _repair_entries(controller: Controller, legacy: LegacyZnode) -> None:
+    """Write the entries again that a stock controller removed, with their originals."""
+    if _repaired(controller, legacy) != legacy.entries:
+        # A new reassignment may be complete already, and refused entries are removed.
         legacy = await read_legacy(controller)
-        mended = _mended(controller, legacy)
-        if mended != legacy.entries:
-            await put_entries(controller, mended, legacy.version)
+        repaired = _repaired(controller, legacy)
+        if repaired != legacy.entries:
+            await put_entries(controller, repaired, legacy.version)
 
 
-def _mended(controller: Controller, legacy: LegacyZnode) -> Entries:
+def _repaired(controller: Controller, legacy: LegacyZnode) -> Entries:
     return with_originals(controller, legacy.entries | entries_under_way(controller))

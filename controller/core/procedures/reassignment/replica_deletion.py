@@ -1,7 +1,7 @@
-"""Deleting replicas that leave an assignment, and remembering it until brokers have confirmed it.
+"""Deleting the replicas that leave an assignment, until their brokers have confirmed it.
 
-Each deletion that is not confirmed is a child of /admin/replica_deletions: it is sent again when
-its broker registers, and by the next controller (DELETIONS_REMEMBERED;
+Each unconfirmed deletion is a child of /admin/replica_deletions. It is sent again when its broker
+registers, and by the next controller (DELETIONS_REMEMBERED;
 docs/kip-236-design.md#deleted-replicas).
 """
 
@@ -13,10 +13,15 @@ from controller.core.controller import Controller
 from controller.core.deviations import DELETIONS_REMEMBERED
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import BrokerAnswered
+from controller.core.failures import excerpt, listed_names
 from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete, WriteOperation
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.failures import shown, some_names
-from controller.core.reassignment_znodes import (
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
+from controller.core.state import Partition, PendingDeletion, Topic
+from controller.core.state_machines import ReplicaState
+from controller.core.triggers import ReplicaDeletions
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
+    DELETION_PREFIX,
     REPLICA_DELETIONS,
     Name,
     ReplicaDeletion,
@@ -24,24 +29,20 @@ from controller.core.reassignment_znodes import (
     read_deletion,
     write_deletion,
 )
-from controller.core.replica_states import ReplicaState
-from controller.core.state import Partition, PendingDeletion, Topic
-from controller.core.triggers import ReplicaDeletions
-from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, read_znodes, write
 
 TIMER: Final = "replica deletions"
 _RULE: Final = "replica deletions"
 _CONFIRMED_MS_MAX: Final = 2_000
 _NAMES_MAX: Final = 5_000
-"""Of one znode: below 1 MB whatever the topics are called."""
+"""The limit for one znode: below 1 MB whatever the topic names are."""
 _NOTHING: Final = b""
 
 
 async def delete_replicas(controller: Controller, replicas: Replicas, rule: str) -> None:
     """Stop replicas that are offline and delete their files (ReplicaStateMachine, KB 5).
 
-    No answer is waited for (KB 7.7.1). `store_deletions` must be called before the assignment
+    Does not wait for responses (KB 7.7.1). `store_deletions` must be called before the assignment
     without these replicas is stored.
     """
     remember(controller, replicas)
@@ -54,19 +55,24 @@ async def delete_replicas(controller: Controller, replicas: Replicas, rule: str)
 
 
 def remember(controller: Controller, replicas: Replicas) -> None:
-    """Note what brokers are asked to delete, and report those that are not registered."""
+    """Note the requested deletions that are not noted yet, and report brokers that are not
+    registered."""
     if not _applies(controller):
         return
     context = controller.context
+    noted = {(one.broker, name) for one in context.deletions.values() for name in one.names}
     for broker, partitions in replicas.items():
         names = [one.key for one in partitions]
-        for start in range(0, len(names), _NAMES_MAX):
+        new = [name for name in names if (broker, name) not in noted]
+        is_registered = broker in context.brokers
+        if names and not is_registered:
+            _report(controller, broker, names)
+        for start in range(0, len(new), _NAMES_MAX):
             context.deletion_count += 1
             child = f"{context.epoch}_{context.deletion_count}"
-            pending = PendingDeletion(broker, names[start : start + _NAMES_MAX])
+            pending = PendingDeletion(broker, new[start : start + _NAMES_MAX])
+            pending.is_reported = not is_registered
             context.deletions[child] = pending
-            if broker not in context.brokers:
-                _report(controller, pending, "it is not registered")
     _start_timer(controller)
 
 
@@ -76,7 +82,7 @@ def _applies(controller: Controller) -> bool:
 
 
 async def store_deletions(controller: Controller) -> None:
-    """Write down the deletions that no broker has confirmed yet. Raises ProcedureError."""
+    """Store the unconfirmed deletions in ZooKeeper. Raises ProcedureError."""
     pending = controller.context.deletions
     unstored = {child: one for child, one in pending.items() if not one.is_stored and one.names}
     creates: list[WriteOperation] = [
@@ -113,7 +119,7 @@ def _forget_unstored(controller: Controller) -> None:
 def confirm_deletions(
     controller: Controller, answer: BrokerAnswered, asked: StopReplicaRequest
 ) -> None:
-    """A broker has deleted replicas: what is not listed with an error is gone."""
+    """A broker has deleted replicas: all those that its response does not list with an error."""
     if not controller.context.deletions or answer.error:
         return
     failed = {(topic, number) for topic, number, _ in answer.partition_errors}
@@ -142,30 +148,32 @@ def _start_timer(controller: Controller) -> None:
 
 
 def report_unconfirmed(controller: Controller) -> None:
-    """Name the brokers that had at least 2 s to confirm deletions and did not."""
+    """Report the brokers that had at least 2 s to confirm deletions and did not."""
     context = controller.context
     context.is_deletion_timed = False
     for one in context.deletions.values():
         if one.names and one.is_due and not one.is_reported:
-            _report(controller, one, "it has not confirmed the deletion")
+            _report(controller, one.broker, one.names)
+            one.is_reported = True
         one.is_due = True
     _start_timer(controller)
 
 
-def _report(controller: Controller, pending: PendingDeletion, why: str) -> None:
-    pending.is_reported = True
+def _report(controller: Controller, broker: int, names: list[Name]) -> None:
+    is_registered = broker in controller.context.brokers
+    why = "it has not confirmed the deletion" if is_registered else "it is not registered"
     text = (
-        f"{why}: it may still have its replicas of {some_names(pending.names)}; the deletion is "
-        f"recorded in {REPLICA_DELETIONS} and requested again when the broker registers"
+        f"{why}: it may still have its replicas of {listed_names(names)}; the deletion is recorded "
+        f"in {REPLICA_DELETIONS} and requested again when the broker registers"
     )
-    controller.notice("warning", "replicas_not_deleted", f"broker {pending.broker}", text)
+    controller.notice("warning", "replicas_not_deleted", f"broker {broker}", text)
 
 
 # What is remembered in ZooKeeper ----------------------------------------------------------------
 
 
 async def process_deletions(controller: Controller) -> None:
-    """Remove what is confirmed, and request what others have written below
+    """Remove confirmed deletions, and request those that others have written below
     /admin/replica_deletions: an earlier controller, or `refold reassign --delete-strays`."""
     if not _applies(controller):
         return
@@ -197,7 +205,7 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
         try:
             one = read_deletion(path, data)
         except ZnodeError as unreadable:
-            text = f"{unreadable}; it is removed, it held {shown(data)}"
+            text = f"{unreadable}; it is removed, it contained {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(Delete(path, ANY_VERSION))
             continue
@@ -208,9 +216,16 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
 
 
 def _leave_out_assigned(controller: Controller) -> None:
-    """A replica that is assigned, again or after all, is not deleted."""
-    for one in controller.context.deletions.values():
-        one.names = [name for name in one.names if not _is_assigned(controller, one.broker, name)]
+    """A replica that is assigned is not deleted, which is reported."""
+    for child, one in controller.context.deletions.items():
+        assigned = [name for name in one.names if _is_assigned(controller, one.broker, name)]
+        if not assigned:
+            continue
+        one.names = [name for name in one.names if name not in assigned]
+        path = deletion_path(child)
+        level = "warning" if path.startswith(DELETION_PREFIX) else "info"
+        text = f"{listed_names(assigned)}: not deleted, because broker {one.broker} is assigned"
+        controller.notice(level, "deletion_dropped", path, text)
 
 
 def _is_assigned(controller: Controller, broker: int, name: Name) -> bool:
@@ -219,7 +234,7 @@ def _is_assigned(controller: Controller, broker: int, name: Name) -> bool:
 
 
 def request_deletions(controller: Controller, pending: Iterable[PendingDeletion]) -> None:
-    """Ask the registered brokers among them to delete what they may still have."""
+    """Ask the registered brokers to delete the replicas that they may still have."""
     batch = controller.new_batch(_RULE)
     for one in pending:
         for name in one.names:
@@ -231,7 +246,7 @@ def request_deletions(controller: Controller, pending: Iterable[PendingDeletion]
 
 
 def request_deletions_again(controller: Controller, brokers: Iterable[int]) -> None:
-    """These brokers have registered: what they had not confirmed is requested again."""
+    """These brokers have registered: request their unconfirmed deletions again."""
     registered = dict.fromkeys(brokers)
     pending = [one for one in controller.context.deletions.values() if one.broker in registered]
     if pending:

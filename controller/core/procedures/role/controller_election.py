@@ -1,8 +1,8 @@
 """Winning, keeping and giving up the controller's role (KB 6.1, 13).
 
-Whether the role is ours is asked of the session that owns /controller, not of the broker id in
-it: an earlier session of ours may have left its ephemeral node behind (ROLE_BY_SESSION). Kafka
-would answer requests then as a controller that knows nothing; the daemon is not active.
+The daemon has the role if its session owns /controller, whatever broker id is in the
+znode: an earlier session of the daemon may have left its ephemeral znode (ROLE_BY_SESSION). Kafka
+then answers requests as a controller without state; the daemon is not active.
 """
 
 from enum import Enum, auto
@@ -12,6 +12,7 @@ from controller.core.commands import CancelTimer, CloseChannel, Reason, StartTim
 from controller.core.controller import Controller
 from controller.core.deviations import FAILOVER_BACK_OFF, ROLE_BY_SESSION, STANDS_AGAIN_WHEN_FENCED
 from controller.core.errors import ControllerMovedError, ZnodeError
+from controller.core.failures import describe
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
@@ -24,9 +25,8 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.outcomes import Answers, Wait, suspend
-from controller.core.procedures.admin.waiting_requests import give_up_waiting
+from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.failures import describe
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
 from controller.core.procedures.role.failover import fail_over
 from controller.core.procedures.topics.topic_change import process_topic_change
@@ -43,30 +43,32 @@ _RULE = "controller election"
 _FIRST_EPOCH = b"0"
 _BACK_OFF_MS = 1_000
 BACK_OFF_TIMER = "stand again after a failed failover"
-_HEARD_MS_MAX = 2_000
+_PROPAGATED_MS_MAX = 2_000
 _UNDER_WAY_MS = 500
-"""A broker that chose the replicas of a topic before it heard has written them by then."""
+"""A broker that chose the replicas of a topic with the old metadata has written them by then."""
 
 
 async def start_up(controller: Controller) -> None:
-    """A session began: watch /controller and elect; with take_over from a living controller too."""
+    """A session began: watch /controller and stand for election, with take_over against a living
+    controller too."""
     await elect(controller, take_over=controller.configuration.take_over)
 
 
 async def reelect(controller: Controller) -> None:
-    """/controller went away: elect (processReelect, KB 3.2.3)."""
+    """/controller was deleted: stand for election (processReelect, KB 3.2.3)."""
     await maybe_resign(controller)
     if not controller.is_backing_off:
         await elect(controller)
 
 
 async def elect(controller: Controller, *, take_over: bool = False) -> None:
-    """Become controller if nobody is, or with `take_over` in any case (KafkaController.elect)."""
+    """Become controller if there is none, with `take_over` in any case (KafkaController.elect)."""
     try:
         poll = await _settled(controller, take_over)
         if poll is Poll.LOST and take_over:
-            # Somebody else took it in the same moment, as when a dead controller's session ends.
-            # Once: of two that take over one ends with the role.
+            # Another broker took the role at the same moment, as when a dead controller's session
+            # ends. Try once more only: of two controllers that take over, one must end with the
+            # role.
             await _settled(controller, take_over)
     except ZnodeError as error:
         controller.notice("error", "unreadable_znode", znodes.CONTROLLER_EPOCH, str(error))
@@ -85,31 +87,31 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
 
 
 def _back_off(controller: Controller, why: str) -> None:
-    """Stand for election a while later, not at once."""
+    """Stand for election again after a delay."""
     controller.is_backing_off = True
     controller.issue(StartTimer(BACK_OFF_TIMER, _BACK_OFF_MS), Reason(why))
 
 
 class Poll(Enum):
-    """What standing for election came to."""
+    """The result of standing for election."""
 
     DECIDED = auto()
     LOST = auto()
-    """Somebody else became controller at the same time."""
+    """Another broker became controller at the same time."""
     UNKNOWN = auto()
-    """The reply was lost, and it did not happen."""
+    """The reply was lost, and the write did not happen."""
 
 
 async def _settled(controller: Controller, take_over: bool) -> Poll:
-    """Stand until it is known what came of it."""
+    """Stand for election until the result is known."""
     while (poll := await _stand(controller, take_over)) is Poll.UNKNOWN:
-        # The connection broke and nothing was done: the role is as free as before.
+        # The connection broke and nothing was done: try again.
         pass
     return poll
 
 
 async def _stand(controller: Controller, take_over: bool) -> Poll:
-    """Look who is controller, and take the role where that is free or may be taken."""
+    """Read who is controller, and take the role if it is free or may be taken."""
     await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
     found = await read_znodes(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
     held = found.errors[0] == OK
@@ -122,8 +124,8 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
             return Poll.DECIDED
         if _is_own_id(controller, data) and not ROLE_BY_SESSION.applies(controller.configuration):
             return Poll.DECIDED
-        if not is_ours and not take_over and owner != controller.stood_session:
-            _tell_who_leads(controller, data)
+        if not is_ours and not take_over and owner != controller.candidate_session:
+            _report_who_leads(controller, data)
             return Poll.DECIDED
     if found.errors[1] == NO_NODE:
         create = Create(znodes.CONTROLLER_EPOCH, _FIRST_EPOCH)
@@ -142,14 +144,14 @@ def _is_own_id(controller: Controller, data: bytes | None) -> bool:
     return holder is not None and holder.brokerid == controller.configuration.broker_id
 
 
-def _tell_who_leads(controller: Controller, data: bytes | None) -> None:
+def _report_who_leads(controller: Controller, data: bytes | None) -> None:
     holder = znodes.read_controller(data)
-    who = f"broker {holder.brokerid}" if holder else "somebody unreadable"
+    who = f"broker {holder.brokerid}" if holder else "an unreadable broker id"
     controller.notice("info", "standing_by", znodes.CONTROLLER, f"{who} is controller; waiting")
 
 
 def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> bool:
-    """A persistent /controller or one of KRaft is never taken away
+    """A persistent /controller, or one of KRaft, is never replaced
     (docs/design.md#zookeeper-and-brokers)."""
     holder = znodes.read_controller(data)
     if owner != 0 and (holder is None or holder.kraftControllerEpoch <= 0):
@@ -165,9 +167,9 @@ def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> 
 async def _take_role(
     controller: Controller, epoch: int, epoch_version: int, held_version: int | None
 ) -> Poll:
-    """One multi: the old node away, ours there, the epoch raised (KB 6.1 step 2)."""
+    """One multi: delete the old znode, create the new one, raise the epoch (KB 6.1 step 2)."""
     if STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
-        # Brokers and states know the epochs of before: a lower one would be refused everywhere.
+        # Brokers and state znodes know the earlier epochs: they would refuse a lower one.
         epoch = max(epoch, controller.last_epoch)
     data = znodes.write_controller(controller.configuration.broker_id, controller.now_ms)
     raised = str(epoch + 1).encode()
@@ -177,7 +179,7 @@ async def _take_role(
     ]
     if held_version is not None:
         operations.insert(0, Delete(znodes.CONTROLLER, held_version))
-    controller.stood_session = controller.session_id
+    controller.candidate_session = controller.session_id
     errors = await write_atomically(controller, operations, Reason(_RULE))
     if CONNECTION_LOSS in errors and not await _was_done(controller, raised):
         return Poll.UNKNOWN
@@ -199,16 +201,16 @@ async def _take_role(
 
 
 async def _was_done(controller: Controller, raised: bytes) -> bool:
-    """After a lost reply: whether the role is ours all the same."""
+    """After a lost reply: whether the daemon has the role."""
     found = await read_latest(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
     return found.owners[0] == controller.session_id and found.data[1] == raised
 
 
 async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
-    """Look who holds /controller; resign if it was us and is no longer (KB 3.2.2).
+    """Read who owns /controller; resign if this daemon was controller and no longer is (KB 3.2.2).
 
-    `fenced`: a write was refused. If /controller is still ours only the epoch has changed, and
-    the role is taken anew (STANDS_AGAIN_WHEN_FENCED).
+    `fenced`: a write was refused. If this daemon still owns /controller, only the epoch has
+    changed, and the role is taken again (STANDS_AGAIN_WHEN_FENCED).
     """
     await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
@@ -216,16 +218,16 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
     if not controller.is_active:
         return
     if not is_ours:
-        resign(controller, "another controller was seen")
+        resign(controller, "another controller was found")
     elif fenced and STANDS_AGAIN_WHEN_FENCED.applies(controller.configuration):
-        text = "it was changed by somebody else while the role is ours: the role is taken anew"
+        text = "another client changed it while this daemon was controller: the role is taken again"
         controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
         resign(controller, "the controller epoch was changed")
         await elect(controller)
 
 
 def resign(controller: Controller, why: str) -> None:
-    """Stop acting as controller (onControllerResignation, KB 13.4). No ZooKeeper access."""
+    """Stop acting as controller (onControllerResignation, KB 13.4). Does not use ZooKeeper."""
     context = controller.context
     if controller.is_active:
         controller.notice("info", "resigned", znodes.CONTROLLER, why)
@@ -234,8 +236,8 @@ def resign(controller: Controller, why: str) -> None:
     if controller.is_active and controller.configuration.auto_leader_rebalance_enable:
         controller.issue(CancelTimer(rebalance_timer(controller)), Reason("resignation"))
     controller.is_active = False
-    controller.left_channels = frozenset()
-    give_up_waiting(controller)
+    controller.leftover_channels = frozenset()
+    abandon_waiting(controller)
     controller.context = controller.new_context()
 
 
@@ -244,10 +246,10 @@ async def give_up(controller: Controller) -> None:
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
     if found.errors[0] == NO_NODE or found.owners[0] != controller.session_id:
         topics, channels = controller.context.topics, frozenset(controller.context.channels)
-        resign(controller, "the role was gone already")
+        resign(controller, "the role was already lost")
         if controller.configuration.keeps_state_without_role:
             controller.context.topics = topics
-            controller.left_channels = channels
+            controller.leftover_channels = channels
         return
     delete = Delete(znodes.CONTROLLER, ANY_VERSION)
     try:
@@ -259,7 +261,7 @@ async def give_up(controller: Controller) -> None:
 
 
 async def hand_back(controller: Controller, reason: str) -> None:
-    """The orderly end of the daemon: a stock broker takes the role over."""
+    """Stop the daemon in order: a stock broker takes the role over."""
     if controller.is_active:
         await _leave_metadata(controller)
     if controller.is_active:
@@ -277,21 +279,20 @@ async def _strip_originals(controller: Controller) -> None:
 
 
 async def _leave_metadata(controller: Controller) -> None:
-    """Brokers shall place no replica on the daemon any more
-    (docs/observations.md#the-controller-role).
+    """Make brokers place no more replicas on the daemon (docs/observations.md#the-controller-role).
 
-    They are told of the live brokers without it, and a moment after all have heard, or a while has
-    passed, topics that were made with the old list are looked for once more.
+    Brokers are sent the live brokers without the daemon. A moment after all have responded, or
+    after a while, topics that were created with the old list are looked for once more.
     """
     context = controller.context
-    if context.own_broker is None:
+    if context.daemon_broker is None:
         return
-    context.own_broker = None
-    told = controller.send_metadata("hand back: leave the live brokers", context.brokers)
+    context.daemon_broker = None
+    sent = controller.send_metadata("hand back: leave the live brokers", context.brokers)
     timer = "hand back"
-    controller.issue(StartTimer(timer, _HEARD_MS_MAX), Reason(timer))
-    if told:
-        await suspend(Wait(None, Answers(told, timer)))
+    controller.issue(StartTimer(timer, _PROPAGATED_MS_MAX), Reason(timer))
+    if sent:
+        await suspend(Wait(None, Answers(sent, timer)))
     controller.issue(CancelTimer(timer), Reason(timer))
     timer = "hand back: topics under way"
     controller.issue(StartTimer(timer, _UNDER_WAY_MS), Reason(timer))

@@ -1,37 +1,42 @@
-"""What a new controller does, step by step (KafkaController.onControllerFailover, KB 6.2)."""
+"""The steps of a new controller (KafkaController.onControllerFailover, KB 6.2)."""
 
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.operations import OK
 from controller.core.outcomes import SLICE, suspend
-from controller.core.procedures.brokers.channels import demand_none_is_left, open_channels
-from controller.core.procedures.brokers.registrations import read_brokers
+from controller.core.pauses import SLICE_SIZE
+from controller.core.procedures.admin.features import set_up_features
+from controller.core.procedures.brokers.registrations import (
+    open_channels,
+    read_brokers,
+    require_no_leftover_channels,
+)
 from controller.core.procedures.dynamic_configuration import read_dynamic_configuration
-from controller.core.procedures.elections.leadership import SLICE_SIZE
-from controller.core.procedures.elections.partition_changes import start_partition_states
+from controller.core.procedures.elections.partition_state_machine import start_partition_states
 from controller.core.procedures.elections.rebalance import FIRST_MS, schedule_rebalance
-from controller.core.procedures.elections.replica_changes import start_replica_states
 from controller.core.procedures.elections.replica_election import resume_election
+from controller.core.procedures.elections.replica_state_machine import start_replica_states
 from controller.core.procedures.reassignment.initiation import resume_reassignments
 from controller.core.procedures.reassignment.recovery import load_reassignments
 from controller.core.procedures.reassignment.replica_deletion import process_deletions
-from controller.core.procedures.role.features import set_up_features
-from controller.core.procedures.role.notifications import (
-    delete_notifications,
-    list_notifications,
-)
+from controller.core.procedures.topics.daemon_id import is_daemon_in_sync
 from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
-from controller.core.procedures.topics.own_id import is_own_id_in_sync
 from controller.core.procedures.topics.topics import read_new_topics
 from controller.core.state import ControllerContext, Partition, sorted_partitions
-from controller.core.zookeeper_io import read_children, read_stats, read_znodes
+from controller.core.zookeeper_io import (
+    delete_notifications,
+    list_notifications,
+    read_children,
+    read_stats,
+    read_znodes,
+)
 
 _RULE = "failover"
 
 
 async def fail_over(controller: Controller) -> None:
-    """Take over the cluster as it stands. An error gives the role up again."""
+    """Take over the cluster in its current state. After an error the role is given up."""
     context = controller.context
     context.is_loaded = True
     controller.notice(
@@ -40,7 +45,7 @@ async def fail_over(controller: Controller) -> None:
     await set_up_features(controller)
     requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
     await read_stats(controller, requests, _RULE, watch=True)
-    # Old notifications are deleted unread: what they tell of is read anew (KB 6.2 step 4).
+    # Old notifications are deleted unread: their subjects are read anyway (KB 6.2 step 4).
     for parent in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
         old = await list_notifications(controller, parent, _RULE)
         await delete_notifications(controller, old, "failover: delete old notifications")
@@ -70,8 +75,8 @@ async def fail_over(controller: Controller) -> None:
 
 
 def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> bool:
-    """Whether partitions that are being reassigned get a leader: who may lead depends on whether
-    the reassignment is cancelled. Else brokers learn of this controller first."""
+    """Whether partitions that are being reassigned need a leader: which replicas may lead depends
+    on a cancellation. If not, brokers learn of this controller first."""
     return any(
         one in repaired or one.leadership is None or not context.is_online(one.leader, one)
         for one in context.reassigning
@@ -79,10 +84,10 @@ def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> 
 
 
 async def load_context(controller: Controller) -> list[Partition]:
-    """Brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
+    """Load brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
 
-    Gives the partitions whose assignment or ISR named the daemon. Raises ProcedureError where
-    channels are left of an earlier term.
+    Returns the partitions whose assignment or ISR named the daemon. Raises ProcedureError if
+    channels are left from an earlier term.
     """
     context = controller.context
     for broker in await read_brokers(controller, _RULE):
@@ -95,16 +100,16 @@ async def load_context(controller: Controller) -> list[Partition]:
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None
     to_repair = await _load_leaders(controller)
-    demand_none_is_left(controller)
+    require_no_leftover_channels(controller)
     open_channels(controller, context.brokers.values(), _RULE)
     return topics.repaired + to_repair
 
 
 async def _load_leaders(controller: Controller) -> list[Partition]:
-    """Every state znode; a missing or unreadable one leaves its partition without leadership.
+    """Read every state znode; if one is missing or unreadable, its partition has no leadership.
 
-    Gives the partitions whose ISR names the daemon. Raises ProcedureError for one that is listed
-    and has a leader, but no replicas.
+    Returns the partitions whose ISR names the daemon. Raises ProcedureError for a listed partition
+    that has a leader, but no replicas.
     """
     to_repair = []
     partitions = sorted_partitions(controller.context.partitions())
@@ -119,7 +124,7 @@ async def _load_leaders(controller: Controller) -> list[Partition]:
             except ZnodeError as error:
                 controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
         partition.check_balance()
-        if is_own_id_in_sync(controller, partition):
+        if is_daemon_in_sync(controller, partition):
             to_repair.append(partition)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)

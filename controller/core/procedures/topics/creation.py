@@ -1,4 +1,5 @@
-"""CreateTopics: configurations and topic znodes, which the controller then finds (KB 3.5, 11.8)."""
+"""CreateTopics: writes configurations and topic znodes, which the controller then discovers (KB
+3.5, 11.8)."""
 
 from collections import Counter
 
@@ -8,9 +9,9 @@ from controller.core.controller import Controller
 from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
+from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
-from controller.core.procedures.elections.leadership import SLICE_SIZE
 from controller.core.procedures.topics.validation import (
     Names,
     TopicPlan,
@@ -34,14 +35,14 @@ _RULE = "topics created by request"
 _SLICE_TOPICS = 200
 
 Answers = dict[str, CreatedTopic]
-"""What each topic is answered."""
+"""The answer for each topic."""
 
 
 async def process_create_topics(
     controller: Controller, requests: list[CreateTopicsReceived]
 ) -> None:
-    """Judge every topic, write those that may be, answer each request when all its partitions are
-    led.
+    """Validate every topic, write the valid ones, answer each request when all its partitions have
+    a leader.
 
     KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics.
     """
@@ -67,7 +68,7 @@ async def process_create_topics(
 async def _judge_all(
     controller: Controller, requests: list[CreateTopicsReceived]
 ) -> tuple[dict[str, TopicPlan], Answers]:
-    """The topics that shall be created, and what is answered of the others."""
+    """The topics to create, and the answers for the others."""
     topics = await read_children(controller, znodes.TOPICS, _RULE)
     marked = await read_children(controller, znodes.DELETE_TOPICS, _RULE)
     names = Names(topics.children, marked.children)
@@ -94,7 +95,7 @@ async def _judge_all(
 
 
 async def _create(controller: Controller, plans: list[TopicPlan]) -> Answers:
-    """Configurations first, then the topics (AdminZkClient.createTopicWithAssignment)."""
+    """Write configurations first, then the topics (AdminZkClient.createTopicWithAssignment)."""
     contents = await _contents(controller, plans)
     answers: Answers = {}
     topics: dict[str, bytes] = {}
@@ -112,7 +113,8 @@ async def _create(controller: Controller, plans: list[TopicPlan]) -> Answers:
 
 
 async def _contents(controller: Controller, plans: list[TopicPlan]) -> dict[str, TopicContent]:
-    """What each topic's znode shall say; the dice and ids of all are drawn at once."""
+    """The content of each topic's znode; the random numbers and ids of all topics are drawn at
+    once."""
     brokers = controller.context.sorted_live_brokers()
     chosen = [plan for plan in plans if plan.given is None]
     numbers = iter(await draw_numbers(controller, [len(brokers)] * 2 * len(chosen), _RULE))
@@ -138,7 +140,8 @@ async def _contents(controller: Controller, plans: list[TopicPlan]) -> dict[str,
 
 
 async def _write_configs(controller: Controller, plans: list[TopicPlan], answers: Answers) -> None:
-    """Of those without an error; what stands there of an earlier topic is overwritten."""
+    """Write the configurations of the topics without an error; that of an earlier topic is
+    overwritten."""
     paths = {
         plan.name: znodes.topic_config_path(plan.name)
         for plan in plans
@@ -161,7 +164,7 @@ async def _write_configs(controller: Controller, plans: list[TopicPlan], answers
 
 
 async def _write_topics(controller: Controller, topics: dict[str, bytes], answers: Answers) -> None:
-    """Of those without an error; another broker may have been quicker."""
+    """Write the topics without an error; another broker may have created one already."""
     creates: dict[str, WriteOperation] = {
         name: Create(znodes.topic_path(name), data)
         for name, data in topics.items()
@@ -175,7 +178,7 @@ async def _write_topics(controller: Controller, topics: dict[str, bytes], answer
 
 
 async def _write(controller: Controller, operations: dict[str, WriteOperation]) -> dict[str, int]:
-    """One write for all; ZooKeeper's code for each topic."""
+    """One write for all topics; returns ZooKeeper's code for each topic."""
     writes = await write(controller, list(operations.values()), Reason(_RULE))
     return dict(zip(operations, writes.errors, strict=True))
 

@@ -1,7 +1,7 @@
-"""Deleting topics: from the marker to the last znode (Kafka's TopicDeletionManager, KB 8).
+"""Deleting topics, from the marker to the last znode (Kafka's TopicDeletionManager, KB 8).
 
-A topic is queued; its replicas are stopped, then deleted, then forgotten. It waits, ineligible,
-while one of its replicas is offline.
+A topic is queued. Its replicas are stopped, then deleted, then forgotten. While one of its replicas
+is offline, the topic is ineligible and waits.
 """
 
 from collections.abc import Iterable
@@ -16,25 +16,24 @@ from controller.core.deviations import (
 )
 from controller.core.events import BrokerAnswered
 from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.pauses import pause
+from controller.core.pauses import pause
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import remove_records
-from controller.core.replica_states import ReplicaState
 from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, write
 
 _RULE = "topic deletion"
-_REASSIGNED = "a partition of it is being reassigned"
-_OFFLINE = "replicas of it are offline"
-_FAILED = "replicas of it could not be deleted"
+_REASSIGNED = "one of its partitions is being reassigned"
+_OFFLINE = "some of its replicas are offline"
+_FAILED = "some of its replicas could not be deleted"
 
 
 async def process_topic_deletion(controller: Controller) -> None:
-    """Markers appeared below /admin/delete_topics (processTopicDeletion, KB 8.2.1)."""
+    """The children of /admin/delete_topics changed (processTopicDeletion, KB 8.2.1)."""
     context = controller.context
     children = await read_children(controller, znodes.DELETE_TOPICS, _RULE, watch=True)
     known = dict.fromkeys(context.known_topics())
@@ -59,7 +58,7 @@ async def process_topic_deletion(controller: Controller) -> None:
 
 
 async def queue_deletions(controller: Controller) -> None:
-    """The deletions that the last controller left (KB 6.2 steps 6 and 7); nothing is sent yet."""
+    """Queue the deletions that the last controller left (KB 6.2 steps 6 and 7); sends nothing."""
     context = controller.context
     children = await read_children(controller, znodes.DELETE_TOPICS, _RULE, watch=True)
     if not controller.configuration.delete_topic_enable:
@@ -73,9 +72,9 @@ async def queue_deletions(controller: Controller) -> None:
 
 
 def _queue(context: ControllerContext, topics: Iterable[str]) -> None:
-    """They are to be deleted (queueTopicDeletion).
+    """Queue topics for deletion (queueTopicDeletion).
 
-    Raises ProcedureError where a listed partition that has a leader has no replicas.
+    Raises ProcedureError for a listed partition that has a leader and no replicas.
     """
     new = [name for name in topics if name not in context.queued_for_deletion]
     context.queued_for_deletion.update(dict.fromkeys(new))
@@ -85,7 +84,7 @@ def _queue(context: ControllerContext, topics: Iterable[str]) -> None:
 
 
 def _end_reassignments(controller: Controller) -> list[Partition]:
-    """Nobody waits for the reassignments of queued topics (DELETION_ENDS_REASSIGNMENT); which."""
+    """End the reassignments of queued topics (DELETION_ENDS_REASSIGNMENT); returns them."""
     if not DELETION_ENDS_REASSIGNMENT.applies(controller.configuration):
         return []
     context = controller.context
@@ -97,13 +96,13 @@ def _end_reassignments(controller: Controller) -> list[Partition]:
 
 
 def mark_ineligible(context: ControllerContext, topics: Iterable[str]) -> None:
-    """Those of them that are queued have to wait (markTopicIneligibleForDeletion, KB 2.2.2)."""
+    """Make the queued ones among these topics wait (markTopicIneligibleForDeletion, KB 2.2.2)."""
     queued = [name for name in topics if name in context.queued_for_deletion]
     context.ineligible_for_deletion.update(dict.fromkeys(queued))
 
 
 def _halt(controller: Controller, topics: Iterable[str], why: str) -> None:
-    """The same, and the operator is told of those that went on till now."""
+    """As `mark_ineligible`; reports the topics that did not wait before."""
     context = controller.context
     before = dict(context.ineligible_for_deletion)
     mark_ineligible(context, topics)
@@ -141,7 +140,7 @@ async def _delete_markers(controller: Controller, topics: list[str]) -> None:
 async def process_stop_replica_answer(
     controller: Controller, answer: BrokerAnswered, asked: list[tuple[str, int]]
 ) -> None:
-    """A broker deleted replicas, or could not (KB 8.2.2). `asked`: those it was to delete."""
+    """A broker deleted replicas, or could not (KB 8.2.2). `asked`: the replicas of the request."""
     failed = {(topic, number) for topic, number, _ in answer.partition_errors}
     partitions = [
         one
@@ -158,7 +157,7 @@ async def process_stop_replica_answer(
 
 
 async def fail_deletion(controller: Controller, replicas: Replicas) -> None:
-    """These replicas could not be deleted; their topics wait (failReplicaDeletion, KB 8.2.3)."""
+    """Replicas could not be deleted; their topics wait (failReplicaDeletion, KB 8.2.3)."""
     context = controller.context
     failed = {broker: _queued(context, partitions) for broker, partitions in replicas.items()}
     if any(failed.values()):
@@ -169,7 +168,7 @@ async def fail_deletion(controller: Controller, replicas: Replicas) -> None:
 
 
 async def resume_deletion_for(controller: Controller, topics: Iterable[str]) -> None:
-    """What they waited for is over (resumeDeletionForTopics, KB 8.2.5)."""
+    """Topics no longer have to wait (resumeDeletionForTopics, KB 8.2.5)."""
     context = controller.context
     resumed = [name for name in topics if name in context.queued_for_deletion]
     if resumed:
@@ -186,16 +185,16 @@ def _queued(context: ControllerContext, partitions: Iterable[Partition]) -> list
 
 
 async def resume_deletions(controller: Controller) -> None:
-    """Take every queued topic as far as it gets (resumeDeletions, KB 8.3)."""
+    """Process every queued topic as far as possible (resumeDeletions, KB 8.3)."""
     context = controller.context
-    controller.follower.resumes_deletions()
+    controller.observer.resumes_deletions()
     retried: list[str] = []
     started: list[str] = []
-    for name in controller.turns.topics(context.queued_for_deletion):
+    for name in controller.order.topics(context.queued_for_deletion):
         if name in context.queued_for_deletion and _is_deleted(context, name):
             await _complete(controller, name)
             await pause(controller)
-    for name in controller.turns.topics(context.queued_for_deletion):
+    for name in controller.order.topics(context.queued_for_deletion):
         states = _replica_states(context, name)
         if _is_deleted(context, name):
             continue
@@ -227,7 +226,7 @@ def _replica_states(context: ControllerContext, topic: str) -> list[ReplicaState
 
 
 def _replicas(context: ControllerContext, topics: Iterable[str], state: ReplicaState) -> Replicas:
-    """The replicas of these topics in a state."""
+    """The replicas of these topics that are in a state."""
     replicas: Replicas = {}
     for name in topics:
         for broker, partition in context.replicas_of(name):
@@ -237,7 +236,7 @@ def _replicas(context: ControllerContext, topics: Iterable[str], state: ReplicaS
 
 
 async def _start(controller: Controller, topics: list[str]) -> None:
-    """Tell all brokers, then stop and delete the replicas that are online (KB 8.4)."""
+    """Send metadata to all brokers, then stop and delete the replicas that are online (KB 8.4)."""
     context = controller.context
     fresh = [name for name in topics if name not in context.deletion_started]
     for name in fresh:
@@ -267,10 +266,13 @@ async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
             if not context.is_online(broker, partition):
                 dead.setdefault(broker, []).append(partition)
                 waiting[name] = None
+                if state is ReplicaState.NEW and needs_no_state:
+                    # Its broker was not alive when the reassignment began.
+                    partition.replica_states[broker] = ReplicaState.OFFLINE
             elif state is not ReplicaState.DELETION_SUCCESSFUL:
                 alive.setdefault(broker, []).append(partition)
                 if state is ReplicaState.NON_EXISTENT and needs_no_state:
-                    # Its reassignment failed half way: as at failover, it may be there.
+                    # Its reassignment failed half way: the broker may have it, as at failover.
                     partition.replica_states[broker] = ReplicaState.ONLINE
     await change_replicas(controller, dead, ReplicaState.DELETION_INELIGIBLE, _RULE)
     await change_replicas(controller, alive, ReplicaState.OFFLINE, _RULE)
@@ -279,7 +281,7 @@ async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
 
 
 async def _complete(controller: Controller, name: str) -> None:
-    """Every replica is deleted: forget the topic, here and in ZooKeeper (KB 8.5)."""
+    """Every replica is deleted: forget the topic and delete its znodes (KB 8.5)."""
     context = controller.context
     if name in context.topics:
         done = _replicas(context, [name], ReplicaState.DELETION_SUCCESSFUL)
@@ -295,24 +297,24 @@ async def _complete(controller: Controller, name: str) -> None:
 
 
 def forget_topic(controller: Controller, name: str) -> None:
-    """A topic is gone; with DELETION_MARK_ENDS its mark of having to wait is, too."""
+    """Forget a deleted topic, and with DELETION_MARK_ENDS the mark that it had to wait."""
     controller.context.remove_topic(name)
     if DELETION_MARK_ENDS.applies(controller.configuration):
         controller.context.ineligible_for_deletion.pop(name, None)
 
 
 async def _delete_znodes(controller: Controller, name: str) -> int:
-    """The topic with all below it, its configuration, its marker, in this order.
+    """Delete the topic with all that is below it, then its configuration and its marker.
 
-    Gives ZooKeeper's code for the topic: while it is there the other two stay.
+    Returns ZooKeeper's code for the topic: while it exists, the other two stay.
     """
     topic, parent = znodes.topic_path(name), znodes.partitions_path(name)
     numbers = (await read_children(controller, parent, _RULE)).children
-    partitions = [f"{parent}/{number}" for number in numbers]
-    states = [f"{partition}/state" for partition in partitions]
+    partitions = [znodes.partition_path(name, number) for number in numbers]
+    states = [znodes.state_path(name, number) for number in numbers]
     errors = await _delete(controller, [*states, *partitions, parent, topic])
     if errors[-1] == NOT_EMPTY:
-        # Something is there that Kafka does not put there.
+        # There are znodes that Kafka does not create.
         errors = await _delete(controller, await _tree(controller, topic))
     if errors[-1] in (OK, NO_NODE):
         await _delete(controller, [znodes.topic_config_path(name), znodes.delete_topic_path(name)])

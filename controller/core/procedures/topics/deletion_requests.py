@@ -1,4 +1,5 @@
-"""DeleteTopics: markers below /admin/delete_topics, by which the deletion goes (KB 8, 11.8)."""
+"""DeleteTopics: creates markers below /admin/delete_topics, which start the deletion (KB 8,
+11.8)."""
 
 from controller.core import error_codes, znodes
 from controller.core.commands import Reason
@@ -20,7 +21,7 @@ _FIRST_WITH_DISABLED_ERROR = 3
 
 
 async def process_delete_topics(controller: Controller, asked: DeleteTopicsReceived) -> None:
-    """Mark the topics; the answer waits until brokers were told that they go.
+    """Mark the topics; the answer waits until brokers were sent their deletion.
 
     KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics.
     """
@@ -63,7 +64,7 @@ def _refusal_of_all(
 
 
 def _find(controller: Controller, asked: DoomedTopic) -> DeletedTopic:
-    """The topic by its name, or what is wrong."""
+    """The topic by its name, or the error."""
     context, name = controller.context, asked.name
     if asked.topic_id is not None:
         topic = context.topics_by_id.get(asked.topic_id)
@@ -76,7 +77,7 @@ def _find(controller: Controller, asked: DoomedTopic) -> DeletedTopic:
 
 
 async def _mark(controller: Controller, names: list[str]) -> dict[str, int]:
-    """Put the markers; the error of each topic. A marker that is there already is as good."""
+    """Create the markers; returns the error of each topic. An existing marker is sufficient."""
     if not names:
         return {}
     existing = dict.fromkeys((await read_children(controller, znodes.TOPICS, _RULE)).children)
@@ -89,7 +90,7 @@ async def _mark(controller: Controller, names: list[str]) -> dict[str, int]:
     writes = await write(controller, creates, Reason(_RULE))
     for name, operation, error in zip(present, creates, writes.errors, strict=True):
         if error not in (OK, NODE_EXISTS):
-            text = f"the marker cannot be made (ZooKeeper code {error})"
+            text = f"the marker cannot be created (ZooKeeper code {error})"
             controller.notice("error", "topic_not_marked", operation.path, text)
             marked[name] = error_codes.UNKNOWN_SERVER_ERROR
     return marked

@@ -1,5 +1,5 @@
-"""CreatePartitions: more partitions in a topic's znode, which the controller then finds (KB 3.6,
-11.8).
+"""CreatePartitions: adds partitions to a topic's znode, which the controller then discovers (KB
+3.6, 11.8).
 
 Checks, codes and messages are those of KafkaApis.handleCreatePartitionsRequest,
 ZkAdminManager.createPartitions and AdminZkClient.createNewPartitionsAssignment, in their order.
@@ -14,7 +14,7 @@ from controller.core.errors import RequestRefused, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
 from controller.core.procedures.admin.refusals import refusal
 from controller.core.procedures.admin.waiting_requests import answer_when_done, give_answer
-from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.procedures.topics.validation import check_size, check_size_of_counts
 from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
 from controller.core.topic_requests import (
@@ -30,13 +30,14 @@ from controller.core.zookeeper_io import read_znodes, write
 
 _RULE = "partitions added by request"
 _ROUNDS_MAX: Final = 5
-"""Somebody else writes the topic's znode at the same time, again and again."""
+"""The limit of attempts while others keep writing the topic's znode."""
 
 Assignments = dict[int, Assignment]
 
 
 class _Change(NamedTuple):
-    """What a topic's znode shall say, for how many partitions, and the version that was read."""
+    """The new content of a topic's znode, its number of partitions, and the version that was
+    read."""
 
     data: bytes
     partitions: int
@@ -46,13 +47,14 @@ class _Change(NamedTuple):
 async def process_create_partitions(
     controller: Controller, asked: CreatePartitionsReceived
 ) -> None:
-    """Judge every topic, write those that may grow, answer when all their partitions are led."""
+    """Validate every topic, write the valid ones, answer when all their partitions have a
+    leader."""
     brokers = controller.context.sorted_live_brokers()
     error = error_codes.NONE
     if not controller.is_active:
         error = error_codes.NOT_CONTROLLER
     elif lacks_racks(brokers):
-        # Kafka looks at this first, and answers nobody anything else.
+        # Kafka checks this first, and then answers nothing else.
         error = error_codes.UNKNOWN_SERVER_ERROR
     if error:
         give_answer(controller, refusal(asked, error), _RULE)
@@ -85,7 +87,7 @@ async def process_create_partitions(
 def _judge_request(
     controller: Controller, asked: CreatePartitionsReceived
 ) -> dict[str, TopicAnswer]:
-    """What can be said of each topic without a look at it; no error for those that may grow."""
+    """The errors that do not depend on the topic's znode; no error for topics that may grow."""
     answers: dict[str, TopicAnswer] = {}
     for one in asked.topics:
         name = one.topic
@@ -106,7 +108,7 @@ async def _plan(
     brokers: list[Broker],
     answers: dict[str, TopicAnswer],
 ) -> dict[str, _Change]:
-    """How each topic shall be; those that may not grow are answered."""
+    """The change of each topic; topics that may not grow are answered."""
     paths = [znodes.topic_path(name) for name in wanted]
     found = await read_znodes(controller, paths, _RULE)
     changes: dict[str, _Change] = {}
@@ -130,7 +132,7 @@ async def _plan(
 async def _write(
     controller: Controller, changes: dict[str, _Change], answers: dict[str, TopicAnswer]
 ) -> list[str]:
-    """Gives the topics that were changed or deleted since they were read."""
+    """Write the changes. Returns the topics that were changed or deleted since they were read."""
     operations: list[WriteOperation] = [
         SetData(znodes.topic_path(name), change.data, change.version)
         for name, change in changes.items()
@@ -181,9 +183,10 @@ def _grown(
 
 
 def _demand_first(existing: Assignments) -> tuple[int, ...]:
-    """The replicas of partition 0, by which the new ones go. Raises RequestRefused.
+    """The replicas of partition 0, which the new ones follow. Raises RequestRefused.
 
-    Kafka asks only whether partition 0 is there; a later gap lets it overwrite an assignment.
+    Kafka only checks that partition 0 exists; if another number is missing, it overwrites an
+    assignment.
     """
     if sorted(existing) != list(range(len(existing))):
         raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR)
@@ -193,7 +196,7 @@ def _demand_first(existing: Assignments) -> tuple[int, ...]:
 def _chosen(
     topic: str, existing: Assignments, added: int, brokers: list[Broker]
 ) -> list[tuple[int, ...]]:
-    """Going on where the assignment of the topic began, without dice."""
+    """Continue the round robin of the topic's assignment, without random numbers."""
     first = _demand_first(existing)
     check_counts(brokers, added, len(first))
     check_size_of_counts(topic, added, len(first))
@@ -209,10 +212,10 @@ def _check_given(
     new: list[tuple[int, ...]],
     brokers: list[Broker],
 ) -> None:
-    """Raises RequestRefused."""
+    """Validate the given assignments. Raises RequestRefused."""
     refused = error_codes.INVALID_REPLICA_ASSIGNMENT
     named = sorted({one for replicas in new for one in replicas})
-    names_own_id = own_id_problem(controller, named)
+    names_own_id = daemon_id_problem(controller, named)
     if names_own_id:
         raise RequestRefused(refused, names_own_id)
     known = [one.id for one in brokers]

@@ -1,10 +1,10 @@
-"""Topics and partitions that appear and vanish (KB 3.5, 3.6)."""
+"""Topics and partitions that appear and disappear (KB 3.5, 3.6)."""
 
 from collections.abc import Mapping
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.procedures.failures import some
+from controller.core.failures import listed
 from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
 from controller.core.procedures.reassignment.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment.records import remove_records
@@ -39,13 +39,13 @@ async def process_topic_change(controller: Controller) -> None:
 
 
 async def _end_reassignments(controller: Controller, gone: Mapping[str, object]) -> None:
-    """Topics were deleted by hand: nobody would take their entries and records away (KIP-236)."""
+    """Topics were deleted by hand: remove their entries and records (KIP-236)."""
     records = controller.context.reassignments
     ended = sorted_partitions(one for one in records if one.topic.name in gone)
     if not ended:
         return
     text = "its topic was deleted by hand: its reassignment is over"
-    controller.notice("warning", "reassignment_ended", some(ended), text)
+    controller.notice("warning", "reassignment_ended", listed(ended), text)
     await remove_entries(controller, lambda name, target: name[0] in gone)
     await remove_records(controller, ended)
     for partition in ended:
@@ -67,7 +67,7 @@ async def process_partition_modifications(controller: Controller, name: str) -> 
 
 
 async def _go_on_moving(controller: Controller, added: list[Partition]) -> None:
-    """Nobody could read the topic when the term began: a reassignment of then goes on now."""
+    """The topic could not be read when the term began: resume its reassignments now."""
     moving = [one for one in added if one.assignment.is_being_reassigned]
     controller.context.reassigning.update(dict.fromkeys(moving))
     await complete_if_caught_up(controller, moving)

@@ -1,4 +1,4 @@
-"""Reading topics, giving them ids, and bringing new partitions online (KB 3.5, 3.6)."""
+"""Reading topics, assigning topic ids, and bringing new partitions online (KB 3.5, 3.6)."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -7,17 +7,16 @@ from typing import NamedTuple
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
+from controller.core.election import OFFLINE
 from controller.core.errors import ProcedureError, ZnodeError
+from controller.core.failures import excerpt, listed
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
-from controller.core.partition_states import PartitionState
-from controller.core.procedures.elections.leadership import OFFLINE
-from controller.core.procedures.elections.partition_changes import change_partitions
-from controller.core.procedures.elections.replica_changes import Replicas, change_replicas
-from controller.core.procedures.failures import shown, some
-from controller.core.procedures.topics.own_id import names_broker, repair_assignments
-from controller.core.replica_states import ReplicaState
+from controller.core.procedures.elections.partition_state_machine import change_partitions
+from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
+from controller.core.procedures.topics.daemon_id import names_broker, repair_assignments
 from controller.core.state import ControllerContext, Partition, Topic, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
 from controller.core.zookeeper_io import draw_topic_ids, read_children, read_znodes, write
@@ -25,11 +24,11 @@ from controller.core.zookeeper_io import draw_topic_ids, read_children, read_zno
 _SLICE_TOPICS = 200
 
 Contents = dict[str, TopicContent]
-"""What the znodes of topics say, by topic."""
+"""The content of topics' znodes, by topic."""
 
 
 class ReadTopics(NamedTuple):
-    """What znodes of topics say; `data` and `versions` of those that exist."""
+    """The content of topics' znodes; `data` and `versions` of those that exist."""
 
     contents: Contents
     data: dict[str, bytes | None]
@@ -37,18 +36,17 @@ class ReadTopics(NamedTuple):
 
 
 class NewTopics(NamedTuple):
-    """The partitions of topics that were not known, and those among them whose assignment named
-    the daemon."""
+    """The partitions of new topics, and those whose assignment named the daemon."""
 
     partitions: list[Partition]
     repaired: list[Partition]
 
 
 async def read_new_topics(controller: Controller, names: list[str], rule: str) -> NewTopics:
-    """Take topics that were not known, with their assignments.
+    """Read new topics, with their assignments, into the context.
 
-    Watches each znode. Topics without an id get one (processTopicIds, KB 3.5 step 4), assignments
-    that name the daemon's own id are repaired, both in one write a topic.
+    Watches each znode. Topics without an id get one (processTopicIds, KB 3.5 step 4), and
+    assignments that name the daemon are repaired, in one write for each topic.
     """
     contents = (await _read_contents(controller, names, rule)).contents
     wanted = await _with_ids(controller, _repaired(controller, contents), rule)
@@ -66,17 +64,17 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
 
 
 async def read_added_partitions(controller: Controller, name: str, rule: str) -> list[Partition]:
-    """Read a known topic again; gives the partitions that it has gained (KB 3.6.1).
+    """Read a known topic again. Returns the partitions that it has gained (KB 3.6.1).
 
-    Whatever else changed is ignored: so the controller ignores its own writes. But a known
-    partition that now names the daemon is written back as it is known, and so is what somebody
-    else changed while partitions of the topic move. The topic keeps an id that is known, whatever
-    the znode says.
+    All other changes are ignored, such as the controller's own writes, with two exceptions. A known
+    partition that now names the daemon is written back, and so is what another client changed while
+    partitions of the topic are being reassigned. The topic keeps a known id, whatever the znode
+    has.
     """
     read = await _read_contents(controller, [name], rule)
     topic = controller.context.topic(name)
     if topic.id is None and topic.is_known:
-        # Nobody could read the znode when the topic was found.
+        # The znode could not be read when the topic was found.
         controller.context.know_topic(name, read.contents[name].topic_id)
     found = read.contents[name].assignments
     takes_empty = controller.configuration.lists_empty_partitions
@@ -98,8 +96,8 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
 def _restored(
     controller: Controller, topic: Topic, found: dict[int, Assignment]
 ) -> dict[int, Assignment]:
-    """What is known of the partitions that somebody wrote the daemon into: a stock controller would
-    take it from the znode."""
+    """The known assignments of the partitions that a client assigned to the daemon: a stock
+    controller would adopt the znode's."""
     own = controller.configuration.id_without_replicas
     restored = {
         number: known.assignment
@@ -107,7 +105,7 @@ def _restored(
         if names_broker(assignment, own) and (known := topic.partition(number)).replicas
     }
     if restored:
-        text = f"partitions {list(restored)} named the daemon's own id {own}; they are put back"
+        text = f"partitions {list(restored)} named the daemon's id {own}; they are restored"
         controller.notice("warning", "own_id_repaired", znodes.topic_path(topic.name), text)
     return restored
 
@@ -115,8 +113,8 @@ def _restored(
 def _changed_while_moving(
     controller: Controller, topic: Topic, found: dict[int, Assignment], data: bytes | None
 ) -> dict[int, Assignment]:
-    """What is known of the partitions that somebody else changed while one of the topic is being
-    reassigned, or made look so: what is known counts
+    """The known assignments of the partitions that another client changed while one of the topic is
+    being reassigned, or made look so: the known ones count
     (docs/kip-236.md#changed-by-hand-while-under-way)."""
     context = controller.context
     if not controller.configuration.has_kip_236:
@@ -128,26 +126,27 @@ def _changed_while_moving(
         return {}
     path = znodes.topic_path(topic.name)
     text = (
-        f"somebody else changed them in {path} while a reassignment was under way there or to look "
-        "so: written again as they are known; to move or to stop them use refold reassign. "
-        f"It held {shown(data)}"
+        f"another client changed them in {path} during a reassignment, or so that they look "
+        "reassigned: the known assignments are written again; use refold reassign. "
+        f"It contained {excerpt(data)}"
     )
     partitions = [topic.partition(number) for number in changed]
-    controller.notice("warning", "assignment_mended", some(partitions), text)
+    controller.notice("warning", "assignment_mended", listed(partitions), text)
     return changed
 
 
 def _is_moving(controller: Controller, topic: Topic) -> bool:
-    """Whether a partition of it is being reassigned, in a way that nobody may change by hand."""
+    """Whether a partition of the topic is being reassigned in a way that must not be changed by
+    hand."""
     moving = controller.context.reassigning
     has_kip_236 = controller.configuration.has_kip_236
     return has_kip_236 and any(one in moving for one in topic.partitions.values())
 
 
 async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
-    """A topic that is being deleted gains none: its znode is put back (KB 3.6.2).
+    """A topic that is being deleted gains no partitions: its znode is written back (KB 3.6.2).
 
-    Raises ProcedureError where ZooKeeper refuses the write.
+    Raises ProcedureError if ZooKeeper refuses the write.
     """
     rule = "partitions added to a topic that is being deleted"
     path = znodes.topic_path(topic.name)
@@ -165,7 +164,7 @@ async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
     data = znodes.write_topic(TopicContent(kept, topic.id))
     writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(rule))
     if writes.errors[0] != OK:
-        raise ProcedureError(f"{path} cannot be put back (ZooKeeper code {writes.errors[0]})")
+        raise ProcedureError(f"{path} cannot be restored (ZooKeeper code {writes.errors[0]})")
     text = f"it is being deleted: partitions {sorted(set(found) - set(kept))} are not added"
     controller.notice("warning", "partitions_refused", path, text)
 
@@ -173,9 +172,9 @@ async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
 def _assign(
     controller: Controller, topic: Topic, assignments: dict[int, Assignment]
 ) -> list[Partition]:
-    """Take assignments into the state; those that still name the daemon wait for a broker.
+    """Take assignments into the context; those that still name the daemon wait for a broker.
 
-    Raises ProcedureError behind one that is listed, has a leader and had no replicas till now.
+    Raises ProcedureError after a partition that is listed, has a leader and had no replicas before.
     """
     configuration = controller.configuration
     partitions = []
@@ -195,9 +194,9 @@ def _assign(
 
 
 async def create_awaiting_partitions(controller: Controller) -> None:
-    """A broker started: it may take the daemon's place where nobody could before.
+    """A broker started: it may replace the daemon where no broker could before.
 
-    A topic that is being deleted gains no partitions in this way either (KB 3.6.2).
+    A topic that is being deleted does not gain partitions in this way either (KB 3.6.2).
     """
     context = controller.context
     names = [one for one in context.awaiting_brokers if one not in context.queued_for_deletion]
@@ -208,14 +207,14 @@ async def create_awaiting_partitions(controller: Controller) -> None:
 
 
 def topic_content(context: ControllerContext, topic: Topic) -> TopicContent:
-    """What a topic's znode is to hold: every assignment that is known, and its id."""
+    """The new content of a topic's znode: every known assignment, and the topic id."""
     assignments = {one.number: one.assignment for one in topic.assigned()}
     assignments |= context.awaiting_brokers.get(topic.name, {})
     return TopicContent(dict(sorted(assignments.items())), topic.id)
 
 
 async def _read_contents(controller: Controller, names: list[str], rule: str) -> ReadTopics:
-    """The content of each znode; one that is gone or unreadable counts as without partitions."""
+    """The content of each znode; a missing or unreadable one counts as without partitions."""
     paths = [znodes.topic_path(name) for name in names]
     found = await read_znodes(controller, paths, rule, watch=True)
     read = ReadTopics({}, {}, {})
@@ -226,14 +225,14 @@ async def _read_contents(controller: Controller, names: list[str], rule: str) ->
         read.data[name], read.versions[name] = found.data[place], found.versions[place]
         try:
             read.contents[name] = znodes.read_topic(name, found.data[place])
-            _tell_what_lacks(controller, path, name, read.contents[name])
+            _report_what_lacks(controller, path, name, read.contents[name])
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
     return read
 
 
-def _tell_what_lacks(controller: Controller, path: str, name: str, content: TopicContent) -> None:
-    """Of what can be read and makes no sense; what is known stays as it is."""
+def _report_what_lacks(controller: Controller, path: str, name: str, content: TopicContent) -> None:
+    """Report content that is readable and makes no sense; the context does not change."""
     topic = controller.context.topics.get(name)
     known = [one.number for one in topic.assigned()] if topic else []
     numbers = content.assignments
@@ -243,7 +242,7 @@ def _tell_what_lacks(controller: Controller, path: str, name: str, content: Topi
         text = f"partitions {empty} have no replicas and get no leader: write them into the znode"
         controller.notice("warning", "no_replicas", path, text)
     if gone and topic is not None and not _is_moving(controller, topic):
-        text = f"partitions {gone} are missing in it and go on as they were: write them back"
+        text = f"partitions {gone} are missing in it and keep their state: write them back"
         controller.notice("warning", "partitions_missing", path, text)
     if not numbers and not gone:
         text = "the topic has no partitions: delete it, or write its assignment into the znode"
@@ -280,7 +279,7 @@ async def _write_changed(
     after: Contents,
     versions: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """With a version: what is written in between is left to the next look."""
+    """Write the changed topics. With a version: a write in between is left to the next read."""
     changed: list[WriteOperation] = [
         SetData(
             znodes.topic_path(name), znodes.write_topic(content), versions.get(name, ANY_VERSION)
@@ -300,7 +299,7 @@ async def _write_changed(
 async def create_partitions(controller: Controller, partitions: list[Partition]) -> None:
     """Bring new partitions online (onNewPartitionCreation, KB 3.6.3).
 
-    Liveness of the single replicas is not looked at (KB 3.6.4).
+    The liveness of single replicas is not checked (KB 3.6.4).
     """
     rule = "new partitions"
     partitions = sorted_partitions(partitions)

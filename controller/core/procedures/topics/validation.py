@@ -1,4 +1,4 @@
-"""What a CreateTopics request asks for, judged as Kafka judges it (KB 11.8).
+"""Validation of CreateTopics requests, as in Kafka (KB 11.8).
 
 Checks, codes and messages are those of ZkAdminManager.createTopics and
 AdminZkClient.validateTopicCreate, in their order.
@@ -10,7 +10,7 @@ from controller.core import error_codes, topic_configs, topic_names, znodes
 from controller.core.controller import Controller
 from controller.core.deviations import EMPTY_ASSIGNMENT_REFUSED
 from controller.core.errors import RequestRefused
-from controller.core.procedures.topics.own_id import own_id_problem
+from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.releases import release_named
 from controller.core.replica_assignment import check_counts
 from controller.core.topic_requests import NOT_GIVEN, NewTopic
@@ -29,7 +29,7 @@ Replicas = dict[int, tuple[int, ...]]
 
 
 class TopicPlan(NamedTuple):
-    """A topic that may be created. `given`: its replicas, None where the controller chooses."""
+    """A valid topic. `given`: its replicas, None if the controller chooses them."""
 
     name: str
     partitions: int
@@ -39,7 +39,7 @@ class TopicPlan(NamedTuple):
 
 
 class Names:
-    """What stands in ZooKeeper: topics, markers, and the names that collide with a topic's."""
+    """The topics and deletion markers in ZooKeeper, and the names that collide with a topic's."""
 
     def __init__(self, topics: list[str], marked: list[str]) -> None:
         self.topics: dict[str, None] = {}
@@ -49,17 +49,17 @@ class Names:
             self.add(name)
 
     def add(self, name: str) -> None:
-        """A topic that is there, or is about to be."""
+        """Add a topic that exists, or is about to be created."""
         self.topics[name] = None
         self._alike.setdefault(topic_names.unified(name), []).append(name)
 
     def alike(self, name: str) -> list[str]:
-        """The topics whose names differ from this one in periods and underscores only."""
+        """The topics whose names differ from this one only in periods and underscores."""
         return sorted(self._alike.get(topic_names.unified(name), ()))
 
 
 def check_request(name: str, count: int) -> None:
-    """What KafkaApis.handleCreateTopicsRequest looks at: the name, and how often it is there.
+    """The checks of KafkaApis.handleCreateTopicsRequest: the name, and how often it is requested.
 
     Raises RequestRefused.
     """
@@ -74,7 +74,7 @@ def check_request(name: str, count: int) -> None:
 def judge(
     controller: Controller, asked: NewTopic, names: Names, brokers: list[Broker]
 ) -> TopicPlan:
-    """What shall be created. Raises RequestRefused with what is wrong."""
+    """The topic to create. Raises RequestRefused with what is wrong."""
     name = asked.name
     if controller.context.is_in_metadata(name):
         raise exists(name)
@@ -99,23 +99,25 @@ def judge(
 
 
 def _check_configs(controller: Controller, configs: dict[str, str]) -> None:
-    """No live broker may find what it cannot read: of some it loses partitions that are well, and
-    does not start again. A broker that has not told its release yet is at least of that of the
-    protocol version. Raises RequestRefused.
+    """Check that every live broker can read the configuration. Raises RequestRefused.
+
+    A broker that cannot read it may lose healthy partitions and not start again. A broker of
+    unknown release has at least the release of the protocol version.
     """
     context, settings = controller.context, controller.configuration.broker_settings
     wrong = topic_configs.validate(configs, settings, context.oldest_release())
-    silent = [str(broker) for broker in context.brokers if broker not in context.releases]
-    if not wrong and silent:
+    unknown = [str(broker) for broker in context.brokers if broker not in context.releases]
+    if not wrong and unknown:
         wrong = topic_configs.validate(configs, settings, release_named(controller.protocol.name))
         if wrong:
-            wrong += f" (brokers whose release is not known yet: {', '.join(silent)}; ask again)"
+            wrong += f" (brokers whose release is not known yet: {', '.join(unknown)}; ask again)"
     if wrong:
         raise RequestRefused(error_codes.INVALID_CONFIG, wrong)
 
 
 def _counts(controller: Controller, asked: NewTopic, brokers: list[Broker]) -> tuple[int, int]:
-    """How many partitions and replicas, by default as configured. Raises RequestRefused."""
+    """The numbers of partitions and replicas, with the configured defaults. Raises
+    RequestRefused."""
     partitions, replication_factor = asked.partitions, asked.replication_factor
     if partitions == NOT_GIVEN:
         partitions = controller.configuration.num_partitions
@@ -127,14 +129,15 @@ def _counts(controller: Controller, asked: NewTopic, brokers: list[Broker]) -> t
 
 
 def check_size_of_counts(topic: str, partitions: int, replication_factor: int) -> None:
-    """Whether a znode can hold so many: seen before they are assigned. Raises RequestRefused."""
+    """Check that a znode can hold so many replicas, before they are assigned. Raises
+    RequestRefused."""
     bytes_min = partitions * (_PARTITION_BYTES_MIN + _REPLICA_BYTES_MIN * replication_factor)
     if bytes_min > znodes.DATA_BYTES_MAX:
         raise _too_large(topic)
 
 
 def check_size(topic: str, data: bytes) -> None:
-    """Whether a znode can hold what is to be written. Raises RequestRefused.
+    """Check that a znode can hold the data. Raises RequestRefused.
 
     Kafka writes it all the same, again and again: the server breaks the connection each time.
     """
@@ -148,12 +151,12 @@ def _too_large(topic: str) -> RequestRefused:
 
 
 def exists(name: str) -> RequestRefused:
-    """The name is taken."""
+    """The error that the topic exists."""
     return RequestRefused(error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def _check_name(name: str, names: Names) -> None:
-    """Raises RequestRefused."""
+    """Validate a name. Raises RequestRefused."""
     illegal = topic_names.problem_of(name)
     if illegal:
         raise RequestRefused(error_codes.INVALID_TOPIC_EXCEPTION, illegal)
@@ -169,7 +172,7 @@ def _check_name(name: str, names: Names) -> None:
 
 
 def _check_assignment(controller: Controller, given: Replicas) -> None:
-    """Brokers need not be known, as in Kafka. Raises RequestRefused."""
+    """Validate an assignment; brokers need not be known, as in Kafka. Raises RequestRefused."""
     refused = error_codes.INVALID_REPLICA_ASSIGNMENT
     sizes = dict.fromkeys(map(len, given.values()))
     if len(sizes) != 1:
@@ -179,16 +182,16 @@ def _check_assignment(controller: Controller, given: Replicas) -> None:
         raise RequestRefused(refused, _EMPTY)
     if any(len(set(replicas)) != len(replicas) for replicas in given.values()):
         raise RequestRefused(refused, f"Duplicate replica assignment found: {_as_scala(given)}")
-    # Kafka's sum of the numbers lets some negative ones pass, which nobody could read afterwards.
+    # Kafka checks the sum of the numbers, which accepts some negative ones that no broker can read.
     if sorted(given) != list(range(len(given))):
         text = "partitions should be a consecutive 0-based integer sequence"
         raise RequestRefused(refused, text)
-    names_own_id = own_id_problem(controller, (one for all in given.values() for one in all))
+    names_own_id = daemon_id_problem(controller, (one for all in given.values() for one in all))
     if names_own_id:
         raise RequestRefused(refused, names_own_id)
 
 
 def _as_scala(given: Replicas) -> str:
-    """A mutable map of buffers as Scala prints it."""
+    """The text of a mutable map of buffers in Scala."""
     spelt = (f"{n} -> ArrayBuffer({', '.join(map(str, given[n]))})" for n in sorted(given))
     return f"HashMap({', '.join(spelt)})"

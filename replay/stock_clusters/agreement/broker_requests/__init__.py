@@ -1,1 +1,1 @@
-"""Whether the requests that the fold sends to brokers are those that Kafka's controller sent."""
+"""Compares the fold's requests to brokers with the requests of Kafka's controller."""

@@ -1,11 +1,11 @@
-"""Which entry of one sequence stands for which of another, where both should be the same.
+"""Aligns two sequences that should be equal.
 
-The alignment has the least cost. Two that are alike but do not agree cost less than one of theirs
-left over, so that they are told as one difference also at the end of a beginning; and one of each
-left over costs less than two such pairs, so that what was moved is not mixed up with its
-neighbours. It is found along the diagonals that are furthest on (Ukkonen 1985): the time is that of
-a walk, plus the square of the cost. Where the cost passes COST_MAX, the first half of the
-best way so far is taken, and the walk begins anew.
+The alignment has the least cost. A pair that is similar but not equal costs less than an unpaired
+entry of theirs, so it is reported as one difference, also at the end of a beginning. An unpaired
+entry on each side costs less than two such pairs, so a moved entry is not mixed up with its
+neighbours. The algorithm follows the furthest-reaching diagonals (Ukkonen 1985); its time is that
+of one pass plus the square of the cost. If the cost exceeds COST_MAX, the first half of the best
+path so far is kept, and the search begins again after it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,8 @@ _SLIDE_MAX: Final = 1_000
 
 
 class _Reached(NamedTuple):
-    """The furthest place on a diagonal for a cost: a step on from `came_from`, and then as far as
-    all agree."""
+    """The furthest place on a diagonal for a cost: one step after `came_from`, then along equal
+    entries."""
 
     ours: int
     theirs: int
@@ -41,9 +41,9 @@ def align(
     *,
     is_beginning: bool = False,
 ) -> list[Pair]:
-    """Pairs of indexes in order; None where an entry is left over.
+    """Pairs of indexes in order; None for an unpaired entry.
 
-    `is_beginning`: theirs are only the beginning, and what ours go on with costs nothing.
+    `is_beginning`: theirs are only the beginning, and our remaining entries cost nothing.
     """
     walk = _Walk(ours, theirs, agree, alike, is_beginning)
     placed: list[Pair] = []
@@ -59,7 +59,7 @@ def align(
 
 
 def _cheapest(walk: "_Walk[Item]") -> Iterator[Pair]:
-    """The pairs up to the end, or to that of theirs where they are a beginning."""
+    """The pairs up to the end, or up to the end of theirs if they are a beginning."""
     start = _Reached(0, 0, None)
     at = walk.along(start)
     yield from _pairs(start, at)
@@ -70,8 +70,11 @@ def _cheapest(walk: "_Walk[Item]") -> Iterator[Pair]:
 
 
 def _slide_back(placed: list[Pair], agree: Callable[[int, int], bool]) -> None:
-    """Of a run of entries that agree, the first one is left over instead of the last: it is next
-    to what the other side left over before the run, and was moved no further than needed."""
+    """Leave the first of a run of equal entries unpaired instead of the last.
+
+    The first one is next to the unpaired entry of the other side before the run, so the entry
+    moves no further than necessary.
+    """
     for at in range(len(placed) - 1, max(0, len(placed) - _SLIDE_MAX), -1):
         (i, j), (ours, theirs) = placed[at], placed[at - 1]
         if ours is None or theirs is None:
@@ -84,7 +87,7 @@ def _slide_back(placed: list[Pair], agree: Callable[[int, int], bool]) -> None:
 
 
 class _Walk(Generic[Item]):
-    """Goes on from a place along all diagonals, one cost after another."""
+    """Searches from a place along all diagonals, with increasing cost."""
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class _Walk(Generic[Item]):
         return is_ours_at_end and at.theirs == len(self._theirs)
 
     def along(self, at: _Reached) -> _Reached:
-        """As far as all agree."""
+        """Follow equal entries."""
         ours, theirs, agree = self._ours, self._theirs, self._agree
         i, j = at.ours, at.theirs
         end = min(len(ours), i + len(theirs) - j)
@@ -114,7 +117,7 @@ class _Walk(Generic[Item]):
         return _Reached(i, j, at.came_from)
 
     def on_from(self, start: _Reached) -> _Reached:
-        """The end, or the place furthest on when the cost gets too high."""
+        """The end, or the furthest place when the cost gets too high."""
         frontiers: list[list[_Reached]] = [[start]]
         furthest = {start.ours - start.theirs: start.ours}
         while len(frontiers) <= COST_MAX:
@@ -131,12 +134,12 @@ class _Walk(Generic[Item]):
             (one for frontier in frontiers for one in frontier),
             key=lambda one: one.ours + one.theirs,
         )
-        # What comes next may change the last steps, but hardly the first ones.
+        # Later entries may change the last steps, but hardly the first ones.
         places = _places(furthest_on)
         return places[len(places) // 2]
 
     def _steps(self, frontiers: Sequence[Sequence[_Reached]]) -> Iterator[_Reached]:
-        """Every step to the cost that is the number of frontiers."""
+        """Every step to the next cost, which is the number of frontiers."""
         for before in _last_but(ALIKE, frontiers):
             i, j = before.ours, before.theirs
             is_inside = i < len(self._ours) and j < len(self._theirs)
@@ -161,7 +164,7 @@ def _path(at: _Reached) -> Iterator[Pair]:
 
 
 def _places(at: _Reached) -> list[_Reached]:
-    """The way to a place, from where it began."""
+    """The path to a place, from its beginning."""
     places = [at]
     while (before := places[-1].came_from) is not None:
         places.append(before)
@@ -169,7 +172,7 @@ def _places(at: _Reached) -> list[_Reached]:
 
 
 def _pairs(before: _Reached, to: _Reached) -> Iterator[Pair]:
-    """A change of the diagonal is an entry left over; all else are pairs."""
+    """A change of diagonal is an unpaired entry; the other steps are pairs."""
     i, j = before.ours, before.theirs
     if to.ours - to.theirs > i - j:
         yield i, None

@@ -1,9 +1,10 @@
-"""The requests of one term of one controller: the fold's beside those that Kafka's logs show.
+"""Compares the fold's requests in one term with the requests in Kafka's logs.
 
-Each broker has a queue of its own (KB 12.1), so the order counts broker by broker. state-change.log
-has all that was queued. A request log has what its broker served: of each registration (broker
-epoch) the beginning of the queue, for what was still queued when the broker went away was dropped;
-and a request that was sent again over a new connection may be there twice (KB 12.1.3, 12.1.4).
+Each broker has its own queue (KB 12.1), so only the order within a broker's queue counts.
+state-change.log has all queued requests. A request log has the requests that its broker served: of
+each registration (broker epoch) the beginning of the queue, because the requests that were still
+queued when the broker went away were dropped. A request that was sent again over a new connection
+may be logged twice (KB 12.1.3, 12.1.4).
 """
 
 import sys
@@ -17,7 +18,12 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from replay.stock_clusters.agreement.broker_requests.alignment import Pair, align
-from replay.stock_clusters.agreement.broker_requests.told import KINDS, Told, agrees, differences
+from replay.stock_clusters.agreement.broker_requests.sent_request import (
+    KINDS,
+    SentRequest,
+    agrees,
+    differences,
+)
 from replay.stock_clusters.agreement.broker_requests.unknown_calls import (
     NO_UNKNOWN_CALLS,
     UnknownCalls,
@@ -32,17 +38,17 @@ EXTRA: Final = "extra"
 
 _PHRASES_MAX: Final = 3
 _LOOKED_AT: Final = 100
-"""How many of those left over are looked at for the one that another one may be."""
+"""How many unpaired requests are searched for a match."""
 
-OTHER_PLACE: Final = "sent in another place of the broker's queue"
-NOT_SERVED: Final = "not served by the broker, though later ones were"
+OTHER_PLACE: Final = "sent at another position in the broker's queue"
+NOT_SERVED: Final = "not served by the broker, although later requests were"
 
 
-class Reach(NamedTuple):
-    """How far a log tells of what a term has sent, which may have been copied by itself: from its
-    first record to its last one.
+class LogSpan(NamedTuple):
+    """The part of a term's requests that a log covers, from its first record to its last.
 
-    `begins`: it lacks the first requests. Then the fold is where the log is from `settled` on.
+    `begins`: the log lacks the first requests. Then the fold is level with the log from record
+    `settled` on.
     """
 
     first: int = 0
@@ -51,42 +57,42 @@ class Reach(NamedTuple):
     settled: int = 0
 
 
-WHOLE: Final = Reach()
+WHOLE_TERM: Final = LogSpan()
 
 
 class Difference(Struct, frozen=True):
-    """Where the two do not agree: `what` is DIFFERS, MISSING (only Kafka sent it) or EXTRA (only
-    the fold did). `details` are phrases, for DIFFERS only."""
+    """A divergence: `what` is DIFFERS, MISSING (only Kafka sent the request) or EXTRA (only the
+    fold did). `details` are phrases, for DIFFERS only."""
 
     what: str
-    ours: Told | None
-    theirs: Told | None
+    ours: SentRequest | None
+    theirs: SentRequest | None
     details: tuple[str, ...] = ()
 
     @property
-    def told(self) -> Told:
-        """The fold's request, or Kafka's where the fold has none."""
-        told = self.ours or self.theirs
-        assert told is not None, "a difference has a side"
-        return told
+    def request(self) -> SentRequest:
+        """The fold's request, or Kafka's if the fold sent none."""
+        request = self.ours or self.theirs
+        assert request is not None, "a difference has a side"
+        return request
 
     @property
     def text(self) -> str:
-        """All in one sentence, without the numbers of the records."""
-        told = self.told
-        to = f"{told.kind} to broker {told.broker}"
+        """The difference in one sentence, without record numbers."""
+        request = self.request
+        to = f"{request.kind} to broker {request.broker}"
         if self.what == DIFFERS:
             return f"{to}: {_some(self.details, '; ')}"
         whose = "Kafka sent it, the fold did not" if self.what == MISSING else "Kafka sent none"
-        if told.partitions is None:
-            return f"{to} of {told.size} partitions: {whose}"
-        names = _some([one.name for one in told.partitions], ", ") or "no partitions"
+        if request.partitions is None:
+            return f"{to} of {request.size} partitions: {whose}"
+        names = _some([one.name for one in request.partitions], ", ") or "no partitions"
         return f"{to} of {names}: {whose}"
 
 
 class Tally(Struct):
-    """How many requests of a kind; `unjudged` are those of the fold that no log could have, and
-    `repeated` those that a broker served twice."""
+    """Counts of requests. `unjudged` are requests of the fold that no log can confirm, and
+    `repeated` are requests that a broker served twice."""
 
     agreed: int = 0
     differs: int = 0
@@ -97,19 +103,19 @@ class Tally(Struct):
 
 
 class TermRequests(Struct):
-    """What came of the comparison; the differences by broker, in the order of its queue."""
+    """The result for one term. The differences are by broker, in the order of its queue."""
 
     by_cause: dict[tuple[str, str], Tally] = field(default_factory=dict)
-    """By kind, and what the fold was at."""
+    """By kind, and by the event and rule that the fold was processing."""
     differences: list[Difference] = field(default_factory=list)
 
-    def tally_of(self, told: Told) -> Tally:
-        """Where a request is counted."""
-        return self.by_cause.setdefault((told.kind, told.cause), Tally())
+    def tally_of(self, request: SentRequest) -> Tally:
+        """The tally that counts a request."""
+        return self.by_cause.setdefault((request.kind, request.cause), Tally())
 
     @property
     def by_kind(self) -> dict[str, Tally]:
-        """Whatever the fold was at."""
+        """The counts by kind."""
         return {
             kind: _sum(tally for (of, _), tally in self.by_cause.items() if of == kind)
             for kind in KINDS
@@ -117,7 +123,7 @@ class TermRequests(Struct):
 
     @property
     def total(self) -> Tally:
-        """All kinds together."""
+        """The counts of all kinds together."""
         return _sum(self.by_cause.values())
 
 
@@ -127,25 +133,25 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
 
 
 class _Found(Struct):
-    """A request of the fold, and which one it is in each log.
+    """A request of the fold, and its counterpart in each log.
 
-    `is_moved`: it has another place there; `is_passed_over`: its broker served later ones, and not
-    this one.
+    `is_moved`: the counterpart is at another position. `is_passed_over`: the broker served later
+    requests, but not this one.
     """
 
-    ours: Told
-    logged: Told | None = None
-    served: Told | None = None
+    ours: SentRequest
+    logged: SentRequest | None = None
+    served: SentRequest | None = None
     is_moved: bool = False
     is_passed_over: bool = False
 
     @property
-    def kafka(self) -> list[Told]:
-        """What the logs have."""
+    def kafka(self) -> list[SentRequest]:
+        """The counterparts."""
         return [one for one in (self.logged, self.served) if one is not None]
 
     def details(self) -> tuple[str, ...]:
-        """What differs, by both logs."""
+        """The differences from both logs."""
         kafka = [one for one in self.kafka if not agrees(self.ours, one)]
         phrases = [phrase for one in kafka for phrase in differences(self.ours, one)]
         if self.logged is not None and self.logged.lines is not None:
@@ -159,57 +165,58 @@ class _Found(Struct):
 
 
 def compare_term(
-    fold: Sequence[Told],
-    logged: Sequence[Told] | None,
-    served: Mapping[int, Sequence[Told]] | None,
+    fold: Sequence[SentRequest],
+    logged: Sequence[SentRequest] | None,
+    served: Mapping[int, Sequence[SentRequest]] | None,
     *,
     is_cut: bool = False,
-    reach: Reach = WHOLE,
-    served_reach: Mapping[int, Reach] = MappingProxyType({}),
+    span: LogSpan = WHOLE_TERM,
+    served_spans: Mapping[int, LogSpan] = MappingProxyType({}),
     unknown_calls: UnknownCalls = NO_UNKNOWN_CALLS,
 ) -> TermRequests:
-    """Compare one term of one controller; `is_cut`: it may have died before it sent the last ones;
-    `reach` is that of `logged` over the term, `served_reach` that of `served`.
+    """Compare one term of one controller.
 
-    `fold` and `logged` are in the order of sending, `logged` None without state-change.log;
-    `served` has those brokers that have a request log, each in the order of that log.
+    `fold` and `logged` are in the order of sending; `logged` is None without state-change.log.
+    `served` has the brokers with a request log, each in the order of that log. `span` is the part
+    of the term that `logged` covers, `served_spans` the parts that `served` covers. `is_cut`: the
+    controller may have died before it sent the last requests.
     """
     result = TermRequests()
     ours = _grouped(fold, _broker)
     sent = _grouped(logged or (), _broker)
     logs = served or {}
     for broker in sorted({*ours, *sent, *logs}):
-        queue = _Queue(ours.get(broker, []), logged is not None, is_cut, reach, unknown_calls)
+        queue = _Queue(ours.get(broker, []), logged is not None, is_cut, span, unknown_calls)
         if logged is not None:
             queue.find_logged(sent.get(broker, []))
         if broker in logs:
-            queue.find_served(logs[broker], served_reach.get(broker, WHOLE))
+            queue.find_served(logs[broker], served_spans.get(broker, WHOLE_TERM))
         queue.judge(result)
     return result
 
 
 class _Queue:
-    """What the fold sends to one broker."""
+    """The fold's requests to one broker."""
 
     def __init__(
         self,
-        ours: Iterable[Told],
+        ours: Iterable[SentRequest],
         is_log_there: bool,
         is_cut: bool,
-        reach: Reach,
+        span: LogSpan,
         unknown_calls: UnknownCalls,
     ) -> None:
         self._found = [_Found(one) for one in ours]
-        self._reach = reach
+        self._span = span
         self._is_cut = is_cut
         self._unknown_calls = unknown_calls
         self._is_log_there = is_log_there
-        self._missing: list[Told] = []
-        self._repeated: list[Told] = []
+        self._missing: list[SentRequest] = []
+        self._repeated: list[SentRequest] = []
 
-    def find_logged(self, logged: Sequence[Told]) -> None:
-        """Every request is in the log, and no other."""
-        found = self._within(self._reach)
+    def find_logged(self, logged: Sequence[SentRequest]) -> None:
+        """Pair the requests with state-change.log, which has every request."""
+        found = self._within(self._span)
         for i, j in self._align(found, logged, is_beginning=False):
             if i is None and j is not None:
                 self._missing.append(logged[j])
@@ -224,35 +231,38 @@ class _Queue:
                 other.logged, other.is_moved = theirs, True
         self._found = _in_log_order(self._found)
 
-    def _within(self, reach: Reach, earlier: int = 0) -> list[_Found]:
-        """Those that may be in a log: of those sent before it begins as many of the last ones as it
-        has lines before it is `settled`."""
-        if not reach.begins:
+    def _within(self, span: LogSpan, earlier: int = 0) -> list[_Found]:
+        """The requests that may be in a log.
+
+        Of the requests before the log begins, these are the last `earlier` ones.
+        """
+        if not span.begins:
             return self._found
-        first = sum(one.ours.seq < reach.first for one in self._found)
+        first = sum(one.ours.seq < span.first for one in self._found)
         return self._found[max(first - earlier, 0) :]
 
-    def find_served(self, served: Sequence[Told], reach: Reach = WHOLE) -> None:
-        """Of each registration the beginning of the queue is in the request log."""
+    def find_served(self, served: Sequence[SentRequest], span: LogSpan = WHOLE_TERM) -> None:
+        """Pair the requests with a request log, which has the beginning of each registration's
+        queue."""
         missing_of_log = self._take_missing()
-        within = self._within(reach, sum(one.seq < reach.settled for one in served))
+        within = self._within(span, sum(one.seq < span.settled for one in served))
         ours_of = _grouped(within, lambda one: one.ours.broker_epoch)
         served_of = _grouped(served, lambda one: one.broker_epoch)
         if None in ours_of or None in served_of:
-            # What a broker was sent before it registered anew may be served after what came then.
+            # A request from before a broker registered again may be served after later requests.
             ours_of = {None: within}
             served_of = {None: sorted(served, key=lambda one: one.broker_epoch or 0)}
         for epoch in {**ours_of, **served_of}:
             self._find_served(ours_of.get(epoch, ()), served_of.get(epoch, ()))
         self._place_served(within)
-        self._missing = [one for one in self._missing if one.seq >= reach.settled]
-        known_behind = max(reach.first, reach.settled)
+        self._missing = [one for one in self._missing if one.seq >= span.settled]
+        known_behind = max(span.first, span.settled)
         for one in within:
             one.is_passed_over = one.is_passed_over and one.ours.seq >= known_behind
         self._missing = self._united(missing_of_log)
-        self._mend_extra()
+        self._move_extra()
 
-    def _find_served(self, found: Sequence[_Found], served: Sequence[Told]) -> None:
+    def _find_served(self, found: Sequence[_Found], served: Sequence[SentRequest]) -> None:
         pairs = self._align(found, served, is_beginning=True)
         for i, j in pairs:
             if i is not None and j is not None:
@@ -264,7 +274,7 @@ class _Queue:
             found[i].is_passed_over = True
 
     def _place_served(self, within: Iterable[_Found]) -> None:
-        """What is left over on both sides may be the same, in another place or registration."""
+        """Pair unpaired requests of both sides, at another position or of another registration."""
         left = [(one.ours, one) for one in within if one.served is None]
         for theirs in self._take_missing():
             found = _take(left, replace(theirs, broker_epoch=None))
@@ -273,14 +283,15 @@ class _Queue:
             else:
                 found.served, found.is_moved, found.is_passed_over = theirs, True, False
 
-    def _united(self, of_log: Iterable[Told]) -> list[Told]:
-        """What both logs have, and the fold lacks, is one request; the request log tells more.
+    def _united(self, of_log: Iterable[SentRequest]) -> list[SentRequest]:
+        """A request that both logs have and the fold lacks is one request.
 
-        What was taken for another one of the fold's is it, too, if state-change.log says so.
+        The request log has more details. A request of the fold that was paired with it is released
+        if state-change.log disagrees.
         """
         left = [(one, one) for one in of_log]
-        for told in self._missing:
-            _take(left, told)
+        for request in self._missing:
+            _take(left, request)
         for found in self._found:
             served, logged = found.served, found.logged
             if served and logged and not agrees(logged, served) and _take(left, served):
@@ -288,8 +299,8 @@ class _Queue:
                 found.served = None
         return [*(one for one, _ in left), *self._missing]
 
-    def _mend_extra(self) -> None:
-        """Of several that are alike in state-change.log, the one that was not served is extra."""
+    def _move_extra(self) -> None:
+        """Of several requests that are equal in state-change.log, the unserved one is extra."""
         left = [(one.logged, one) for one in self._found if one.is_passed_over and one.logged]
         for found in self._found:
             if found.logged is None and found.served is not None:
@@ -297,21 +308,22 @@ class _Queue:
                 if other is not None:
                     found.logged, other.logged = other.logged, None
 
-    def _take_missing(self) -> list[Told]:
+    def _take_missing(self) -> list[SentRequest]:
         missing, self._missing = self._missing, []
         return missing
 
     def _align(
-        self, found: Sequence[_Found], kafka: Sequence[Told], *, is_beginning: bool
+        self, found: Sequence[_Found], kafka: Sequence[SentRequest], *, is_beginning: bool
     ) -> list[Pair]:
         ours = [one.ours for one in found]
         return align(ours, kafka, agrees, self._are_alike, is_beginning=is_beginning)
 
-    def _are_alike(self, ours: Told, theirs: Told) -> bool:
+    def _are_alike(self, ours: SentRequest, theirs: SentRequest) -> bool:
         return _alike(ours, theirs) and self._unknown_calls.may_be_same(ours, theirs)
 
     def judge(self, result: TermRequests) -> None:
-        """Count each request once. What may come of calls that nobody knows of cannot be judged."""
+        """Count each request once. Requests that unlogged API calls may have caused are not
+        judged."""
         sent = [place for place, one in enumerate(self._found) if one.logged or one.served]
         end = max(sent, default=-1) if self._is_cut else len(self._found)
         for place, found in enumerate(self._found):
@@ -319,21 +331,21 @@ class _Queue:
                 result.tally_of(found.ours).unjudged += 1
             else:
                 self._judge(found, result, is_logged=self._is_logged(found))
-        for told in self._missing:
-            is_known = told.seq >= self._reach.settled
+        for request in self._missing:
+            is_known = request.seq >= self._span.settled
             if not is_known or self._unknown_calls.may_cause(
-                told, (one.ours for one in self._found)
+                request, (one.ours for one in self._found)
             ):
-                result.tally_of(told).unjudged += 1
+                result.tally_of(request).unjudged += 1
                 continue
-            result.tally_of(told).missing += 1
-            result.differences.append(Difference(MISSING, None, told))
-        for told in self._repeated:
-            result.tally_of(told).repeated += 1
+            result.tally_of(request).missing += 1
+            result.differences.append(Difference(MISSING, None, request))
+        for request in self._repeated:
+            result.tally_of(request).repeated += 1
 
     def _is_logged(self, found: _Found) -> bool:
-        """Whether state-change.log has it, if it was sent."""
-        first, last, _, settled = self._reach
+        """Whether state-change.log would have the request, if it was sent."""
+        first, last, _, settled = self._span
         is_within = max(first, settled) <= found.ours.seq <= last
         return self._is_log_there and (found.logged is not None or is_within)
 
@@ -356,8 +368,10 @@ class _Queue:
 
 
 def _in_log_order(found: Iterable[_Found]) -> list[_Found]:
-    """The order that state-change.log tells, for then the request log tells no other one. What it
-    lacks stays behind what it was sent after."""
+    """The requests in the order of state-change.log, which also holds for the request log.
+
+    A request that state-change.log lacks stays after the request it was sent after.
+    """
     after = -1
     placed = []
     for one in found:
@@ -369,8 +383,8 @@ def _in_log_order(found: Iterable[_Found]) -> list[_Found]:
     return [one for *_, one in sorted(placed, key=itemgetter(0, 1))]
 
 
-def _alike(ours: Told, theirs: Told) -> bool:
-    """Whether they could be the same request, with something in it that differs."""
+def _alike(ours: SentRequest, theirs: SentRequest) -> bool:
+    """Whether both could be the same request with different content."""
     if ours.kind != theirs.kind:
         return False
     if not ours.partitions or not theirs.partitions:
@@ -378,19 +392,19 @@ def _alike(ours: Told, theirs: Told) -> bool:
     return not ours.names.isdisjoint(theirs.names)
 
 
-def _is_repeated(served: Sequence[Told], at: int) -> bool:
-    """Whether it came before or comes again over another connection."""
-    told = served[at]
+def _is_repeated(served: Sequence[SentRequest], at: int) -> bool:
+    """Whether the request before or after is the same, over another connection."""
+    request = served[at]
     return any(
-        told.connection != served[other].connection and agrees(told, served[other])
+        request.connection != served[other].connection and agrees(request, served[other])
         for other in (at - 1, at + 1)
         if 0 <= other < len(served)
     )
 
 
-def _passed_over(pairs: Sequence[Pair], served: Sequence[Told]) -> Iterator[int]:
-    """The fold's requests that were not served, though later ones of the same registration were."""
-    later: Told | None = None
+def _passed_over(pairs: Sequence[Pair], served: Sequence[SentRequest]) -> Iterator[int]:
+    """The fold's requests that were not served although later ones of the registration were."""
+    later: SentRequest | None = None
     waiting: list[int] = []
     for i, j in reversed(pairs):
         if j is not None:
@@ -402,10 +416,10 @@ def _passed_over(pairs: Sequence[Pair], served: Sequence[Told]) -> Iterator[int]
     yield from waiting
 
 
-def _take(left: list[tuple[Told, Item]], told: Told) -> Item | None:
-    """The first whose request agrees; it is left over no more."""
+def _take(left: list[tuple[SentRequest, Item]], request: SentRequest) -> Item | None:
+    """Remove and return the first item whose request agrees."""
     for at, (one, item) in enumerate(islice(left, _LOOKED_AT)):
-        if agrees(one, told):
+        if agrees(one, request):
             del left[at]
             return item
     return None
@@ -418,8 +432,8 @@ def _grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, lis
     return groups
 
 
-def _broker(told: Told) -> int:
-    return told.broker
+def _broker(request: SentRequest) -> int:
+    return request.broker
 
 
 def _some(phrases: Sequence[str], separator: str) -> str:

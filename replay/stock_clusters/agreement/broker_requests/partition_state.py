@@ -1,7 +1,7 @@
-"""A partition of a request as Kafka writes it down: as JSON, or as Java's toString does.
+"""A partition of a request as Kafka logs it: as JSON, or as the output of Java's toString.
 
 The names are those of LeaderAndIsrRequest.json, StopReplicaRequest.json and
-UpdateMetadataRequest.json; what a version of the request lacks is not there.
+UpdateMetadataRequest.json. A field that a version of the request lacks is None.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from replay.stock_clusters.agreement.broker_requests.told import ToldPartition
+from replay.stock_clusters.agreement.broker_requests.sent_request import SentPartition
 
 _FIELD: Final = re.compile(r"(\w+)=(?:'[^']*'|\[([-\d, ]*)\]|([-\w]+))")
 
@@ -26,7 +26,7 @@ class PartitionState(Struct, rename="camel"):
     isr: tuple[int, ...] | None = None
     partition_epoch: int | None = None
     zk_version: int | None = None
-    """What partition_epoch is called in UpdateMetadata, and before Kafka 3.2 in LeaderAndIsr."""
+    """The name of partition_epoch in UpdateMetadata, and before Kafka 3.2 in LeaderAndIsr."""
     replicas: tuple[int, ...] | None = None
     adding_replicas: tuple[int, ...] | None = None
     removing_replicas: tuple[int, ...] | None = None
@@ -35,9 +35,9 @@ class PartitionState(Struct, rename="camel"):
     leader_recovery_state: int | None = None
     delete_partition: bool | None = None
 
-    def told(self, topic: str, delete: bool | None = None) -> ToldPartition:
-        """What it tells of a partition of `topic`; `delete` is what the whole request says."""
-        return ToldPartition(
+    def sent_partition(self, topic: str, delete: bool | None = None) -> SentPartition:
+        """The partition of `topic`; `delete` is the value of the whole request, if it has one."""
+        return SentPartition(
             topic,
             self.partition_index,
             leader=self.leader,
@@ -58,7 +58,7 @@ class PartitionState(Struct, rename="camel"):
 
 
 def partition_state(text: str) -> PartitionState:
-    """What stands between the brackets of `LeaderAndIsrPartitionState(...)`, without its topic.
+    """Parse the fields inside `LeaderAndIsrPartitionState(...)`, except the topic.
 
     Raises msgspec.ValidationError.
     """

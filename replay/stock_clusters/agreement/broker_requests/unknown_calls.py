@@ -1,5 +1,7 @@
-"""What a controller was asked for that no log tells of, and which requests to brokers may come of
-it: those are not judged."""
+"""API requests to a controller that no log has, and the requests to brokers that they may cause.
+
+Such requests to brokers are not judged.
+"""
 
 import sys
 from collections.abc import Iterable
@@ -7,49 +9,52 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from replay.stock_clusters.agreement.broker_requests.told import (
+from replay.stock_clusters.agreement.broker_requests.sent_request import (
     STOP_REPLICA,
     UPDATE_METADATA,
-    Told,
-    ToldPartition,
+    SentPartition,
+    SentRequest,
     agrees,
-    is_told_alike,
+    partitions_agree,
 )
 
 NEVER: Final = sys.maxsize
 
 
 class UnknownCalls(NamedTuple):
-    """The records from which on requests to a controller may be in no log.
+    """The records from which on API requests to a controller may be in no log.
 
-    An AlterPartition that changes nothing, or not all, makes it send UpdateMetadata, too. To shut a
-    broker down once more makes it stop all its replicas, which are followers by then, and tell the
-    others what they know (KafkaController.doControlledShutdown).
+    A controller also sends UpdateMetadata for an AlterPartition that changes nothing, or not
+    everything. A repeated controlled shutdown stops all replicas of the broker, which are followers
+    by then, and sends the other brokers what they know already
+    (KafkaController.doControlledShutdown).
     """
 
     since: int = NEVER
     shutdowns_since: int = NEVER
 
-    def may_cause(self, theirs: Told, told_before: Iterable[Told]) -> bool:
-        """Whether a request that only Kafka sent may come of one."""
+    def may_cause(self, theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
+        """Whether an unlogged call may have caused a request that only Kafka sent."""
         if theirs.kind == UPDATE_METADATA:
             return theirs.seq >= self.since
         if theirs.seq < self.shutdowns_since or not theirs.partitions:
             return False
         if theirs.kind == STOP_REPLICA:
             return not any(one.delete for one in theirs.partitions)
-        return _is_nothing_new(theirs, told_before)
+        return _is_nothing_new(theirs, sent_before)
 
-    def may_be_same(self, ours: Told, theirs: Told) -> bool:
-        """Whether Kafka's request can be the fold's, that differs at most in that more came of it.
-        Without unknown calls anything may differ."""
+    def may_be_same(self, ours: SentRequest, theirs: SentRequest) -> bool:
+        """Whether Kafka's request can be the fold's with more content, because of unlogged calls.
+
+        Without unlogged calls the content may differ in any way.
+        """
         if theirs.kind != UPDATE_METADATA or theirs.seq < self.since:
             return True
         is_known = ours.partitions is not None and theirs.partitions is not None
         return ours.size <= theirs.size and (not is_known or ours.names <= theirs.names)
 
-    def may_add(self, ours: Told, kafka: Iterable[Told]) -> bool:
-        """Whether all that differs is that Kafka told a broker of more partitions."""
+    def may_add(self, ours: SentRequest, kafka: Iterable[SentRequest]) -> bool:
+        """Whether the only difference is that Kafka sent more partitions."""
         if ours.kind != UPDATE_METADATA or ours.seq < self.since:
             return False
         theirs = list(kafka)
@@ -60,30 +65,33 @@ class UnknownCalls(NamedTuple):
 NO_UNKNOWN_CALLS: Final = UnknownCalls()
 
 
-def _as_far_as(ours: Told, theirs: Told) -> Told:
-    """Kafka's request without the partitions that are not in the fold's."""
+def _as_far_as(ours: SentRequest, theirs: SentRequest) -> SentRequest:
+    """Kafka's request, with only the partitions that the fold's request has."""
     if theirs.partitions is None:
         return replace(theirs, size=min(ours.size, theirs.size))
     partitions = tuple(one for one in theirs.partitions if one.key in ours.names)
     return replace(theirs, size=len(partitions), partitions=partitions)
 
 
-def _is_nothing_new(theirs: Told, told_before: Iterable[Told]) -> bool:
-    asked = {one.key: one for one in theirs.partitions or ()}
-    new = set(asked)
-    for told in told_before:
-        if told.kind == theirs.kind and told.seq <= theirs.seq:
-            for one in told.partitions or ():
-                if one.key in new and _is_known_by(one, asked[one.key]):
+def _is_nothing_new(theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
+    current = {one.key: one for one in theirs.partitions or ()}
+    new = set(current)
+    for sent in sent_before:
+        if sent.kind == theirs.kind and sent.seq <= theirs.seq:
+            for one in sent.partitions or ():
+                if one.key in new and _is_known_by(one, current[one.key]):
                     new.discard(one.key)
     return not new
 
 
-def _is_known_by(before: ToldPartition, now: ToldPartition) -> bool:
-    """Whether what a broker is told was told before, or is by the leader: a controller raises the
-    leader epoch with all that it changes itself."""
+def _is_known_by(before: SentPartition, now: SentPartition) -> bool:
+    """Whether a broker knows a partition already, by a former request or as its leader.
+
+    The leader itself may have changed the state: a controller increments the leader epoch with
+    every change.
+    """
     if (before.partition_epoch or 0) < (now.partition_epoch or 0):
         before = replace(
             before, isr=None, partition_epoch=None, controller_epoch=None, recovery_state=None
         )
-    return is_told_alike(before, now)
+    return partitions_agree(before, now)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from controller.core import error_codes as codes
-from controller.core import user_configs, znodes
+from controller.core import znodes
 from controller.core.operations import Create, CreateSequential, Delete, SetData
 from controller.core.scram_requests import (
     AlterUserScramCredentialsReceived,
@@ -49,7 +49,7 @@ def alter(
 
 def configured(cluster: Cluster, user: str) -> dict[str, str] | None:
     """What stands in a user's znode."""
-    data = cluster.data(user_configs.path_of(user))
+    data = cluster.data(znodes.user_config_path(user))
     return None if data is None else znodes.read_config("", data)
 
 
@@ -66,10 +66,10 @@ def announced(cluster: Cluster) -> list[str]:
 def of(**users: dict[str, str]) -> Cluster:
     """A cluster with configurations of users."""
     cluster = Cluster(1)
-    for path in (user_configs.ROOT, znodes.CONFIG_CHANGES):
+    for path in (znodes.USER_CONFIGS, znodes.CONFIG_CHANGES):
         cluster.put(path, b"")
     for user, configs in users.items():
-        cluster.put(user_configs.path_of(user), znodes.write_config(configs))
+        cluster.put(znodes.user_config_path(user), znodes.write_config(configs))
     return cluster.start()
 
 
@@ -233,7 +233,7 @@ def test_content_that_cannot_be_read_fails_its_user_only() -> None:
     assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED), UserAnswer("bob"))
     assert cluster.data(ANN) == b"sealed as a whole"
     assert seen.notices() == [("credentials_not_altered", ANN)]
-    assert "mend or remove the znode" in seen.texts()[0]
+    assert "repair or delete the znode" in seen.texts()[0]
 
 
 def test_somebody_who_makes_the_znode_meanwhile() -> None:
@@ -279,7 +279,7 @@ def test_brokers_that_cannot_be_told_are_an_error() -> None:
 
 def test_no_parent_is_an_error() -> None:
     cluster = of()
-    cluster.remove_quietly(user_configs.ROOT)
+    cluster.remove_quietly(znodes.USER_CONFIGS)
     answers = alter(cluster, (("ann", SHA_256, 4096, "x"),))
     assert answers == (UserAnswer("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
     assert announced(cluster) == []

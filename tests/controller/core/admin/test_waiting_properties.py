@@ -86,7 +86,7 @@ class Asked(Eventful):
     def check(self) -> None:
         """Each request that waits has a timer that runs, and that only."""
         controller = self.fold.controller
-        waiting = [*controller.context.waiting, *controller.context.announcing]
+        waiting = [*controller.context.waiting, *controller.context.propagating]
         assert sorted(controller.timed.values()) == sorted(waiting)
         told = [one.request for one in answers(self) if one.request in self.asked]
         assert sorted([*told, *waiting]) == list(self.asked)

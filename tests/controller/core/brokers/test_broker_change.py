@@ -4,12 +4,17 @@ import msgspec
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import ReadZnodes, UpdateMetadataPartition, UpdateMetadataRequest
+from controller.core.commands import (
+    Choice,
+    ReadZnodes,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
 from controller.core.controller import Controller
 from controller.core.events import BrokerAnswered
 from controller.core.operations import SetData
-from controller.core.partition_states import PartitionState
 from controller.core.procedures import dispatch
+from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from tests.controller.core.cluster import Cluster, reads, writes_state
 
@@ -228,6 +233,20 @@ def test_a_state_znode_that_vanished_fails_only_its_partition() -> None:
     cluster.stop_broker(1)
     assert ("no_leader_elected", "t-0") in seen.notices()
     assert cluster.state("t", 1) == "leader 2 e 1 isr [2] v 1 ce 1"
+
+
+def test_failed_election_is_reported_with_each_candidate_and_its_reason() -> None:
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1, 2, 3], 1: [1, 2, 3]})
+    cluster.stop_broker(3)
+    cluster.set_isr("t", 0, [1])
+    cluster.announce_isr(("t", 0))
+    seen = cluster.seen()
+    cluster.stop_broker(1)
+    candidates = ((1, "not online"), (2, "not in sync"), (3, "not online"))
+    assert seen.failed_elections() == [
+        Choice("t", 0, -1, "offline partition leader election", candidates)
+    ]
 
 
 # Unclean election -----------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from controller.core.events import (
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
-from controller.core.partition_states import PartitionState
 from controller.core.procedures.elections.replica_election import process_elect_leaders
+from controller.core.state_machines import PartitionState
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.driving import Driven

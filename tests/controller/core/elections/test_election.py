@@ -4,6 +4,7 @@ import pytest
 
 from controller.core.election import (
     controlled_shutdown_leader,
+    first_leader,
     offline_partition_leader,
     preferred_leader,
     reassignment_leader,
@@ -87,3 +88,20 @@ def test_controlled_shutdown(
         (2, 4), isr, {2, 4}.__contains__, shutting_down.__contains__
     )
     assert (elected.leader, elected.isr) == (leader, new_isr)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "live", "leader", "isr"),
+    [
+        pytest.param((3, 1, 2), {1, 2, 3}, 3, (3, 1, 2), id="the preferred replica"),
+        pytest.param((3, 1, 2), {1, 2}, 1, (1, 2), id="the next live replica"),
+        pytest.param((3, 1, 2), set(), -1, (), id="no live replica"),
+    ],
+)
+def test_first_leader_of_a_new_partition_is_the_first_live_replica(
+    replicas: Brokers, live: set[int], leader: int, isr: Brokers
+) -> None:
+    elected = first_leader(replicas, live.__contains__)
+    assert (elected.leader, elected.isr) == (leader, isr)
+    before = replicas[: replicas.index(leader)] if leader in replicas else replicas
+    assert elected.passed_over == tuple((one, "not online") for one in before)

@@ -4,17 +4,16 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import CommandId, ReadZnodes, WriteZnodes, ZooKeeperCommand
+from controller.core.election import CONTROLLED_SHUTDOWN, OFFLINE, PREFERRED
 from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, Create, SetData
-from controller.core.partition_states import PREVIOUS_STATES, PartitionState
-from controller.core.procedures.brokers.controlled_shutdown import CONTROLLED_SHUTDOWN
-from controller.core.procedures.elections.leadership import OFFLINE, PREFERRED
-from controller.core.procedures.elections.partition_changes import (
+from controller.core.procedures.elections.partition_state_machine import (
     change_partitions,
     retry_offline_partitions,
     start_partition_states,
 )
 from controller.core.state import Partition
+from controller.core.state_machines import PREVIOUS_PARTITION_STATES, PartitionState
 from controller.core.values import RECOVERED, RECOVERING, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.driving import CONTROLLER_ID, EPOCH, Driven, state_of, state_path
@@ -71,7 +70,7 @@ def test_invalid_transition_is_told_and_the_others_go_on(
 ) -> None:
     driven = Driven(5)
     invalid = driven.partition(state=before)
-    valid = driven.partition(state=PREVIOUS_STATES[target][0], number=1)
+    valid = driven.partition(state=PREVIOUS_PARTITION_STATES[target][0], number=1)
     if target is ONLINE:
         driven.put(f"/brokers/topics/{valid.topic.name}", b"{}")
 

@@ -4,12 +4,12 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import StopReplicaPartition, WriteZnodes, ZooKeeperCommand
-from controller.core.procedures.elections.replica_changes import (
+from controller.core.procedures.elections.replica_state_machine import (
     change_replicas,
     start_replica_states,
 )
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import ReplicaState
 from controller.core.values import Assignment, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.driving import EPOCH, Driven, state_of, state_path

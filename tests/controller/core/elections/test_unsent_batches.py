@@ -6,7 +6,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
-from controller.core.procedures.elections.leadership import OFFLINE
+from controller.core.election import OFFLINE
 from controller.core.procedures.elections.unsent_batches import PARTITIONS, REPLICAS
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster, by_rule

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controller.core.commands import StopReplicaRequest
 from controller.core.operations import CreateSequential
 from controller.core.procedures.reassignment.replica_deletion import TIMER
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     DELETION_PREFIX,
     REPLICA_DELETIONS,
     ReplicaDeletion,

@@ -9,7 +9,8 @@ from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes, ZooKeeperCommand
 from controller.core.events import ZnodesWritten
 from controller.core.operations import CreateSequential, Delete
-from controller.core.reassignment_znodes import (
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
@@ -26,7 +27,6 @@ from controller.core.reassignment_znodes import (
     write_entries,
     write_request,
 )
-from controller.core.values import ANY_VERSION
 from replay.world.requests import GetChildren, GetData
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.reassigning import T0, Name, catch_up

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from controller.core import error_codes as codes
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import (
     AnswerAlterPartitionReassignments,
     AnswerElectLeaders,
@@ -151,7 +151,7 @@ def assignment(cluster: Cluster, name: Name = T0) -> str:
 def request(cluster: Cluster) -> dict[Name, tuple[int, ...]] | None:
     """What stands in /admin/reassign_partitions; None if there is none."""
     data = cluster.data(znodes.REASSIGN_PARTITIONS)
-    return None if data is None else request_znodes.read_reassignments(data)
+    return None if data is None else znodes.read_reassignments(data)
 
 
 def reassigning(cluster: Cluster) -> list[Name]:

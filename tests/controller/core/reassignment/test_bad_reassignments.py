@@ -7,10 +7,8 @@ import pytest
 from controller.core import znodes
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.reassignment import (
-    legacy_znode as legacy_reassignments,
-)
-from controller.core.reassignment_znodes import (
+from controller.core.procedures.reassignment import legacy_znode
+from controller.core.znodes import (
     CANCEL_CONTENT,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
@@ -86,7 +84,7 @@ def put_request(cluster: Cluster, data: bytes) -> None:
     cluster.run()
 
 
-# Content that nobody can read -------------------------------------------------------------------
+# Content that no broker can read -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data", UNREADABLE)
@@ -96,7 +94,7 @@ def test_a_request_that_nobody_can_read_is_moved_away_and_its_content_kept(data:
     put_request(cluster, data)
     assert requests(cluster) == []
     [text] = seen.told("unreadable_znode")
-    assert text.endswith(f"it is removed, it held {data.decode('utf-8', 'replace')!r}")
+    assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
     request(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
@@ -118,7 +116,7 @@ def test_entries_that_nobody_can_read_are_moved_away_and_kept_in_the_log(
     cluster.put(path, data)
     assert cluster.data(path) is None
     [text] = seen.told("unreadable_znode")
-    assert text.endswith(f"it is removed, it held {data.decode('utf-8', 'replace')!r}")
+    assert text.endswith(f"it is removed, it contained {data.decode('utf-8', 'replace')!r}")
     submit(cluster, {T0: [3]})
     assert assignment(cluster) == "3,1 adding 3 removing 1"
 
@@ -155,7 +153,7 @@ def test_a_record_that_nobody_can_read_is_removed_at_the_next_failover() -> None
     seen = cluster.seen()
     cluster.expire()
     [text] = seen.told("unreadable_znode")
-    assert text.endswith("it is removed, it held 'nonsense'")
+    assert text.endswith("it is removed, it contained 'nonsense'")
     assert records(cluster) == []
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
@@ -188,11 +186,11 @@ LOOKS: dict[str, Callable[[Cluster], object]] = {
     "time": lambda cluster: cluster.fire(rebalance_timer(cluster.fold.controller)),
 }
 BY_HAND = {
-    "garbage": (b"garbage", "it held 'garbage'"),
-    "an object": (b"{}", "it held '{}'"),
+    "garbage": (b"garbage", "it contained 'garbage'"),
+    "an object": (b"{}", "it contained '{}'"),
     "another target": (
         write_reassignment(Reassignment((5, 6), 1, True, (6, 5))),
-        'it held \'{"version":1,"replicas":[5,6],',
+        'it contained \'{"version":1,"replicas":[5,6],',
     ),
 }
 
@@ -211,7 +209,7 @@ def test_a_record_changed_by_hand_is_told_once_and_written_again(what: str, look
     texts = seen.told("record_mended")
     assert len(texts) == 2
     for text in texts:
-        assert text.startswith("it was changed by somebody else; it is written again")
+        assert text.startswith("another client changed it; it is written again")
         assert held in text
     assert (record(cluster), record(cluster, T1)) == before
     catch_up(cluster, 3)
@@ -267,7 +265,8 @@ def test_an_entry_taken_out_by_hand_while_in_flight_comes_back_and_is_told() -> 
     seen = cluster.seen()
     submit(cluster, {("u", 0): [4]})
     assert seen.told("entries_mended") == [
-        "somebody else took out t-0, under way: written again; to end it, cancel it"
+        "the entries of t-0 were removed while under way: they are written again; "
+        "cancel them to end the reassignments"
     ]
     assert entries(cluster) == {("u", 0): Entry((4,), (1,)), T0: Entry((3,), (1,))}
     cluster.remove(znodes.REASSIGN_PARTITIONS)
@@ -278,7 +277,7 @@ def test_an_entry_taken_out_by_hand_stays_out_where_it_does_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = in_flight()
-    monkeypatch.setattr(legacy_reassignments, "DATA_BYTES_MAX", 60)
+    monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", 60)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
     assert entries(cluster) is None
     catch_up(cluster, 3)

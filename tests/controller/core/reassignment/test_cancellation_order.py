@@ -11,10 +11,11 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
+from controller.core.commands import Notice
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
-from tests.controller.core.cluster import Cluster, reads, writes
+from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
+from tests.controller.core.cluster import Cluster, Seen, reads, writes
 from tests.controller.core.reassignment.interrupting import (
     Away,
     assert_nothing_is_left,
@@ -84,8 +85,8 @@ def test_a_cancellation_that_is_removed_before_the_look_rolls_back(kind: type[Cl
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert seen.told("reassignments_cancelled") == [
-        "1 reassignments are rolled back and 0 that had not begun are dropped, though it was "
-        "removed before the controller looked"
+        "1 reassignments are rolled back and 0 that had not begun are dropped, although "
+        "the znode was removed before the controller read it"
     ]
     assert len(seen.told("reassignment_rolled_back")) == 1
     assert_nothing_is_left(cluster)
@@ -351,3 +352,66 @@ def test_without_kip_236_a_removed_cancellation_means_nothing() -> None:
     remove_cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == MOVING
+
+
+# What is dropped --------------------------------------------------------------------------------
+
+
+def test_entries_that_are_dropped_before_they_begin_are_logged_and_do_not_wait() -> None:
+    cluster = two_partitions()
+    seen = cluster.seen()
+    submit_quietly(cluster, {T0: [3, 4], T1: [4]})
+    cancel_quietly(cluster)
+    cluster.run()
+    assert_dropped(seen)
+    assert_nothing_is_left(cluster)
+
+
+def test_entries_that_a_failover_drops_are_logged_and_do_not_wait() -> None:
+    cluster = two_partitions()
+    seen = cluster.seen()
+    with Away(cluster):
+        submit_quietly(cluster, {T0: [3, 4], T1: [4]})
+        cancel_quietly(cluster)
+    assert_dropped(seen)
+    assert_nothing_is_left(cluster)
+
+
+def assert_dropped(seen: Seen) -> None:
+    """Each of the two entries is logged."""
+    cancelled = [one for one in seen.commands if isinstance(one, Notice)]
+    cancelled = [one for one in cancelled if one.code == "reassignment_cancelled"]
+    assert [(one.level, one.subject) for one in cancelled] == [("info", "t-0"), ("info", "t-1")]
+    assert seen.told("reassignment_cancelled") == [
+        f"its entry {target} is removed from /admin/reassign_partitions before it began: "
+        "/admin/reassign_cancel was created after it"
+        for target in ([3, 4], [4])
+    ]
+    assert seen.told("reassignments_cancelled") == [
+        "0 reassignments are rolled back and 2 that had not begun are dropped"
+    ]
+    assert seen.told("reassignment_waits") == []
+
+
+def test_a_younger_entry_waits_and_the_log_says_so_once() -> None:
+    cluster = two_partitions()
+    cancel_all(cluster)
+    seen = cluster.seen()
+    submit(cluster, {T0: [3, 4]})
+    submit(cluster, {T0: [3, 4], T1: [4]})
+    cluster.stop_broker(4)
+    assert seen.told("reassignment_waits") == [
+        "what it asks for waits until /admin/reassign_cancel is removed"
+    ]
+    assert seen.told("reassignment_cancelled") == []
+
+
+def test_a_wait_is_logged_again_under_another_cancellation() -> None:
+    cluster = two_partitions()
+    cancel_all(cluster)
+    seen = cluster.seen()
+    for target in (3, 4):
+        submit(cluster, {T0: [target]})
+        remove_cancel(cluster)
+        cancel_all(cluster)
+    assert len(seen.told("reassignment_waits")) == 2

@@ -7,8 +7,8 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core.operations import Delete
-from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from tests.controller.core.cluster import Cluster, reads
 from tests.controller.core.elections.electing import configure, configure_quietly, elect, rebalance
 from tests.controller.core.endpoint import controlled_shutdown
@@ -225,6 +225,7 @@ def test_an_election_that_leaves_only_originals_in_the_isr_ends_the_wait(by_tool
     cancel_all(cluster)
     cluster.stop_broker(4)
     if by_tool:
+        set_minimum(cluster, 1)
         elect(cluster, "unclean", T0)
     else:
         configure(cluster, "topics/t", "true")

@@ -6,7 +6,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import Issued, Notice
-from controller.core.reassignment_znodes import Entry, Reassignment
+from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.reassignment.interrupting import (
     Away,
@@ -28,7 +28,7 @@ from tests.controller.core.reassignment.reassigning import (
 )
 
 T1, T2 = ("t", 1), ("t", 2)
-BY_ENTRY = "asked for by /admin/reassign_partitions"
+BY_ENTRY = "requested by /admin/reassign_partitions"
 
 
 def three_moves() -> Cluster:
@@ -107,7 +107,7 @@ def test_a_completed_request_is_over() -> None:
         cluster.change_topic_quietly("t", {0: [3, 4]})
     assert record(cluster) is None
     assert seen.told("reassignment_ended") == [
-        "its move to [3, 4], asked for by /admin/reassignment_requests, is over: an earlier "
+        "its move to [3, 4], requested by /admin/reassignment_requests, is over: an earlier "
         "controller has completed it"
     ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.core.dropped_replicas import changed_assignment, replicas_to_drop
+from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.values import NO_LEADER
 from tests.controller.core.reassignment.interrupting import interruptible, request, submit
 from tests.controller.core.reassignment.reassigning import (
@@ -84,7 +84,7 @@ def test_the_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
     request(cluster, {T0: [2, 4]})
     assert files(cluster) == [1, 2, 4]
     assert assignment(cluster) == "2,4,1 adding 4 removing 1"
-    assert seen.told("replicas_dropped") == ["[3] are dropped: neither wanted any more nor needed"]
+    assert seen.told("replicas_dropped") == ["[3] are dropped: no longer wanted or needed"]
     assert [one for one in seen.requests(3) if one.startswith("StopReplica")] == [
         "StopReplica v4; t-0 e 1",
         "StopReplica v4; t-0 e 1 delete",

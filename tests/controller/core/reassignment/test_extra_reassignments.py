@@ -4,10 +4,8 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import WriteAtomically
-from controller.core.procedures.reassignment import (
-    extra_znode as extra_reassignments,
-)
-from controller.core.reassignment_znodes import REASSIGN_PARTITIONS_EXTRA, Entry
+from controller.core.procedures.reassignment import extra_znode
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
@@ -196,7 +194,7 @@ def test_entries_wait_while_the_znode_has_no_room(monkeypatch: pytest.MonkeyPatc
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     room = len(cluster.data(znodes.REASSIGN_PARTITIONS) or b"") + 60
-    monkeypatch.setattr(extra_reassignments, "DATA_BYTES_MAX", room)
+    monkeypatch.setattr(extra_znode, "DATA_BYTES_MAX", room)
     submit_extra(cluster, {T1: [4]})
     assert extra(cluster) == {T1: Entry((4,))}
     assert assignment(cluster, T1) == "2"
@@ -263,3 +261,21 @@ def test_an_extra_entry_that_is_removed_while_its_rollback_waits_lets_the_move_g
     cluster.remove(REASSIGN_PARTITIONS_EXTRA)
     catch_up(cluster, 5)
     assert assignment(cluster) == "4,5"
+
+
+def test_a_conflict_that_waits_names_what_ends_the_wait_and_is_logged_once() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5, 6]})
+    ask_for_isr(cluster, 1, 4, 5)
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [6]})
+    cluster.stop_broker(6)
+    assert seen.told("rollback_waits") == [
+        "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: its "
+        "rollback waits, and so does its new reassignment; its other replicas stay; without its "
+        "entry in /admin/reassign_partitions_extra the one under way goes on"
+    ]
+    assert seen.told("reassignment_waits") == [
+        "1 of its entries wait: for a rollback, or for room in /admin/reassign_partitions"
+    ]

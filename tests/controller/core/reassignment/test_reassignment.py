@@ -11,7 +11,7 @@ from controller.core.commands import (
     PartitionAnswer,
 )
 from controller.core.events import AlterPartitionReassignmentsReceived, ReassignmentTarget
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import answers, controlled_shutdown
 from tests.controller.core.reassignment.reassigning import (

@@ -6,7 +6,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import ReadStats, WriteZnodes
 from controller.core.events import ElectLeadersReceived
-from controller.core.partition_states import PartitionState
+from controller.core.state_machines import PartitionState
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import call, next_request
@@ -270,7 +270,7 @@ def test_R24_the_only_replica_in_sync_is_not_dropped(rules: str) -> None:
 def test_R24_another_target_with_the_only_replica_in_sync_is_taken() -> None:
     cluster = only_added_replicas_in_sync("refold")
     answer = ask(cluster, (T0, [4]))
-    assert answer.partitions[0].message == "Only replicas are in sync that would be dropped."
+    assert answer.partitions[0].message == "Every replica in sync would be dropped."
     assert reassign(cluster, 4, 2) == codes.NONE
     catch_up(cluster, 4)
     assert assignment(cluster) == "4,2"

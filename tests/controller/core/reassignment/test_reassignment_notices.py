@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from controller.core.commands import Notice
-from controller.core.reassignment_znodes import Entry, Reassignment
+from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.interrupting import (
     Away,
@@ -96,8 +96,28 @@ def test_a_move_that_is_changed_and_completes_is_logged_once_each(
     assert told(seen) == [
         info("begun", f"from [1, 2] to [3], by {first}"),
         info("replaced", f"its target [3] becomes [4], by {second}"),
-        info("completed", f"it is on [4] now; asked for by {route}"),
+        info("completed", f"it is on [4] now; requested by {route}"),
     ]
+
+
+def test_a_move_that_a_request_takes_back_is_logged_to_its_end() -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    request(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    request(cluster, {T0: [1, 2]})
+    assert assignment(cluster) == "1,2"
+    assert told(seen)[1:] == [
+        info("replaced", f"its target [3, 4] becomes [1, 2], by {REQUESTS}/request_0000000001"),
+        info("completed", f"it is on [1, 2] now; asked for by {REQUESTS}"),
+    ]
+
+
+def test_a_request_for_the_replicas_that_a_partition_has_is_no_move() -> None:
+    cluster = interruptible(4, 1, 2)
+    seen = cluster.seen()
+    request(cluster, {T0: [1, 2]})
+    assert told(seen) == []
 
 
 @pytest.mark.parametrize(("begin", "first", "second", "route"), ROUTES)
@@ -112,7 +132,7 @@ def test_a_move_that_goes_on_through_a_failover_is_logged_once_each(
     catch_up(cluster, 3)
     assert told(seen) == [
         info("begun", f"from [1, 2] to [3], by {first}"),
-        info("completed", f"it is on [3] now; asked for by {route}"),
+        info("completed", f"it is on [3] now; requested by {route}"),
     ]
 
 
@@ -127,7 +147,7 @@ def test_a_move_that_is_cancelled_by_the_api_is_logged_once(
     assert told(seen) == [
         info(
             "rolled_back",
-            f"it is on [1, 2] again; its move to [3], asked for by {route}, was cancelled by {API}",
+            f"it is on [1, 2] again; its move to [3], requested by {route}, was cancelled by {API}",
         )
     ]
 
@@ -141,7 +161,7 @@ def test_a_move_that_is_cancelled_by_the_znode_is_logged_once() -> None:
     assert told(seen) == [
         info(
             "rolled_back",
-            f"it is on [1, 2] again; its move to [3], asked for by {ENTRIES}, was cancelled by "
+            f"it is on [1, 2] again; its move to [3], requested by {ENTRIES}, was cancelled by "
             "/admin/reassign_cancel",
         )
     ]
@@ -155,7 +175,7 @@ def test_a_move_that_extra_entries_replace_is_logged_with_them_as_the_cause() ->
     assert told(seen) == [
         info(
             "rolled_back",
-            f"it is on [1, 2] again; its move to [3], asked for by {ENTRIES}, was cancelled by "
+            f"it is on [1, 2] again; its move to [3], requested by {ENTRIES}, was cancelled by "
             "/admin/reassign_partitions_extra, which asks for [4]",
         ),
         info("begun", f"from [1, 2] to [4], by {ENTRIES}"),
@@ -168,7 +188,7 @@ def test_a_move_that_completes_at_a_failover_is_logged_once() -> None:
     seen = cluster.seen()
     with Away(cluster):
         cluster.set_isr("t", 0, (1, 2, 3))
-    assert told(seen) == [info("completed", f"it is on [3] now; asked for by {ENTRIES}")]
+    assert told(seen) == [info("completed", f"it is on [3] now; requested by {ENTRIES}")]
 
 
 def test_a_move_that_another_controller_ended_is_logged_as_ended_only() -> None:
@@ -235,8 +255,8 @@ def test_at_a_failover_an_entry_for_what_a_request_moves_is_refused_once() -> No
     assert [(code, text) for _, code, _, text in told(seen)] == [
         (
             "reassignment_refused",
-            f"{ENTRIES} asks for [4], which is refused: {REQUESTS}/request_0000000001 asks for the "
-            "partition, too, and was there first",
+            f"{ENTRIES} asks for [4], which is refused: {REQUESTS}/request_0000000001 also asks "
+            "for the partition, and was there first",
         ),
         (
             "reassignment_replaced",

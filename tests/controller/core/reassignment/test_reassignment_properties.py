@@ -10,7 +10,7 @@ from msgspec import structs
 from controller.core.canonical import decode_event, encode_event
 from controller.core.commands import WriteZnodes
 from controller.core.fold import Fold
-from controller.core.partition_states import PartitionState
+from controller.core.state_machines import PartitionState
 from controller.core.values import NO_LEADER, Assignment
 from replay.world.simulation import Fate
 from tests.controller.core.cluster import Assignments, Cluster

@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core import error_codes as codes
-from controller.core import request_znodes, znodes
+from controller.core import znodes
 from controller.core.commands import ReadStats, WriteZnodes
 from controller.core.errors import ZnodeError
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, writes, writes_state
@@ -256,8 +256,8 @@ def test_SU_43_the_request_as_kafka_writes_it() -> None:
         b'{"topic":"bar","partition":3,"replicas":[]}]}'
     )
     entries = {("foo", 0): (1, 2), ("bar", 3): ()}
-    assert request_znodes.write_reassignments(entries) == text
-    assert request_znodes.read_reassignments(text) == entries
+    assert znodes.write_reassignments(entries) == text
+    assert znodes.read_reassignments(text) == entries
 
 
 @pytest.mark.parametrize(
@@ -273,4 +273,4 @@ def test_SU_43_the_request_as_kafka_writes_it() -> None:
 )
 def test_SU_43_a_request_that_cannot_be_read(data: bytes | None) -> None:
     with pytest.raises(ZnodeError, match=znodes.REASSIGN_PARTITIONS):
-        request_znodes.read_reassignments(data)
+        znodes.read_reassignments(data)

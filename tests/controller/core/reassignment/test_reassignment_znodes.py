@@ -5,11 +5,11 @@ import pytest
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGN_PARTITIONS_EXTRA,
     Entry,
     Reassignment,
-    partition_number,
+    natural,
     read_entries,
     read_reassignment,
     read_request,
@@ -113,4 +113,4 @@ def test_requests_are_known_by_their_names(child: str, number: int | None) -> No
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("12", 12), ("01", None), ("-1", None)])
 def test_partition_numbers_have_one_spelling(text: str, number: int | None) -> None:
-    assert partition_number(text) == number
+    assert natural(text) == number

@@ -8,7 +8,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import Issued, WriteAtomically
 from controller.core.operations import Create
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGNMENTS,
     Reassignment,
     reassignment_path,

@@ -7,7 +7,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core.commands import Notice
-from controller.core.reassignment_znodes import Entry, Reassignment
+from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.reassignment.interrupting import (
     Away,
@@ -123,7 +123,7 @@ def test_cancelling_by_the_api_restores_the_originals_in_their_order(failover: b
     assert told(seen, "reassignment_rolled_back") == [
         (
             "t-0",
-            f"it is on [1, 2, 3] again; its move to [3, 4, 2], asked for by {API}, was cancelled "
+            f"it is on [1, 2, 3] again; its move to [3, 4, 2], requested by {API}, was cancelled "
             f"by {API}",
         )
     ]
@@ -139,7 +139,7 @@ def test_cancelling_by_the_api_what_came_by_an_entry_restores_the_originals() ->
     assert entries(cluster) is None
     assert_nothing_is_left(cluster)
     [(_, text)] = told(seen, "reassignment_rolled_back")
-    assert text.endswith(f"asked for by /admin/reassign_partitions, was cancelled by {API}")
+    assert text.endswith(f"requested by /admin/reassign_partitions, was cancelled by {API}")
 
 
 def test_cancelling_by_the_api_what_came_by_a_request_restores_the_originals() -> None:
@@ -159,10 +159,17 @@ def test_cancelling_by_the_api_with_too_few_originals_in_sync_is_refused() -> No
     cluster = moving(4, 5, 6)
     set_minimum(cluster, 2)
     ask_for_isr(cluster, 1, 4, 5)
+    seen = cluster.seen()
     [answer] = ask(cluster, (T0, None)).partitions
     assert answer.error == codes.INVALID_REPLICA_ASSIGNMENT
-    assert answer.message is not None
-    assert "only [1] are live and in sync and 2 are needed" in answer.message
+    refused = (
+        "of its original replicas [1, 2, 3] only [1] are live and in sync and 2 are needed: the "
+        "request to cancel it is refused; repeat it when they are, or with a lower "
+        "min.insync.replicas of the topic"
+    )
+    assert answer.message == refused
+    assert told(seen, "reassignment_not_cancelled") == [("t-0", refused)]
+    assert told(seen, "rollback_waits") == []
     assert record(cluster) is not None
     catch_up(cluster, 2)
     assert assignment(cluster) == "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
@@ -179,6 +186,28 @@ def test_cancelling_by_the_api_that_is_refused_is_not_done_later() -> None:
     assert cancel(cluster) == codes.INVALID_REPLICA_ASSIGNMENT
     catch_up(cluster, 2)
     assert assignment(cluster) == "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
+
+
+def test_cancelling_by_the_api_with_a_lower_min_insync_replicas_is_done() -> None:
+    cluster = moving(4, 5, 6)
+    set_minimum(cluster, 2)
+    ask_for_isr(cluster, 1, 4, 5)
+    assert cancel(cluster) == codes.INVALID_REPLICA_ASSIGNMENT
+    set_minimum(cluster, 1)
+    assert cancel(cluster) == codes.NONE
+    assert assignment(cluster) == "1,2,3"
+
+
+def test_a_refused_cancellation_by_the_api_leaves_a_rollback_that_waits_as_it_is() -> None:
+    """By /admin/reassign_cancel it still goes back when enough originals are in sync."""
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5, 6]})
+    ask_for_isr(cluster, 1, 4, 5)
+    cancel_all(cluster)
+    assert cancel(cluster) == codes.INVALID_REPLICA_ASSIGNMENT
+    catch_up(cluster, 2)
+    assert assignment(cluster) == "1,2,3"
 
 
 def test_cancelling_several_by_the_api_answers_each() -> None:
@@ -287,7 +316,7 @@ def test_a_stock_controller_that_cancels_a_recorded_move_ends_it() -> None:
     assert told(seen, "reassignment_ended") == [
         (
             "t-0",
-            f"its move to [4, 5, 6], asked for by {API}, is over: it was rolled back to [1, 2, 3]",
+            f"its move to [4, 5, 6], requested by {API}, is over: it was rolled back to [1, 2, 3]",
         )
     ]
     assert_nothing_is_left(cluster)

@@ -13,9 +13,10 @@ from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.operations import Create
 from controller.core.procedures.reassignment.replica_deletion import TIMER
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REPLICA_DELETIONS,
     ReplicaDeletion,
+    deletion_path,
     read_deletion,
 )
 from replay.world.brokers import PartitionError
@@ -111,6 +112,33 @@ def test_the_deletion_of_a_dead_brokers_replica_stays_recorded_and_names_the_bro
     ]
     assert seen.notices() == [("replicas_not_deleted", "broker 6")]
     assert_nothing_is_left(cluster)
+
+
+def test_a_deletion_is_recorded_once_however_often_it_is_asked_for() -> None:
+    cluster = dead_target()
+    seen = cluster.seen()
+    for _ in range(2):
+        remove_cancel(cluster)
+        submit(cluster, {T0: [1, 2, 3, 6]})
+        cancel_all(cluster)
+        assert assignment(cluster) == "1,2,3"
+    assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
+    assert len(seen.told("replicas_not_deleted")) == 2
+    cluster.start_broker(6)
+    assert pending(cluster) == []
+    assert files(cluster) == [1, 2, 3]
+
+
+def test_what_is_recorded_already_does_not_keep_another_deletion_from_its_record() -> None:
+    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1], 1: [2]})
+    submit(cluster, {T0: [4]})
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    remove_cancel(cluster)
+    submit(cluster, {T0: [4], ("t", 1): [4]})
+    cancel_all(cluster)
+    assert pending(cluster) == [ReplicaDeletion(4, (T0,)), ReplicaDeletion(4, (("t", 1),))]
 
 
 def test_a_broker_that_registers_deletes_the_replicas_that_it_still_has() -> None:
@@ -319,10 +347,24 @@ def test_after_a_failover_a_dead_broker_is_named_when_its_time_is_over() -> None
     assert pending(cluster) == [ReplicaDeletion(6, (T0,))]
     seen = cluster.seen()
     let_time_pass(cluster)
-    assert len(seen.told("replicas_not_deleted")) == 1
+    [text] = seen.told("replicas_not_deleted")
+    assert text.startswith("it is not registered: ")
     cluster.start_broker(6)
     assert pending(cluster) == []
     assert len(seen.told("replicas_deleted")) == 1
+
+
+def test_a_record_that_somebody_deletes_is_forgotten() -> None:
+    """Its broker never comes back."""
+    cluster = dead_target()
+    [child] = deletions(cluster)
+    cluster.remove(deletion_path(child))
+    seen = cluster.seen()
+    cluster.expire()
+    cluster.fire(TIMER)
+    assert seen.told("replicas_not_deleted") == []
+    cluster.start_broker(6)
+    assert stopped(seen, 6) == []
 
 
 def test_a_term_of_a_stock_controller_leaves_deletions_as_they_are() -> None:
@@ -400,6 +442,27 @@ def test_a_replica_that_is_assigned_again_is_not_deleted() -> None:
     cluster.expire()
     assert stopped(seen, 6) == []
     assert pending(cluster) == []
+
+
+def test_a_requested_deletion_of_an_assigned_replica_is_dropped_and_logged() -> None:
+    cluster = interruptible(4, 1, 2)
+    cluster.create_topic("u", {0: [3]})
+    seen = cluster.seen()
+    child = ask_for_deletion(cluster, 2, T0, ("u", 0))
+    assert stopped(seen, 2) == [("u", 0)]
+    assert pending(cluster) == []
+    assert files(cluster) == [1, 2]
+    assert seen.notices() == [("deletion_dropped", deletion_path(child))]
+    assert seen.texts() == ["t-0: not deleted, because broker 2 is assigned"]
+
+
+def test_a_recorded_deletion_of_a_replica_that_is_assigned_again_is_logged() -> None:
+    cluster = dead_target()
+    remove_cancel(cluster)
+    submit(cluster, {T0: [6, 2]})
+    seen = cluster.seen()
+    cluster.expire()
+    assert seen.told("deletion_dropped") == ["t-0: not deleted, because broker 6 is assigned"]
 
 
 def test_of_a_record_only_what_is_assigned_again_is_left_out() -> None:

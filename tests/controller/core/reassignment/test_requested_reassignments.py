@@ -8,7 +8,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import ReadChildren, ReadStats, ReadZnodes
 from controller.core.operations import CreateSequential
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     REQUEST_PREFIX,
     Entry,

@@ -10,7 +10,8 @@ from controller.core import znodes
 from controller.core.commands import Issued, LeaderAndIsrRequest, Notice, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.operations import OK, CreateSequential
-from controller.core.reassignment_znodes import (
+from controller.core.values import Assignment
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REPLICA_DELETIONS,
@@ -18,7 +19,6 @@ from controller.core.reassignment_znodes import (
     reassignment_path,
     write_entries,
 )
-from controller.core.values import Assignment
 from replay.world.requests import Exists
 from tests.controller.core.cluster import DAEMON, Cluster, Seen, reads
 from tests.controller.core.reassignment.interrupting import (
@@ -56,8 +56,8 @@ STEPS = (
     "RAR - OAR offline",
     "RAR - OAR deleted",
     "AR is OAR in ZooKeeper",
-    "out of /admin/reassign_partitions",
-    "every broker is told",
+    "removed from /admin/reassign_partitions",
+    "every broker is informed",
 )
 
 
@@ -106,7 +106,7 @@ def test_wrong_originals_are_put_right() -> None:
     cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: Entry((4, 5, 6), (6, 5, 4))}))
     assert entries(cluster) == {T0: Entry((4, 5, 6), (1, 2, 3))}
     assert seen.told("wrong_originals") == [
-        "the entry of t-0 says that it had [6, 5, 4]: that is not so, it goes back to [1, 2, 3]"
+        "the entry of t-0 has wrong original replicas [6, 5, 4]: the originals are [1, 2, 3]"
     ]
 
 
@@ -295,7 +295,7 @@ def test_while_it_stands_no_entry_starts_and_then_it_does() -> None:
     assert entries(cluster) == {T0: Entry((3,))}
     assert requests(cluster) == []
     assert seen.told("reassignment_waits") == [
-        "what it asks for waits until /admin/reassign_cancel is removed"
+        "its requests wait until /admin/reassign_cancel is removed"
     ]
     remove_cancel(cluster)
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
@@ -321,7 +321,7 @@ def test_while_it_stands_admin_tools_are_refused_and_told_why() -> None:
     [answer] = ask(cluster, (T0, [3])).partitions
     assert answer.error == codes.REASSIGNMENT_IN_PROGRESS
     assert answer.message == (
-        "/admin/reassign_cancel stands: no reassignment begins until it is removed."
+        "/admin/reassign_cancel exists: no reassignment begins until it is removed."
     )
     assert assignment(cluster) == "1,2"
 

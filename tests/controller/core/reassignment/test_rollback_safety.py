@@ -9,7 +9,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
@@ -116,15 +116,48 @@ def test_an_original_that_died_just_before_does_not_count() -> None:
     assert cluster.leadership("t", 0).isr == (1, 4)
 
 
-def test_an_isr_of_originals_only_goes_back_at_once_however_few_they_are() -> None:
-    cluster = moving(least=3)
+def too_few_originals_alone() -> Cluster:
+    """The ISR is [1], and 2 are needed; 4, 5 and 6 live and catch up."""
+    cluster = moving()
     ask_for_isr(cluster, 1)
+    return cluster
+
+
+def test_other_replicas_that_live_stay_although_none_of_them_is_in_sync() -> None:
+    """They may be in sync before enough originals are."""
+    cluster = too_few_originals_alone()
     seen = cluster.seen()
     cancel_all(cluster)
+    assert assignment(cluster) == UNDER_WAY
+    assert seen.told("rollback_waits") == [TOO_FEW]
+    catch_up(cluster, 4)
+    assert cluster.leadership("t", 0).isr == (1, 4)
+    catch_up(cluster, 2)
+    assert assignment(cluster) == "1,2,3"
+    assert cluster.leadership("t", 0).isr == (1, 2)
+    assert_nothing_is_left(cluster)
+
+
+def test_other_replicas_that_are_neither_in_sync_nor_live_do_not_stay() -> None:
+    cluster = too_few_originals_alone()
+    cancel_all(cluster)
+    for broker in (4, 5):
+        cluster.stop_broker(broker)
+    assert assignment(cluster) == UNDER_WAY
+    cluster.stop_broker(6)
     assert assignment(cluster) == "1,2,3"
     assert cluster.leadership("t", 0).isr == (1,)
-    assert seen.told("rollback_waits") == []
     assert_nothing_is_left(cluster)
+
+
+def test_a_rollback_that_removes_no_replica_does_not_wait() -> None:
+    cluster = interruptible(3, 1, 2, 3)
+    set_minimum(cluster, 3)
+    ask_for_isr(cluster, 1, 2)
+    submit(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,1,2 removing 1,2"
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2,3"
 
 
 def test_the_reason_of_a_wait_is_logged_once_while_it_stays_the_same() -> None:
@@ -258,6 +291,17 @@ def test_a_forced_cancellation_makes_no_unclean_leader_where_nobody_in_sync_live
     assert cluster.leadership("t", 0).leader == -1
     assert assignment(cluster) == UNDER_WAY
     assert seen.told("unclean_leader") == []
+
+
+def test_a_rollback_that_waits_logs_no_step_when_its_leader_dies() -> None:
+    """No original may lead, so no step is taken."""
+    cluster = only_5_in_sync()
+    cancel_all(cluster)
+    seen = cluster.seen()
+    cluster.stop_broker(5)
+    assert cluster.leadership("t", 0).leader == -1
+    assert seen.told("rollback") == []
+    assert assignment(cluster) == UNDER_WAY
 
 
 def test_a_topic_that_allows_unclean_leaders_gets_one_only_where_nobody_in_sync_lives() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from controller.core import znodes
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.reassignment_znodes import REASSIGN_CANCEL, Entry
+from controller.core.znodes import REASSIGN_CANCEL, Entry
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.elections.electing import configure, configure_quietly
 from tests.controller.core.reassignment.interrupting import (
@@ -66,8 +66,8 @@ def test_where_only_an_unclean_leader_could_be_the_rollback_waits() -> None:
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
     [text] = seen.told("rollback_waits")
     assert text == (
-        "none of its original replicas [1, 2] is live and in sync: its rollback waits until one "
-        "is, its leader stays"
+        "none of its original replicas [1, 2] is live and in sync, 1 must be: its rollback waits, "
+        "its other replicas stay"
     )
 
 
@@ -147,6 +147,7 @@ def test_where_the_topic_allows_no_unclean_leader_it_waits_though_nobody_in_sync
     assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
     assert cluster.state("t", 0).startswith("leader -1")  # type: ignore[union-attr]
     assert len(seen.told("rollback_waits")) == 1
+    assert seen.told("rollback") == []
     assert seen.told("unclean_leader") == []
     cluster.start_broker(3)
     assert cluster.leadership("t", 0).leader == 3
@@ -190,7 +191,7 @@ def test_when_the_cancellation_is_removed_what_waited_goes_on_and_that_is_told()
     remove_cancel(cluster)
     assert seen.told("rollback_given_up") == [
         "/admin/reassign_cancel was removed before it could go back to [1, 2]: its rollback is "
-        "given up, it goes on to [3, 4]"
+        "given up, it proceeds to [3, 4]"
     ]
     cluster.start_broker(4)
     catch_up(cluster, 4)
@@ -206,7 +207,9 @@ def test_a_rollback_whose_state_nobody_can_read_is_tried_again_after_a_while() -
     cluster.put_quietly(path, b"garbage")
     seen = cluster.seen()
     cancel_all(cluster)
-    assert seen.told("rollback_waits") == ["its state cannot be read: its rollback waits"]
+    assert seen.told("rollback_waits") == [
+        "its state cannot be read: its rollback waits, its other replicas stay"
+    ]
     cluster.put_quietly(path, before or b"")
     cluster.fire(rebalance_timer(cluster.fold.controller))
     assert assignment(cluster) == "1,2,3"

@@ -4,7 +4,7 @@ import pytest
 
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.operations import NOT_EMPTY, CreateSequential, SetData
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REQUEST_PREFIX,
     Entry,
     Reassignment,
@@ -72,7 +72,7 @@ def test_a_request_that_has_a_child_is_emptied_and_named() -> None:
     assert seen.notices() == [("request_not_deleted", path)]
     assert seen.texts() == [
         f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
-        "out again: delete it and what is below it"
+        "out again: delete it and its children"
     ]
     assert_no_failures(cluster)
 
@@ -125,7 +125,7 @@ def test_a_request_that_cannot_be_emptied_either_is_carried_out_once_in_a_term()
     cluster.run()
     assert seen.texts() == [
         f"it was carried out and cannot be deleted (ZooKeeper code {NOT_EMPTY}); it is not carried "
-        "out again by this controller: delete it and what is below it"
+        "out again by this controller: delete it and its children"
     ]
     catch_up(cluster, 3)
     request(cluster, {T0: [1, 2]})
@@ -246,3 +246,28 @@ def test_a_request_of_this_term_whose_entry_was_deleted_is_refused() -> None:
     cluster.run()
     assert reassigning(cluster) == []
     assert seen.notices() == [("reassignment_refused", "t-0")]
+
+
+def test_a_request_of_an_earlier_term_that_appears_only_now_is_refused() -> None:
+    """Only a failover finds what an earlier term has left."""
+    cluster = two_replicas()
+    with Away(cluster):
+        pass
+    seen = cluster.seen()
+    data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+    path = cluster.ask(CreateSequential(REQUEST_PREFIX, data)).path
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert record(cluster) is None
+    assert seen.notices() == [("reassignment_refused", "t-0")]
+    assert seen.texts()[0].startswith(f"{path} asks for [3] in the name of ")
+    assert_nothing_is_left(cluster)
+
+
+def test_what_a_failover_begins_without_an_entry_names_its_request() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    with Away(cluster):
+        data = write_request({T0: (3,)}, legacy=True, controller_epoch=1)
+        path = cluster.ask(CreateSequential(REQUEST_PREFIX, data)).path
+    assert seen.told("reassignment_begun") == [f"from [1, 2] to [3], by {path}"]

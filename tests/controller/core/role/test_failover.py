@@ -3,8 +3,7 @@
 from controller.core import znodes
 from controller.core.commands import ReadChildren, ReadZnodes
 from controller.core.operations import Create, Delete, SetData
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION
 from tests.controller.core.cluster import Cluster
 

@@ -4,7 +4,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     Entry,
     Reassignment,
@@ -126,7 +126,7 @@ def test_an_entry_does_not_change_what_a_request_asks_for() -> None:
     [text] = seen.told("reassignment_refused")
     assert text == (
         "/admin/reassign_partitions asks for [4], which is refused: "
-        "/admin/reassignment_requests/request_0000000000 asks for the partition, too, and was "
+        "/admin/reassignment_requests/request_0000000000 also asks for the partition, and was "
         "there first"
     )
 
@@ -226,7 +226,7 @@ def test_what_was_cancelled_under_a_stock_controller_is_over() -> None:
     assert_nothing_is_left(cluster)
     [text] = seen.told("reassignment_ended")
     assert text == (
-        "its move to [3], asked for by /admin/reassignment_requests, is over: it was rolled "
+        "its move to [3], requested by /admin/reassignment_requests, is over: it was rolled "
         "back to [1, 2]"
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest, WriteZnodes
 from controller.core.operations import Create, Delete
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from replay.world.requests import GetChildren
 from tests.controller.core.cluster import Cluster
 

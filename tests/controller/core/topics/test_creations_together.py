@@ -9,8 +9,7 @@ from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.events import ApiRequest, TimerFired
 from controller.core.operations import Create
-from controller.core.procedures import neighbours
-from controller.core.procedures.topics import creation as topic_creation
+from controller.core.procedures.topics import creation
 from controller.core.topic_requests import (
     AnswerCreateTopics,
     CreateTopicsReceived,
@@ -140,13 +139,15 @@ def test_one_that_only_validates_creates_nothing() -> None:
     assert made(seen) == [["a"], ["c"]]
 
 
-def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_taken_together_up_to_a_thousand_topics() -> None:
     """The first answers shall not wait for ever more."""
-    monkeypatch.setattr(neighbours, "_TOPICS_MAX", 3)
     cluster = Cluster(1, 2).start()
-    two = asked(2, new_topic("b", 1, 1), new_topic("c", 1, 1))
-    seen = at_once(cluster, one(1, "a"), two, *(one(3 + place, n) for place, n in enumerate("def")))
-    assert made(seen) == [["a"], ["b", "c", "d"], ["e", "f"]]
+    many = [f"n{number}" for number in range(998)]
+    large = asked(2, *(new_topic(name, 1, 1) for name in many))
+    seen = at_once(
+        cluster, one(1, "a"), large, *(one(3 + place, n) for place, n in enumerate("defg"))
+    )
+    assert made(seen) == [["a"], [*many, "d", "e"], ["f", "g"]]
 
 
 # What becomes of all of them --------------------------------------------------------------------
@@ -202,9 +203,9 @@ def test_an_error_that_nobody_knows_is_answered_to_them_all(
 ) -> None:
     cluster = Cluster(1, 2).start()
 
-    async def fail(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise ValueError("nobody knows")
 
-    monkeypatch.setattr(topic_creation, "_write_topics", fail)
+    monkeypatch.setattr(creation, "assign_replicas", fail)
     at_once(cluster, one(1, "a"), one(2, "b"), one(3, "c"))
     assert told(cluster) == {number: [codes.UNKNOWN_SERVER_ERROR] for number in (1, 2, 3)}

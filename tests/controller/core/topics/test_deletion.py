@@ -7,8 +7,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import ReadChildren, StopReplicaRequest
 from controller.core.operations import Create, Delete, SetData
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import PartitionState, ReplicaState
 from tests.controller.core.cluster import Cluster, Seen, by_rule, topic_json
 from tests.controller.core.reassignment.reassigning import reassign
 from tests.controller.core.topics.deleting import (

@@ -6,7 +6,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.events import BrokerAnswered
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.topics.deleting import (
@@ -44,7 +44,7 @@ def test_SU_13_the_living_delete_and_the_rest_follows_with_the_broker() -> None:
     assert marked(cluster) == ("t",)
     assert states(cluster, "t") == {1: SUCCESSFUL, 2: SUCCESSFUL, 3: OFFLINE}
     assert waiting(cluster) == ["t"]
-    assert seen.told("topic_deletion_waits") == ["replicas of it are offline"]
+    assert seen.told("topic_deletion_waits") == ["some of its replicas are offline"]
     seen = cluster.seen()
     cluster.start_broker(3)
     assert left_of(cluster, "t") == []
@@ -276,7 +276,7 @@ def test_one_partition_that_cannot_be_deleted_makes_the_topic_wait() -> None:
     assert states(cluster, "t", 1) == {1: SUCCESSFUL, 2: OFFLINE}
     assert waiting(cluster) == ["t"]
     assert logs(cluster, "t") == {2: [1]}
-    assert seen.told("topic_deletion_waits") == ["replicas of it could not be deleted"]
+    assert seen.told("topic_deletion_waits") == ["some of its replicas could not be deleted"]
     assert seen.notices() == []
     # Retried as far as stopping goes (KB 8.3 step 4), deleted only after a restart.
     assert [one for one in seen.requests(2) if "StopReplica" in one] == [

@@ -6,9 +6,14 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.events import BrokerAnswered
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.reassignment.reassigning import listed, reassign
+from tests.controller.core.reassignment.reassigning import (
+    T0,
+    listed,
+    put_request,
+    reassign,
+)
 from tests.controller.core.topics.deleting import (
     cluster_with_topic,
     left_of,
@@ -181,6 +186,16 @@ def test_a_replica_is_deleted_though_its_reassignment_failed_half_way(rules: str
     else:
         assert marked(cluster) == ("t",)
         assert states(cluster, "t")[1] is ReplicaState.NON_EXISTENT
+
+
+def test_a_new_replica_on_a_dead_broker_goes_offline_without_an_error() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    put_request(cluster, {T0: [1, 9]})
+    seen = cluster.seen()
+    mark(cluster, "t")
+    assert states(cluster, "t")[9] is ReplicaState.OFFLINE
+    assert seen.told("replica_state_refused") == []
 
 
 def test_a_topic_that_stays_needs_its_state() -> None:

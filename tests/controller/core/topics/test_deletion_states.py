@@ -8,7 +8,6 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import CommandId
 from controller.core.events import BrokerAnswered
-from controller.core.partition_states import PartitionState
 from controller.core.procedures.topics.deletion import (
     fail_deletion,
     process_stop_replica_answer,
@@ -16,8 +15,8 @@ from controller.core.procedures.topics.deletion import (
     queue_deletions,
     resume_deletion_for,
 )
-from controller.core.replica_states import ReplicaState
 from controller.core.state import Partition
+from controller.core.state_machines import PartitionState, ReplicaState
 from tests.controller.core.driving import Driven, broker
 
 STARTED = ReplicaState.DELETION_STARTED

@@ -8,8 +8,8 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.events import ElectLeadersReceived
 from controller.core.operations import Create, SetData
-from controller.core.partition_states import PartitionState
 from controller.core.procedures.elections.rebalance import rebalance_timer
+from controller.core.state_machines import PartitionState
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call, controlled_shutdown, next_request
 from tests.controller.core.topics.deleting import cluster_with_topic, left_of, logs, mark_quietly

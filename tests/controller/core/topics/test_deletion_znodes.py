@@ -3,7 +3,7 @@
 from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.operations import Create
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import ReplicaState
 from replay.world.requests import GetChildren
 from tests.controller.core.cluster import DAEMON, Assignments, Cluster, by_rule
 from tests.controller.core.topics.deleting import (

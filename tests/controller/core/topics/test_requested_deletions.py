@@ -5,7 +5,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import CreateSequential, Delete
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     DELETION_PREFIX,
     REPLICA_DELETIONS,
     ReplicaDeletion,
@@ -101,7 +101,7 @@ def test_a_deletion_that_cannot_be_read_is_removed_with_a_notice(content: bytes)
     cluster.run()
     assert deletions(cluster) == {}
     assert seen.notices() == [("unreadable_znode", path)]
-    assert f"it is removed, it held {content.decode()!r}" in seen.texts()[0]
+    assert f"it is removed, it contained {content.decode()!r}" in seen.texts()[0]
 
 
 def test_an_empty_deletion_is_removed() -> None:

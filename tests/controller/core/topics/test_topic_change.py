@@ -3,10 +3,9 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import DrawTopicIds, ReadZnodes
+from controller.core.commands import Choice, DrawTopicIds, ReadZnodes
 from controller.core.operations import Create, SetData
-from controller.core.partition_states import PartitionState
-from controller.core.replica_states import ReplicaState
+from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Assignment, LeaderAndIsr
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, topic_json, writes_state
 from tests.controller.core.elections.electing import configure
@@ -85,6 +84,9 @@ def test_OB_10_a_partition_without_living_replica_stays_new() -> None:
     assert cluster.partition("t", 1).state is PartitionState.NEW
     assert cluster.partition("t", 1).replica_states == {4: ReplicaState.ONLINE}
     assert ("no_leader_created", "t-1") in seen.notices()
+    assert seen.failed_elections() == [
+        Choice("t", 1, -1, "first live replica", ((4, "not online"),))
+    ]
 
 
 def test_a_partition_that_waits_is_told_once_until_it_has_a_leader() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from controller.core.values import Assignment
+from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.reassignment.interrupting import (
     assert_nothing_is_left,
@@ -51,8 +51,8 @@ def test_a_topic_changed_by_hand_while_in_flight_is_told_and_written_again(what:
     assert assignment(cluster) == "3,1 adding 3 removing 1"
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
     [text] = seen.told("assignment_mended")
-    assert text.startswith("somebody else changed them in /brokers/topics/t while")
-    assert f"It held {TOPIC_BY_HAND[what].decode()!r}" in text
+    assert text.startswith("another client changed them in /brokers/topics/t during")
+    assert f"It contained {TOPIC_BY_HAND[what].decode()!r}" in text
     assert seen.told("partitions_missing") == []
     catch_up(cluster, 3)
     cancel_all(cluster)
@@ -128,7 +128,7 @@ def test_a_topic_that_nobody_could_read_at_failover_goes_on_when_it_is_mended() 
     cluster.expire()
     assert len(seen.told("unreadable_znode")) == 1
     [text] = seen.told("record_removed")
-    assert text.startswith('there is no partition t-0; removed, it held \'{"version":1,')
+    assert text.startswith('there is no partition t-0; removed, it contained \'{"version":1,')
     assert text.endswith('"original_replicas":[1],"leader_epoch":0}\'')
     cluster.put(znodes.topic_path("t"), before or b"")
     assert assignment(cluster) == "3,1 adding 3 removing 1"

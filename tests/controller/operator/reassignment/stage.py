@@ -6,7 +6,7 @@ from typing import Any
 from controller.core import znodes
 from controller.core.commands import CommandId, ReadZnodes, WriteAtomically, ZooKeeperCommand
 from controller.core.operations import WriteOperation
-from controller.core.reassignment_znodes import (
+from controller.core.znodes import (
     REASSIGNMENTS,
     Reassignment,
     reassignment_path,

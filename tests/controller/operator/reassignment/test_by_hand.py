@@ -6,7 +6,8 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import SetData
-from controller.core.reassignment_znodes import (
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REASSIGNMENT_REQUESTS,
@@ -15,7 +16,6 @@ from controller.core.reassignment_znodes import (
     reassignments_path,
     write_reassignment,
 )
-from controller.core.values import ANY_VERSION
 from controller.operator.reassignment.cancelling import cancel_all
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute, execute_extra

@@ -1,18 +1,20 @@
 """--cancel and --remove-cancel on a simulated cluster."""
 
+from typing import Any
+
 import pytest
 
 from controller.core import znodes
 from controller.core.operations import Delete, SetData
-from controller.core.reassignment_znodes import (
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS,
     REASSIGNMENT_REQUESTS,
     Entry,
 )
-from controller.core.values import ANY_VERSION
-from controller.core.znodes import REASSIGN_PARTITIONS
 from controller.operator.reassignment.cancelling import cancel_all as cancel
 from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.errors import Refused
@@ -35,6 +37,12 @@ async def run_cancel(
 ) -> dict[str, object]:
     report = stage.report()
     await cancel(stage.cluster, report, force=force, dry_run=dry_run)
+    return report.data
+
+
+async def run_list(stage: Stage) -> dict[str, Any]:
+    report = stage.report()
+    await list_reassignments(stage.cluster, report)
     return report.data
 
 
@@ -174,8 +182,8 @@ async def test_rollback_that_only_an_unclean_leader_could_end_says_so() -> None:
     await list_reassignments(stage.cluster, stage.report())
     [line] = [one for one in stage.lines if one.startswith("  t-0:")]
     assert line.endswith(
-        "; the rollback waits until 1 of them is alive and in sync"
-        " (/admin/reassign_partitions, cancelled)"
+        "; the rollback waits until enough originals are alive and in sync (min.insync.replicas of "
+        "the controller's configuration) (/admin/reassign_partitions, cancelled)"
     )
 
 
@@ -263,7 +271,17 @@ async def test_force_creates_the_znode_and_names_the_partitions_at_risk() -> Non
     )
     assert "producers with acks=all are refused" in stage.warnings[0]
     assert stage.warnings[1] == (
-        "Warning: t-0: originals in sync: 1, of 1,2,3; 2 are needed without --force"
+        "Warning: t-0: originals in sync: 1, of 1,2,3; needed without --force: 2"
+    )
+
+
+async def test_force_does_not_claim_a_number_that_only_the_controller_knows() -> None:
+    stage = waiting_for_originals()
+    stage.world.remove_quietly(znodes.topic_config_path("t"))
+    await run_cancel(stage, force=True)
+    assert stage.warnings[1] == (
+        "Warning: t-0: originals in sync: 1, of 1,2,3; needed without --force: as many as "
+        "min.insync.replicas of the controller's configuration"
     )
 
 
@@ -296,10 +314,57 @@ async def test_the_list_says_how_many_originals_a_rollback_waits_for() -> None:
     stage = waiting_for_originals()
     cancel_all(stage.world)
     await list_reassignments(stage.cluster, stage.report())
-    assert "; the rollback waits until 2 of them are alive and in sync (" in stage.said
+    assert "; the rollback waits until 2 originals are alive and in sync (" in stage.said
     await run_cancel(stage, force=True)
     await list_reassignments(stage.cluster, stage.report())
     assert "the rollback waits" not in stage.said
+
+
+async def test_the_list_shows_a_rollback_that_waits_for_a_number_that_it_does_not_know() -> None:
+    stage = waiting_for_originals()
+    stage.world.remove_quietly(znodes.topic_config_path("t"))
+    cancel_all(stage.world)
+    data = await run_list(stage)
+    assert "; the rollback waits until enough originals are alive and in sync (" in stage.said
+    assert data["reassignments"][0]["progress"].waits_for_originals is None
+
+
+async def test_the_list_shows_a_rollback_that_waits_without_a_replica_in_sync_to_remove() -> None:
+    stage = waiting_for_originals()
+    stage.world.set_isr("t", 0, (1,))
+    cancel_all(stage.world)
+    await run_list(stage)
+    assert "; the rollback waits until 2 originals are alive and in sync (" in stage.said
+    for broker in (4, 5, 6):
+        stage.world.unregister(broker)
+    await run_list(stage)
+    assert "the rollback waits" not in stage.said
+
+
+async def test_the_list_shows_a_conflict_of_the_extra_znode_that_waits() -> None:
+    stage = waiting_for_originals()
+    submit_extra(stage.world, {T0: (5, 6)})
+    await run_list(stage)
+    assert stage.lines[-1] == (
+        "  t-0: 0 of 2 replicas caught up, waits for 5,6; the rollback waits until 2 originals are "
+        "alive and in sync (/admin/reassign_partitions)"
+    )
+    stage.world.set_isr("t", 0, (1, 2, 4))
+    await run_list(stage)
+    assert "the rollback waits" not in stage.said
+
+
+async def test_the_list_does_not_call_a_younger_move_of_a_stock_controller_cancelled() -> None:
+    stage = Stage()
+    cancel_all(stage.world)
+    submit(stage.world, {T0: (4, 1, 2)})
+    stage.world.change_topic_quietly(
+        "t", {0: (4, 1, 2, 3)}, adding_replicas={"0": [4]}, removing_replicas={"0": [3]}
+    )
+    await run_list(stage)
+    assert stage.lines[-1] == (
+        "  t-0: 2 of 3 replicas caught up, waits for 4 (/admin/reassign_partitions)"
+    )
 
 
 async def test_a_dry_run_of_force_over_a_plain_cancellation_shows_the_version() -> None:

@@ -6,8 +6,7 @@ import shlex
 import pytest
 
 from controller.core import znodes
-from controller.core.reassignment_znodes import REASSIGNMENTS
-from controller.core.znodes import REASSIGN_PARTITIONS
+from controller.core.znodes import REASSIGN_PARTITIONS, REASSIGNMENTS
 from controller.operator.reassignment import throttling
 from controller.operator.reassignment.cancelling import cancel_all
 from controller.operator.reassignment.executing import execute

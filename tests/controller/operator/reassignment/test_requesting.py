@@ -4,8 +4,8 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import Delete
-from controller.core.reassignment_znodes import REASSIGNMENT_REQUESTS, write_request
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import REASSIGNMENT_REQUESTS, write_request
 from controller.operator.reassignment import requesting
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.requesting import request, split

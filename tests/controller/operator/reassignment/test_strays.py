@@ -8,14 +8,14 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import Create, CreateSequential, Delete
-from controller.core.reassignment_znodes import (
+from controller.core.values import ANY_VERSION
+from controller.core.znodes import (
     REPLICA_DELETIONS,
     ReplicaDeletion,
     deletion_path,
     read_deletion,
     write_deletion,
 )
-from controller.core.values import ANY_VERSION
 from controller.operator.reassignment import stray_deleting
 from controller.operator.reassignment.access import Cluster, KafkaAccess
 from controller.operator.reassignment.documents import Partition
@@ -181,7 +181,7 @@ async def test_pending_deletions_for_a_broker_that_is_not_registered_are_listed(
     assert report.status == NOT_DONE_YET
     assert stage.lines[-1] == (
         f"Pending deletion of t-0 ({path}): broker 6 is not registered; the controller deletes the "
-        "replicas when it registers."
+        "replicas when it registers. If it never does, delete the znode."
     )
     assert report.data["pending_deletions"] == [
         {"znode": path, "broker": 6, "registered": False, "partitions": (T0,)}

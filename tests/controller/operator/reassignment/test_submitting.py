@@ -6,7 +6,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.operations import Create
-from controller.core.reassignment_znodes import Entry, read_entries
+from controller.core.znodes import Entry, read_entries
 from controller.operator.reassignment import executing
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.executing import execute, execute_extra

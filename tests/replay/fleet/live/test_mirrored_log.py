@@ -77,7 +77,7 @@ def test_snapshots_limit_the_events_folded_again(
 ) -> None:
     from replay.fleet.live import mirrored_log
 
-    monkeypatch.setattr(mirrored_log, "_REFOLDED_MAX", 20)
+    monkeypatch.setattr(mirrored_log, "REFOLDED_MAX", 20)
     values, state, most = published(log), LogState(), 0
     for start in range(0, len(values), 10):
         followed = take(stored(state), values[start : start + 10])

@@ -119,8 +119,8 @@ def test_nothing_is_judged_behind_transactions_that_are_missing(
     assert result.requests.agreed == result.requests.decisions > 0
     [note] = [one for one in result.notes if one.startswith("transactions between zxid ")]
     assert note.endswith(
-        " and 0x13c are missing: what comes behind that is not judged up to the first election"
-        " behind zxid 0x13b, of zookeeper/version-2/snapshot.13b"
+        " and 0x13c are missing: what follows is not judged up to the first election after zxid"
+        " 0x13b, of zookeeper/version-2/snapshot.13b"
     )
 
 
@@ -135,7 +135,7 @@ def test_without_a_snapshot_nothing_is_judged_behind_missing_transactions(
     assert told(result) == []
     assert 0 < result.decisions < 150
     [note] = [one for one in result.notes if one.startswith("transactions between zxid ")]
-    assert note.endswith(" and 0x13c are missing: what comes behind that is not judged")
+    assert note.endswith(" and 0x13c are missing: what follows is not judged")
 
 
 def test_election_may_be_what_is_missing(folder_of: Get, tmp_path: Path) -> None:

@@ -208,8 +208,8 @@ def test_one_request_log_that_is_missing_is_told(
     assert diverging(result) == []
     number = broker.partition("-")[2]
     assert [one for one in result.notes if "request log" in one] == [
-        f"broker {number} was controller and has no request log, as others have: what it was asked"
-        " for is inferred"
+        f"broker {number} was controller and has no request log, but other brokers have: its"
+        " requests are inferred"
     ]
 
 
@@ -265,13 +265,13 @@ def test_settings_that_are_given_count(log_of: Get) -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"log.dirs": "/x"}, "log.dirs is no setting that changes decisions"),
+        ({"log.dirs": "/x"}, "log.dirs does not affect decisions"),
         ({"inter.broker.protocol.version": "9.9"}, "settings cannot be used: .*9.9"),
         (
             {"leader.imbalance.per.broker.percentage": "many"},
-            "settings cannot be used: leader.imbalance.per.broker.percentage=many: it is a whole",
+            "leader.imbalance.per.broker.percentage=many: the value must be a whole",
         ),
-        ({"delete.topic.enable": "perhaps"}, "enable=perhaps: it is true or false"),
+        ({"delete.topic.enable": "perhaps"}, "enable=perhaps: the value must be true or false"),
     ],
 )
 def test_settings_that_cannot_be_used_are_told(
@@ -284,7 +284,7 @@ def test_settings_that_cannot_be_used_are_told(
 def test_log_that_is_not_world_backed_is_refused(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1)])
-    with pytest.raises(ReplayError, match="is a recorded log, of refold's own controller"):
+    with pytest.raises(ReplayError, match="is a recorded log of refold's controller"):
         agree(tmp_path / "log")
     with pytest.raises(LogError):
         agree(tmp_path / "nothing")

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from controller.core import operations
-from replay.stock_clusters.agreement.batches import Decision
-from replay.stock_clusters.agreement.znode_view import ZnodeView
+from replay.stock_clusters.agreement.decisions.write_batch import Decision
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,

@@ -191,8 +191,8 @@ def test_folders_of_one_broker_are_told(tmp_path: Path) -> None:
         ("c/controller.log", []),
     )
     assert notes == [
-        "which broker wrote the logs in c is not known",
-        "the logs of broker 5 lie in a, b: all are read",
+        "the broker that wrote the logs in c is unknown",
+        "the logs of broker 5 are in a, b: all are read",
     ]
 
 
@@ -208,9 +208,9 @@ def test_lines_of_the_text_form_among_others_are_left_out(tmp_path: Path) -> Non
     found, notes = read(tmp_path, ("x-1/control-requests.log", mixed))
     assert [one.event.api for one in found] == ["ALTER_PARTITION"] * 2
     assert notes == [
-        "x-1/control-requests.log: 3 of 7 lines are in the text form that Kafka wrote before 2.8,"
-        " and left out: the first is line 1",
-        "x-1/control-requests.log: 2 of 7 lines are not in Kafka's layout, the first is line 4",
+        "x-1/control-requests.log: 3 of 7 lines are in the text form that Kafka wrote before 2.8"
+        " and are left out; the first is line 1",
+        "x-1/control-requests.log: 2 of 7 lines are not in Kafka's layout; the first is line 4",
     ]
 
 
@@ -221,8 +221,8 @@ def test_text_form_of_the_request_log_is_refused_by_name(tmp_path: Path) -> None
     )
     assert [one.channel for one in found] == ["broker 1 controller.log"]
     assert notes == [
-        "kafka-request.log is left out: it is in the text form that Kafka wrote before 2.8; JSON is"
-        " read"
+        "kafka-request.log is left out: it is in the text form that Kafka wrote before 2.8; only"
+        " JSON can be read"
     ]
 
 
@@ -239,12 +239,12 @@ def test_lines_that_do_not_fit_are_counted_and_stack_traces_are_not(tmp_path: Pa
     ]
     found, notes = read(tmp_path, ("controller.log", lines))
     assert len(found) == 1
-    assert notes == ["controller.log: 2 of 8 lines are not in Kafka's layout, the first is line 7"]
+    assert notes == ["controller.log: 2 of 8 lines are not in Kafka's layout; the first is line 7"]
     bad = [line(completed()), line(f"Completed request:{{{REQUEST}"), line(f"Other{REQUEST}")]
     found, notes = read(tmp_path, ("x-1/control-requests.log", bad))
     assert len(found) == 1
     assert notes == [
-        "x-1/control-requests.log: 2 of 3 lines are not in Kafka's layout, the first is line 2"
+        "x-1/control-requests.log: 2 of 3 lines are not in Kafka's layout; the first is line 2"
     ]
 
 
@@ -299,7 +299,7 @@ def test_log_that_is_compressed_otherwise_is_named(tmp_path: Path) -> None:
     reader = BrokerLogs(files, UTC)
     assert list(reader.events()) == []
     assert (
-        "controller.log.zip is left out: zip is not read; unpack it, or pack it as gz, xz or bz2"
-        in reader.notes
+        "controller.log.zip is left out: zip cannot be read; unpack it, or compress it as gz, xz or"
+        " bz2" in reader.notes
     )
     assert reader.damaged == {"controller.log.zip": 1}

@@ -12,8 +12,8 @@ from replay.stock_clusters.imported_log.events import (
     RequestInferred,
     RequestServed,
 )
-from replay.stock_clusters.imports.asked import Asked
 from replay.stock_clusters.imports.decisions import Decisions
+from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
@@ -78,7 +78,7 @@ class Cluster:
         if after is None:
             self._make_paths()
         self.terms = Terms(chroot, self.state.tree)
-        self._decisions = Decisions(chroot, self.state.tree, self.terms, Asked(logged))
+        self._decisions = Decisions(chroot, self.state.tree, self.terms, LoggedRequests(logged))
 
     def does(self, broker: int, *operations: Operation, time_ms: int = 0) -> Any:
         """A multi, or one operation alone, in the session of a broker (0: of a client)."""

@@ -3,7 +3,7 @@
 import pytest
 
 from replay.stock_clusters.imported_log.events import STARTED, ControllerLogged, RequestServed
-from replay.stock_clusters.imports.coverage import Coverage
+from replay.stock_clusters.imports.coverage import RequestLogCoverage
 
 BROKER = 2
 SERVED_S = (1, 2, 3, 9, 12)
@@ -20,7 +20,7 @@ def request(second: int, epoch: int | None) -> RequestServed:
 
 def covered(*, epochs: tuple[int | None, int | None], is_started_told: bool) -> list[bool]:
     """Of each second up to the fifth, whether it is."""
-    found = Coverage()
+    found = RequestLogCoverage()
     for second in SERVED_S:
         if second == 9 and is_started_told:
             found.take(8_000, ControllerLogged(BROKER, STARTED, ""))
@@ -45,7 +45,7 @@ def test_one_process_leaves_nothing_behind(epoch: int | None) -> None:
 
 def test_one_process_may_register_anew() -> None:
     """Where starts are told, it is one."""
-    found = Coverage()
+    found = RequestLogCoverage()
     found.take(0, ControllerLogged(BROKER, STARTED, ""))
     for second in SERVED_S:
         found.take(second * 1000, request(second, 71 if second < 9 else 99))

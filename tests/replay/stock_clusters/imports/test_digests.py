@@ -44,7 +44,7 @@ def follow(digests: Digests, state: State, history: Iterator[Transaction]) -> No
     for one in history:
         digests.before()
         state.apply(one)
-        digests.behind(one, "log.1")
+        digests.after(one, "log.1")
 
 
 def state_after(history: History) -> State:
@@ -101,7 +101,7 @@ def test_other_content_does_not(is_it: Callable[[Transaction], bool], history: H
     zxid = history[place].zxid
     assert 1 <= len(digests.altered) <= 2
     assert digests.altered[zxid] == "log.1"
-    assert digests.notes[0].startswith(f"log.1: transaction {zxid:#x} does not come to the digest")
+    assert digests.notes[0].startswith(f"log.1: transaction {zxid:#x} does not match the digest")
 
 
 def test_refused_ones_have_no_digest_and_change_nothing(history: History) -> None:

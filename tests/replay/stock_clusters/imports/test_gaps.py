@@ -20,8 +20,8 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.imported_log.reading import open_world
 from replay.stock_clusters.imported_log.restored import apply
-from replay.stock_clusters.imports.counting import ImportResult
 from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.report import ImportResult
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
@@ -79,7 +79,10 @@ def data(state: State) -> dict[str, bytes]:
 def test_log_says_what_is_otherwise_and_from_where(imported: tuple[Path, ImportResult]) -> None:
     log, result = imported
     assert result.gaps == ["transactions between zxid 0x1b5 and 0x35d are missing"]
-    assert "behind zxid 0x1b5 goes on from zookeeper/version-2/snapshot.35b" in result.notes
+    assert (
+        "after zxid 0x1b5 the import continues from zookeeper/version-2/snapshot.35b"
+        in result.notes
+    )
     found = events(log)
     [resumed] = [place for place, one in enumerate(found) if isinstance(one, WorldResumed)]
     assert found[resumed] == WorldResumed("zookeeper/version-2/snapshot.35b", 0x35B)
@@ -119,7 +122,10 @@ def test_what_is_wanted_from_behind_it_begins_right(cut: Path, whole: Path, tmp_
     begin = Selection(from_ms=1_795_220_390_000)
     result = import_source(cut, tmp_path / "cut", begin)
     import_source(whole, tmp_path / "whole", begin)
-    assert "behind zxid 0x1b5 goes on from zookeeper/version-2/snapshot.35b" in result.notes
+    assert (
+        "after zxid 0x1b5 the import continues from zookeeper/version-2/snapshot.35b"
+        in result.notes
+    )
     missing = [one for one in events(tmp_path / "cut") if isinstance(one, TransactionsMissing)]
     assert missing == [TransactionsMissing(0x35B, 0x35D)]
     found = {}

@@ -29,8 +29,8 @@ from replay.stock_clusters.imported_log.events import (
     WorldEvent,
 )
 from replay.stock_clusters.imported_log.reading import open_world
-from replay.stock_clusters.imports.counting import ImportResult
 from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.stock_clusters.imports.report import ImportResult
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, OpCode, Transaction
@@ -217,13 +217,13 @@ def lost(log: Path) -> int:
 
 
 def test_time_behind_the_end_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReplayError, match="no transaction is as late as --from"):
+    with pytest.raises(ReplayError, match="all transactions are before --from"):
         import_source(RECORDING, tmp_path / "log", Selection(from_ms=2**45))
     assert not (tmp_path / "log").exists()
 
 
 def test_time_before_the_beginning_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReplayError, match="no transaction is as early as --to"):
+    with pytest.raises(ReplayError, match="all transactions are after --to"):
         import_source(RECORDING, tmp_path / "log", Selection(to_ms=1000))
     assert not (tmp_path / "log").exists()
 
@@ -277,7 +277,7 @@ def test_first_file_that_is_damaged_at_once_leaves_what_a_later_snapshot_has(
     assert damage.startswith("version-2/log.1 ends at offset ")
     [gap] = result.gaps
     assert gap.endswith("0x13c are missing")
-    assert result.notes[-1].startswith("starts from version-2/snapshot.13b: what the logs have bef")
+    assert result.notes[-1].startswith("starts from version-2/snapshot.13b: the logs bef")
     [ended] = [one for one in events(tmp_path / "log") if isinstance(one, ImportEnded)]
     assert ended.missing_before == missing
     assert [one.file for one in ended.damaged] == ["version-2/log.1"]
@@ -362,7 +362,7 @@ def test_failed_import_leaves_no_log(tmp_path: Path) -> None:
     log_file(source, made)
     (tmp_path / "there").mkdir()
     for name in ("new", "there"):
-        with pytest.raises(ReplayError, match="under /a, /b: name one with --chroot"):
+        with pytest.raises(ReplayError, match="under /a, /b: choose one with --chroot"):
             import_source(tmp_path, tmp_path / name, Selection())
     assert not (tmp_path / "new").exists()
     assert [one.name for one in (tmp_path / "there").iterdir()] == ["lock"]

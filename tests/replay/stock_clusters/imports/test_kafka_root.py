@@ -49,7 +49,7 @@ def test_cluster_that_is_yet_to_be_made_is_found(chroot: str) -> None:
 
 def test_several_clusters_must_be_told_apart() -> None:
     both = tree("/a/brokers/ids", "/a/cluster/id", "/b/brokers/ids", "/brokers/ids")
-    with pytest.raises(SeveralClustersError, match="under /, /a, /b: name one with --chroot"):
+    with pytest.raises(SeveralClustersError, match="under /, /a, /b: choose one with --chroot"):
         find_kafka(both, (), None)
     assert find_kafka(both, (), "/a") == KafkaRoot("/a", "abc", is_only=False)
     assert find_kafka(both, (), "").chroot == ""

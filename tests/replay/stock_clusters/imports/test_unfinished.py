@@ -16,8 +16,7 @@ from tests.replay.why.asked import asked
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
 NOTE = (
-    "the import of this log was ended before its end, so the log lacks what comes later: import"
-    f" {CRASH} again"
+    f"the import of this log was interrupted, so the log lacks the later part: import {CRASH} again"
 )
 
 

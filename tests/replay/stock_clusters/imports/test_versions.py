@@ -37,7 +37,7 @@ def told(history: History, *, is_known: bool = True) -> list[str]:
     versions.is_known = is_known
     for zxid, written in enumerate(history, start=1):
         one = transaction(zxid, *written)
-        versions.look_at(one, "log.1")
+        versions.check(one, "log.1")
         state.apply(one)
     return versions.notes
 
@@ -61,7 +61,7 @@ def test_first_that_does_not_follow_is_named_and_the_others_counted() -> None:
     history: History = [(create(PATH),), (wrote(1),), (wrote(3),), (wrote(3),), (wrote(4),)]
     assert told(history) == [
         "log.1: transaction 0x3 gives /a version 3, and it had version 1: the record was changed,"
-        " or one before it is not there; 1 more have such a version"
+        " or an earlier record is missing; 1 more have such a version"
     ]
 
 
@@ -78,7 +78,7 @@ def test_what_a_reconfiguration_writes_is_counted_otherwise() -> None:
     state = State()
     state.apply(transaction(1, create(PATH)))
     versions = Versions(state.tree)
-    versions.look_at(Transaction(2, 7, 1, 0, int(OpCode.RECONFIG), wrote(5)), "log.1")
+    versions.check(Transaction(2, 7, 1, 0, int(OpCode.RECONFIG), wrote(5)), "log.1")
     assert versions.notes == []
 
 

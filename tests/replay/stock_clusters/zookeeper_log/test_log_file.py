@@ -89,7 +89,7 @@ def test_damage_names_file_offset_and_zxid() -> None:
     assert good == THREE[:2]
     assert str(damage) == (
         f"server1/version-2/log.1 ends at offset {HEADER_BYTES + 2 * RECORD_BYTES}, at zxid 0x2:"
-        " the checksum of the record there does not fit"
+        " the checksum of the record there is wrong"
     )
 
 
@@ -109,7 +109,7 @@ def test_length_that_cannot_be_ends_the_file(size: int) -> None:
     good, damage = read(content)
     assert good == THREE[:1]
     assert damage is not None
-    assert f"a record of {size} bytes cannot be" in damage.reason
+    assert f"a record of {size} bytes is impossible" in damage.reason
     assert not damage.is_torn
 
 

@@ -51,7 +51,7 @@ def test_what_comes_again_in_one_file_is_told(tmp_path: Path) -> None:
         "again",
         [2, 1],
     )
-    assert f"{log.name}: 2 transactions come again" in str(told)
+    assert f"{log.name}: 2 transactions are repeated" in str(told)
     offset = len(log_bytes(run(1, 2)))
     assert f"the first at offset {offset} with zxid 0x2:" in str(told)
 
@@ -63,7 +63,7 @@ def test_file_that_was_renamed_is_told(tmp_path: Path) -> None:
     logs = MergedLogs([log_file(tmp_path, run(1, 3)), renamed])
     assert zxids(logs) == [1, 2, 3, 4, 5, 6]
     assert logs.misplaced == []
-    assert logs.renamed == ["log.9 begins with zxid 0x4: its server named it otherwise"]
+    assert logs.renamed == ["log.9 begins with zxid 0x4: no server gives it this name"]
 
 
 @pytest.mark.parametrize("behind", [[error(5)], []])
@@ -101,10 +101,10 @@ def test_what_stands_behind_a_later_one_is_told(tmp_path: Path) -> None:
     logs = MergedLogs([log])
     assert zxids(logs) == [1, 2, 4, 5, 6, 7]
     assert [str(one) for one in logs.gaps] == [
-        "transactions between zxid 0x2 and 0x4 stand out of order"
+        "transactions between zxid 0x2 and 0x4 are out of order"
     ]
     [told] = logs.misplaced
-    assert str(told).startswith(f"{log.name}: 1 transactions stand behind a later one")
+    assert str(told).startswith(f"{log.name}: 1 transactions come after a later one")
     assert "zxid 0x3:" in str(told)
 
 
@@ -113,7 +113,7 @@ def test_of_two_that_are_swapped_the_first_one_is_passed_over(tmp_path: Path) ->
     logs = MergedLogs([log])
     assert zxids(logs) == [1, 2, 3, 5, 7]
     assert [str(one) for one in logs.gaps] == [
-        "transactions between zxid 0x3 and 0x5 stand out of order",
+        "transactions between zxid 0x3 and 0x5 are out of order",
         "transactions between zxid 0x5 and 0x7 are missing",
     ]
     [told] = logs.misplaced
@@ -130,7 +130,7 @@ def test_one_that_jumps_ahead_keeps_nothing_back(tmp_path: Path, place: int, jum
     assert [*logs] == [*whole[:place], *whole[place + 1 :]]
     assert logs.gaps == [Gap(place, place + 2)]
     [told] = logs.misplaced
-    assert f"{log.name}: 1 transactions stand before lower ones" in str(told)
+    assert f"{log.name}: 1 transactions come before lower ones" in str(told)
     offset = len(log_bytes(whole[:place]))
     assert f"the first at offset {offset} with zxid {jump:#x}:" in str(told)
 
@@ -156,7 +156,7 @@ def test_all_that_is_behind_a_later_one_is_counted(tmp_path: Path) -> None:
     logs = MergedLogs([log_file(tmp_path, [error(zxid) for zxid in (1, 90, 91, 2, 3, 4)])])
     assert zxids(logs) == [1, 90, 91]
     [told] = logs.misplaced
-    assert "3 transactions stand behind a later one" in str(told)
+    assert "3 transactions come after a later one" in str(told)
 
 
 def test_file_of_each_transaction_is_known(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_file_of_another_zookeeper_is_left_out_and_told(tmp_path: Path) -> None:
     assert (damage.file, damage.offset, damage.zxid) == ("log.3", 16, None)
     assert (
         damage.reason
-        == "its transaction 0x3 is another one than in log.1: it is of another ZooKeeper"
+        == "its transaction 0x3 differs from the one in log.1: it belongs to another ZooKeeper"
     )
 
 

@@ -152,11 +152,11 @@ def do_everything(session: RealSession, server: ZooKeeperServer) -> None:
     session.apply(Create("/a/mine", b"", ephemeral=True))
     flags = struct.pack(">i", CONTAINER)
     everybody = struct.pack(">i", 0) + EVERYBODY_MAY_ALL
-    session._exchange(OpCode.CREATE_CONTAINER, _text("/container") + everybody + flags)
+    session.exchange(OpCode.CREATE_CONTAINER, _text("/container") + everybody + flags)
     session.apply(Create("/container/a", b""))
     ttl = struct.pack(">iq", TTL, 3_600_000)
-    session._exchange(OpCode.CREATE_TTL, _text("/ttl") + everybody + ttl)
-    session._exchange(OpCode.SET_ACL, _text("/b") + READ_BY_ALL + struct.pack(">i", -1))
+    session.exchange(OpCode.CREATE_TTL, _text("/ttl") + everybody + ttl)
+    session.exchange(OpCode.SET_ACL, _text("/b") + READ_BY_ALL + struct.pack(">i", -1))
     passing.close()
     session.apply(SetData("/a", b"last", -1))
 

@@ -81,7 +81,9 @@ def test_snapshot_behind_a_gap_tells_what_came_of_it(zxid: int, tmp_path: Path) 
         met, states = meet(source)
         assert met == [(15, "10 15"), (zxid + 1, f"version-2/snapshot.{zxid:x}")]
         assert states[zxid + 1].tree.dump() == after(zxid).tree.dump()
-        assert source.notes == [f"behind zxid 0xa goes on from version-2/snapshot.{zxid:x}"]
+        assert source.notes == [
+            f"after zxid 0xa the import continues from version-2/snapshot.{zxid:x}"
+        ]
 
 
 def test_fuzzy_snapshot_counts_from_where_it_is_exact(tmp_path: Path) -> None:
@@ -186,6 +188,6 @@ def test_damaged_snapshots_that_the_logs_do_not_lead_up_to_are_told(tmp_path: Pa
         assert [one.file for one in source.damages] == damaged
     assert source.notes == [
         "starts from version-2/snapshot.4",
-        "the logs end at zxid 0xa, and version-2/snapshot.d is of a later one: what was between is"
-        " missing",
+        "the logs end at zxid 0xa, but version-2/snapshot.d is later: the transactions between"
+        " are missing",
     ]

@@ -167,8 +167,7 @@ def test_starts_from_the_earliest_snapshot_that_can_be_read(tmp_path: Path) -> N
     with open_source(tmp_path) as source:
         assert source.first_state().zxid == 0x12
         assert source.notes[-1] == (
-            "starts from version-2/snapshot.12: what the logs have before it, from zxid 0x10 on, is"
-            " left out"
+            "starts from version-2/snapshot.12: the logs before it, from zxid 0x10 on, are left out"
         )
         [damage] = source.damages
         assert str(damage).startswith("version-2/snapshot.f ends at offset")
@@ -217,7 +216,7 @@ def test_logs_that_have_all_begin_before_later_snapshots(tmp_path: Path, begin: 
     with open_source(fill(tmp_path, files)) as source:
         assert source.first_state().zxid == 0
         assert source.notes == [
-            "starts from an empty ZooKeeper: no snapshot before the logs can be used"
+            "starts from an empty ZooKeeper: no snapshot from before the logs can be used"
         ]
 
 
@@ -274,11 +273,11 @@ def test_what_cannot_be_a_source_is_named(tmp_path: Path) -> None:
             pass
         return str(raised.value)
 
-    assert refused(tmp_path / "none") == f"{tmp_path / 'none'} is not there"
-    assert "holds no transaction log of a ZooKeeper" in refused(tmp_path)
+    assert refused(tmp_path / "none") == f"{tmp_path / 'none'} does not exist"
+    assert "has no ZooKeeper transaction log" in refused(tmp_path)
     file = tmp_path / "file.zip"
     file.write_bytes(b"x")
-    assert "neither a folder nor one of .tar, " in refused(file)
+    assert "neither a folder nor an archive (.tar, " in refused(file)
     for name in ("x.tar", "x.tar.gz", "x.tar.xz"):
         (tmp_path / name).write_bytes(b"no archive")
         assert "cannot be unpacked" in refused(tmp_path / name)
@@ -290,7 +289,7 @@ def test_cut_archive_gives_what_is_before_the_cut(tmp_path: Path, name: str) -> 
     whole = pack(tmp_path / name, {**ONE_SERVER, "controller.log": noise}).read_bytes()
     (tmp_path / name).write_bytes(whole[:-30_000])
     with open_source(tmp_path / name) as source:
-        assert "is damaged, behind " in source.notes[0]
+        assert "is damaged, it cannot be read after " in source.notes[0]
         assert [one.zxid for one in source.transactions()] == [*range(1, 21)]
 
 
@@ -356,7 +355,7 @@ def test_files_that_are_named_otherwise_are_told(tmp_path: Path, name: str) -> N
     path = pack(tmp_path / name, files) if name else fill(tmp_path, files)
     with open_source(path) as source:
         assert source.notes == [
-            "left out, as no server names its files so: incident/zk/version-2/log.10.gz,"
+            "left out, because no server uses these names: incident/zk/version-2/log.10.gz,"
             " incident/zk/version-2/log.1F, incident/zk/version-2/snapshot.0.bak"
         ]
         assert [one.zxid for one in source.transactions()] == [*range(1, 21)]

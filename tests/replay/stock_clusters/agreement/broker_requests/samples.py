@@ -15,7 +15,11 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
-from replay.stock_clusters.agreement.broker_requests.told import UPDATE_METADATA, Told, told_of
+from replay.stock_clusters.agreement.broker_requests.sent_request import (
+    UPDATE_METADATA,
+    SentRequest,
+    sent_request_of,
+)
 
 STATE: Final = LeaderAndIsr(1, 4, (1, 2), 7, 3)
 ASSIGNMENT: Final = Assignment((1, 2, 3), (3,), ())
@@ -30,43 +34,45 @@ UPDATE: Final = UpdateMetadataRequest(
 STOP: Final = StopReplicaRequest(1, 50, 4, 9, 3, (STOPPED,))
 
 
-def in_log(told: Told) -> Told:
+def in_log(told: SentRequest) -> SentRequest:
     """What state-change.log at TRACE tells of a request."""
     told = replace(told, broker_epoch=None, version=None, live_brokers=None)
     return replace(told, partitions=None) if told.kind == UPDATE_METADATA else told
 
 
-def in_request_log(told: Told, connection: str = "a") -> Told:
+def in_request_log(told: SentRequest, connection: str = "a") -> SentRequest:
     """What the request log of its broker tells of a request."""
     return replace(told, connection=connection)
 
 
-def led(leader_epoch: int, broker: int = 1, broker_epoch: int = 50) -> Told:
+def led(leader_epoch: int, broker: int = 1, broker_epoch: int = 50) -> SentRequest:
     """LeaderAndIsr of t-x-0 with a leader epoch."""
     state = LeaderAndIsr(1, leader_epoch, (1, 2), leader_epoch, 3)
     partition = LeaderAndIsrPartition("t-x", None, 0, state, ASSIGNMENT, False)
     request = LeaderAndIsrRequest(broker, broker_epoch, 7, 9, 3, (partition,), ())
-    return told_of(request, leader_epoch)
+    return sent_request_of(request, leader_epoch)
 
 
-def known(leader_epoch: int, broker: int = 1, broker_epoch: int = 50, size: int = 1) -> Told:
+def known(leader_epoch: int, broker: int = 1, broker_epoch: int = 50, size: int = 1) -> SentRequest:
     """UpdateMetadata of some partitions with a leader epoch."""
     state = LeaderAndIsr(1, leader_epoch, (1, 2), leader_epoch, 3)
     partitions = tuple(
         UpdateMetadataPartition("t-x", None, number, state, (1, 2, 3), ()) for number in range(size)
     )
     request = UpdateMetadataRequest(broker, broker_epoch, 8, 9, 3, partitions, ())
-    return told_of(request, leader_epoch)
+    return sent_request_of(request, leader_epoch)
 
 
-def stopped(leader_epoch: int, broker: int = 1, broker_epoch: int = 50) -> Told:
+def stopped(leader_epoch: int, broker: int = 1, broker_epoch: int = 50) -> SentRequest:
     """StopReplica of t-x-0 with a leader epoch."""
     partition = StopReplicaPartition("t-x", 0, leader_epoch, False)
-    return told_of(StopReplicaRequest(broker, broker_epoch, 4, 9, 3, (partition,)), leader_epoch)
+    return sent_request_of(
+        StopReplicaRequest(broker, broker_epoch, 4, 9, 3, (partition,)), leader_epoch
+    )
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> list[Told]:
+def queues(draw: st.DrawFn) -> list[SentRequest]:
     """A term of up to three brokers, of which each may register twice; as it is in a controller,
     no two requests tell the same, but for UpdateMetadata without partitions."""
     sent = []
@@ -86,6 +92,6 @@ def queues(draw: st.DrawFn) -> list[Told]:
     return sent
 
 
-def by_broker(sent: Sequence[Told]) -> dict[int, list[Told]]:
+def by_broker(sent: Sequence[SentRequest]) -> dict[int, list[SentRequest]]:
     """As `compare_term` takes what was served."""
     return {broker: [one for one in sent if one.broker == broker] for broker in (1, 2, 3)}

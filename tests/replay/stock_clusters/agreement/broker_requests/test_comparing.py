@@ -17,11 +17,11 @@ from replay.stock_clusters.agreement.broker_requests.comparing import (
     TermRequests,
     compare_term,
 )
-from replay.stock_clusters.agreement.broker_requests.told import (
+from replay.stock_clusters.agreement.broker_requests.sent_request import (
     LEADER_AND_ISR,
     STOP_REPLICA,
     UPDATE_METADATA,
-    Told,
+    SentRequest,
     agrees,
 )
 from replay.stock_clusters.agreement.broker_requests.unknown_calls import UnknownCalls
@@ -38,7 +38,9 @@ from tests.replay.stock_clusters.agreement.broker_requests.samples import (
 SOURCES = st.sampled_from(("log", "request log", "both"))
 
 
-def compared(fold: Sequence[Told], kafka: Sequence[Told], source: str = "both") -> TermRequests:
+def compared(
+    fold: Sequence[SentRequest], kafka: Sequence[SentRequest], source: str = "both"
+) -> TermRequests:
     """With everything that Kafka sent in its logs."""
     logged = [*map(in_log, kafka)] if source != "request log" else None
     served = by_broker([*map(in_request_log, kafka)]) if source != "log" else None
@@ -50,12 +52,12 @@ def only(result: TermRequests) -> Difference:
     return difference
 
 
-def is_seen(one: Told, source: str) -> bool:
+def is_seen(one: SentRequest, source: str) -> bool:
     """Whether a change of one of its partitions shows in that source."""
     return bool(one.partitions) and (one.kind != UPDATE_METADATA or source != "log")
 
 
-def changes(one: Told) -> list[Told]:
+def changes(one: SentRequest) -> list[SentRequest]:
     """The request with one field of a partition changed, each in turn."""
     assert one.partitions
     first = one.partitions[0]
@@ -71,7 +73,7 @@ def changes(one: Told) -> list[Told]:
 
 
 @given(queues(), SOURCES)
-def test_what_is_the_same_agrees(sent: list[Told], source: str) -> None:
+def test_what_is_the_same_agrees(sent: list[SentRequest], source: str) -> None:
     result = compared(sent, sent, source)
     assert result.differences == []
     assert result.total.agreed == len(sent)
@@ -79,7 +81,7 @@ def test_what_is_the_same_agrees(sent: list[Told], source: str) -> None:
 
 @given(queues(), SOURCES, st.data())
 def test_one_that_the_fold_lacks_is_missing(
-    sent: list[Told], source: str, data: st.DataObject
+    sent: list[SentRequest], source: str, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(sent) - 1))
     result = compared(sent[:at] + sent[at + 1 :], sent, source)
@@ -92,7 +94,7 @@ def test_one_that_the_fold_lacks_is_missing(
 
 @given(queues(), SOURCES, st.data())
 def test_one_that_the_fold_sends_twice_is_extra(
-    sent: list[Told], source: str, data: st.DataObject
+    sent: list[SentRequest], source: str, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(sent) - 1))
     result = compared([*sent[: at + 1], *sent[at:]], sent, source)
@@ -106,12 +108,12 @@ def test_one_that_the_fold_sends_twice_is_extra(
     else:
         difference = only(result)
         assert (difference.what, difference.theirs) == (EXTRA, None)
-        assert difference.told.broker == sent[at].broker
+        assert difference.request.broker == sent[at].broker
 
 
 @given(queues(), SOURCES, st.data())
 def test_one_that_kafka_sent_twice_is_missing(
-    sent: list[Told], source: str, data: st.DataObject
+    sent: list[SentRequest], source: str, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(sent) - 1))
     result = compared(sent, [*sent[: at + 1], *sent[at:]], source)
@@ -120,7 +122,7 @@ def test_one_that_kafka_sent_twice_is_missing(
 
 
 @given(queues(), SOURCES, st.data())
-def test_each_field_counts(sent: list[Told], source: str, data: st.DataObject) -> None:
+def test_each_field_counts(sent: list[SentRequest], source: str, data: st.DataObject) -> None:
     seen = [at for at, one in enumerate(sent) if is_seen(one, source)]
     assume(seen)
     at = data.draw(st.sampled_from(seen))
@@ -136,7 +138,7 @@ def test_each_field_counts(sent: list[Told], source: str, data: st.DataObject) -
 
 @given(queues(), SOURCES, st.data())
 def test_the_order_of_a_brokers_queue_counts(
-    sent: list[Told], source: str, data: st.DataObject
+    sent: list[SentRequest], source: str, data: st.DataObject
 ) -> None:
     neighbours = [
         at
@@ -149,11 +151,11 @@ def test_the_order_of_a_brokers_queue_counts(
     result = compared([*sent[:at], sent[at + 1], sent[at], *sent[at + 2 :]], sent, source)
     difference = only(result)
     assert (difference.what, difference.details) == (DIFFERS, (OTHER_PLACE,))
-    assert any(agrees(difference.told, one) for one in sent[at : at + 2])
+    assert any(agrees(difference.request, one) for one in sent[at : at + 2])
 
 
 @given(queues(), SOURCES)
-def test_the_order_between_brokers_does_not(sent: list[Told], source: str) -> None:
+def test_the_order_between_brokers_does_not(sent: list[SentRequest], source: str) -> None:
     by_number = sorted(sent, key=lambda one: one.broker)
     assert compared(by_number, sent, source).differences == []
 
@@ -161,7 +163,7 @@ def test_the_order_between_brokers_does_not(sent: list[Told], source: str) -> No
 @settings(max_examples=50)
 @given(queues(), st.data())
 def test_a_broker_that_went_away_did_not_serve_the_rest(
-    sent: list[Told], data: st.DataObject
+    sent: list[SentRequest], data: st.DataObject
 ) -> None:
     """Of each registration any number of the last ones."""
     served = []
@@ -266,7 +268,7 @@ def test_only_what_comes_behind_a_request_that_no_log_has_is_unjudged() -> None:
     kafka = [known(5), known(9)]
     unknown = UnknownCalls(since=8)
     found = compare_term([], [*map(in_log, kafka)], None, unknown_calls=unknown)
-    assert [one.told.seq for one in found.differences] == [5]
+    assert [one.request.seq for one in found.differences] == [5]
     assert (found.total.missing, found.total.unjudged) == (1, 1)
     led_too = compare_term([], [in_log(led(9))], None, unknown_calls=unknown)
     assert led_too.total.missing == 1
@@ -286,7 +288,7 @@ def test_partitions_that_both_tell_of_are_judged_beside_an_unknown_request() -> 
     fold, kafka = known(5, size=2), known(5, size=3)
     unknown = UnknownCalls(since=0)
 
-    def judged(served: Told) -> tuple[int, int]:
+    def judged(served: SentRequest) -> tuple[int, int]:
         logs = {1: [in_request_log(served)]}
         total = compare_term([fold], None, logs, unknown_calls=unknown).total
         return total.differs, total.unjudged
@@ -302,10 +304,10 @@ def test_who_is_asked_again_to_shut_a_broker_down_tells_nothing_new() -> None:
     again = in_request_log(replace(led(5), seq=9))
     stop = in_request_log(stopped(9))
 
-    def missing(unknown: UnknownCalls, *more: Told) -> list[str]:
+    def missing(unknown: UnknownCalls, *more: SentRequest) -> list[str]:
         served = {1: [in_request_log(led(5)), *more]}
         found = compare_term([led(5)], None, served, unknown_calls=unknown)
-        return [one.told.kind for one in found.differences]
+        return [one.request.kind for one in found.differences]
 
     unknown = UnknownCalls(since=0, shutdowns_since=0)
     assert missing(unknown, again, stop) == []

@@ -6,9 +6,9 @@ import pytest
 
 from eventstore.reader import LogReader
 from replay.stock_clusters.agreement.broker_requests.comparing import Tally, compare_term
-from replay.stock_clusters.agreement.broker_requests.logged import SentRequests
-from replay.stock_clusters.agreement.broker_requests.served import told_by_broker
-from replay.stock_clusters.agreement.broker_requests.told import Told
+from replay.stock_clusters.agreement.broker_requests.request_log import request_in_log
+from replay.stock_clusters.agreement.broker_requests.sent_request import SentRequest
+from replay.stock_clusters.agreement.broker_requests.state_change_log import StateChangeRequests
 from replay.stock_clusters.imported_log.encoding import UPCASTERS
 from replay.stock_clusters.imported_log.events import RequestServed, StateChangeLogged
 from replay.stock_clusters.imported_log.reading import open_world
@@ -22,22 +22,22 @@ class Logs:
     """What the logs of a recording hold, by controller and term."""
 
     def __init__(self, log: Path) -> None:
-        self.reader = SentRequests()
-        self.logged: dict[Term, list[Told]] = {}
-        self.served: dict[Term, dict[int, list[Told]]] = {}
+        self.reader = StateChangeRequests()
+        self.logged: dict[Term, list[SentRequest]] = {}
+        self.served: dict[Term, dict[int, list[SentRequest]]] = {}
         with LogReader.open(log, UPCASTERS) as reader:
             for record, event in open_world(reader).events():
                 if isinstance(event, StateChangeLogged):
                     for told in self.reader.take(event, record.seq):
                         self.logged.setdefault(term_of(told), []).append(told)
                 elif isinstance(event, RequestServed):
-                    served = told_by_broker(event, record.seq)
+                    served = request_in_log(event, record.seq)
                     if served is not None:
                         of_term = self.served.setdefault(term_of(served), {})
                         of_term.setdefault(served.broker, []).append(served)
 
 
-def term_of(told: Told) -> Term:
+def term_of(told: SentRequest) -> Term:
     return told.controller, told.controller_epoch
 
 

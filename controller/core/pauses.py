@@ -1,0 +1,45 @@
+"""Long work in parts, between which urgent controller events are handled."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+from controller.core.controller import Controller
+from controller.core.deviations import LONG_WORK_INTERRUPTED, REASSIGNMENTS_TOGETHER
+from controller.core.outcomes import PAUSE, suspend
+
+SLICE_SIZE: Final = 5_000
+"""Items that long work handles before it lets the shell ping and flush (outcomes.SLICE)."""
+
+TOGETHER_MAX: Final = 100
+"""Reassignments that are handled together: one part of the work stays below 1 s."""
+
+_SLICE_MAX: Final = 2_000
+"""The size of a slice of work that Kafka does in one go."""
+
+T = TypeVar("T")
+
+
+async def pause(controller: Controller) -> None:
+    """Let urgent controller events in the queue go first (LONG_WORK_INTERRUPTED).
+
+    Values that were read before may be out of date afterwards; the term is the same.
+    """
+    if LONG_WORK_INTERRUPTED.applies(controller.configuration):
+        await suspend(PAUSE)
+
+
+def parts(controller: Controller, items: Sequence[T]) -> Iterator[list[T]]:
+    """The items in parts that are handled together; single items under Kafka's rules
+    (REASSIGNMENTS_TOGETHER)."""
+    size = TOGETHER_MAX if REASSIGNMENTS_TOGETHER.applies(controller.configuration) else 1
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+def slices(controller: Controller, items: Sequence[T]) -> Iterator[list[T]]:
+    """The items in slices, to pause between them; all items at once under Kafka's rules
+    (LONG_WORK_INTERRUPTED)."""
+    is_sliced = LONG_WORK_INTERRUPTED.applies(controller.configuration)
+    size = _SLICE_MAX if is_sliced else max(len(items), 1)
+    for start in range(0, max(len(items), 1), size):
+        yield list(items[start : start + size])

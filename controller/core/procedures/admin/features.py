@@ -1,0 +1,180 @@
+"""The finalized features in /feature: UpdateFeatures requests, and their set-up at failover (KB
+11.9).
+
+A broker in ZooKeeper mode supports no feature (BrokerFeatures.createEmpty): levels that exist can
+be deleted, none can be set.
+"""
+
+from controller.core import error_codes, znodes
+from controller.core.commands import Reason
+from controller.core.controller import Controller
+from controller.core.deviations import VALIDATE_ONLY_CHANGES_NOTHING
+from controller.core.errors import RequestRefused, ZnodeError
+from controller.core.operations import OK, Create, SetData
+from controller.core.procedures.admin.refusals import refusal
+from controller.core.procedures.admin.waiting_requests import give_answer
+from controller.core.topic_requests import (
+    AnswerUpdateFeatures,
+    FeatureUpdate,
+    TopicAnswer,
+    UpdateFeaturesReceived,
+)
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import read_znodes, write
+
+_RULE = "features updated by request"
+_SET_UP = "failover: feature versioning"
+_DISABLED = "Feature versioning system is disabled."
+_NO_MESSAGE = "NONE"
+"""Kafka's message for an update that was done."""
+_FAILED = "Unable to update finalized features due to an unexpected server error."
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+async def process_update_features(controller: Controller, asked: UpdateFeaturesReceived) -> None:
+    """Validate each update, write the result once, answer for each feature.
+
+    KafkaApis.handleUpdateFeatures, KafkaController.processFeatureUpdatesWithActiveController.
+    """
+    if not controller.is_active:
+        give_answer(controller, refusal(asked, error_codes.NOT_CONTROLLER), _RULE)
+        return
+    if not controller.protocol.has_feature_versioning:
+        error = error_codes.INVALID_REQUEST
+        give_answer(controller, AnswerUpdateFeatures(asked.request, error, _DISABLED), _RULE)
+        return
+    found = await read_znodes(controller, [znodes.FEATURE], _RULE)
+    present = _present(controller, found.errors[0], found.data[0])
+    wanted = dict(present.levels)
+    answers: dict[str, TopicAnswer] = {}
+    for update in asked.updates:
+        # If a feature is named twice, the first update counts.
+        if update.feature not in answers:
+            answers[update.feature] = _judged(update, present.levels)
+            if not answers[update.feature].error:
+                del wanted[update.feature]
+    is_dry = asked.validate_only and VALIDATE_ONLY_CHANGES_NOTHING.applies(controller.configuration)
+    if wanted != present.levels and not is_dry:
+        content = znodes.write_features(znodes.Features(True, wanted, present.version))
+        change = SetData(znodes.FEATURE, content, found.versions[0])
+        [error] = (await write(controller, [change], Reason(_RULE))).errors
+        if error != OK:
+            text = f"the features cannot be written (ZooKeeper code {error}): ask again"
+            controller.notice("error", "features_not_written", znodes.FEATURE, text)
+            answers = {name: _failed(answer) for name, answer in answers.items()}
+    answered = tuple(answers.values())
+    answer = AnswerUpdateFeatures(asked.request, error_codes.NONE, None, answered)
+    give_answer(controller, answer, _RULE)
+
+
+def _present(controller: Controller, error: int, data: bytes | None) -> znodes.Features:
+    """The content of /feature; disabled or unusable content counts as no features."""
+    if error == OK:
+        try:
+            present = znodes.read_features(data)
+            if present.enabled:
+                return present
+        except ZnodeError as unreadable:
+            text = f"{unreadable}; treated as having no features"
+            controller.notice("error", "unreadable_znode", znodes.FEATURE, text)
+    return znodes.Features(True)
+
+
+def _judged(update: FeatureUpdate, levels: dict[str, int]) -> TopicAnswer:
+    try:
+        _judge(update, levels.get(update.feature))
+    except RequestRefused as refused:
+        return TopicAnswer(update.feature, refused.error, refused.message)
+    return TopicAnswer(update.feature, error_codes.NONE, _NO_MESSAGE)
+
+
+def _judge(update: FeatureUpdate, existing: int | None) -> None:
+    """validateFeatureUpdate: only an existing feature can be deleted. Raises RequestRefused for
+    everything else."""
+    level = update.level
+    is_delete = level < 1 and update.upgrade_type != _UPGRADE
+    if not update.feature:
+        text = "Feature name can not be empty."
+    elif update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        text = "Received unknown upgrade type."
+    elif is_delete and existing is not None:
+        return
+    elif is_delete:
+        text = "Can not delete non-existing finalized feature."
+    elif level < 1:
+        text = (
+            f"Can not provide versionLevel: {level} less than 1 without setting the SAFE "
+            "downgradeType in the request."
+        )
+    else:
+        text = _problem_with_level(update, existing) or (
+            "Could not apply finalized feature update because the provided feature is not "
+            "supported."
+        )
+    raise RequestRefused(error_codes.INVALID_REQUEST, text)
+
+
+def _problem_with_level(update: FeatureUpdate, existing: int | None) -> str:
+    """What is wrong with another level of an existing feature; empty if nothing is."""
+    level = update.level
+    if existing is None:
+        return ""
+    if level == existing:
+        way = "downgrade" if update.upgrade_type == _SAFE_DOWNGRADE else "upgrade"
+        return (
+            f"Can not {way} a finalized feature from existing versionLevel:{existing} to the "
+            "same value."
+        )
+    if level < existing and update.upgrade_type != _SAFE_DOWNGRADE:
+        return (
+            f"Can not downgrade finalized feature from existing versionLevel:{existing} to "
+            f"provided versionLevel:{level} without setting the downgradeType to SAFE in the "
+            "request."
+        )
+    if level > existing and update.upgrade_type != _UPGRADE:
+        return (
+            "When the downgradeType is set to SAFE in the request, the provided "
+            f"versionLevel:{level} can not be greater than existing versionLevel:{existing}."
+        )
+    return ""
+
+
+def _failed(answer: TopicAnswer) -> TopicAnswer:
+    if answer.error:
+        return answer
+    return TopicAnswer(answer.name, error_codes.FEATURE_UPDATE_FAILED, _FAILED)
+
+
+# At failover (maybeSetupFeatureVersioning, KB 11.9.1) -------------------------------------------
+
+
+async def set_up_features(controller: Controller) -> None:
+    """Enable /feature from IBP 2.7-IV0 on, disable and empty it below. Written only if it differs.
+
+    Kafka writes without a guard; here the controller epoch guards the write, like every other
+    write.
+    """
+    found = await read_znodes(controller, [znodes.FEATURE], _SET_UP)
+    if found.errors[0] != OK:
+        create = Create(znodes.FEATURE, znodes.write_features(_wanted(controller, None)))
+        await write(controller, [create], Reason(_SET_UP))
+        return
+    try:
+        present = znodes.read_features(found.data[0])
+    except ZnodeError as error:
+        controller.notice(
+            "error", "unreadable_znode", znodes.FEATURE, f"{error}; it is not changed"
+        )
+        return
+    wanted = _wanted(controller, present)
+    if wanted != present:
+        change = SetData(znodes.FEATURE, znodes.write_features(wanted), ANY_VERSION)
+        await write(controller, [change], Reason(_SET_UP))
+
+
+def _wanted(controller: Controller, present: znodes.Features | None) -> znodes.Features:
+    version = 2 if controller.protocol.at_least("3.3-IV0") else 1
+    if not controller.protocol.has_feature_versioning:
+        return znodes.Features(False, {}, version)
+    levels = present.levels if present is not None and present.enabled else {}
+    return znodes.Features(True, levels, version)

@@ -1,0 +1,262 @@
+"""The replica state machine's transitions (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
+
+from collections import defaultdict
+
+from controller.core.batch import RequestBatch
+from controller.core.commands import Choice, Reason
+from controller.core.controller import Controller
+from controller.core.deviations import DELETION_NEEDS_NO_STATE
+from controller.core.election import online_test
+from controller.core.failures import Failures
+from controller.core.operations import BAD_VERSION, OK
+from controller.core.outcomes import SLICE, suspend
+from controller.core.pauses import SLICE_SIZE
+from controller.core.procedures.elections.leadership import (
+    read_states,
+    write_states,
+)
+from controller.core.procedures.elections.unsent_batches import REPLICAS, has_unsent, unsent_kept
+from controller.core.state import Partition
+from controller.core.state_machines import PREVIOUS_REPLICA_STATES, ReplicaState
+from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
+
+Replicas = dict[int, list[Partition]]
+"""Replicas by broker, as their partitions."""
+
+
+async def change_replicas(
+    controller: Controller,
+    replicas: Replicas,
+    target: ReplicaState,
+    rule: str,
+    *,
+    notifies_unchanged: bool = True,
+) -> None:
+    """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1).
+
+    A transition that the table does not have is reported and skipped. When replicas go offline, the
+    others are sent LeaderAndIsr; without `notifies_unchanged` only if the ISR changes.
+    """
+    if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
+        return
+    batch = controller.new_batch(rule)
+    failures = Failures(controller, "replica_state_refused")
+    with unsent_kept(controller, REPLICAS, batch):
+        for broker in controller.order.brokers(replicas):
+            controller.observer.moves_replicas(broker, replicas[broker], target, rule)
+            valid = await _valid(broker, replicas[broker], target, failures)
+            if target is ReplicaState.ONLINE:
+                await _bring_online(broker, valid, batch)
+            elif target is ReplicaState.OFFLINE:
+                await _take_offline(
+                    controller, broker, valid, batch, rule, notifies_unchanged=notifies_unchanged
+                )
+            else:
+                await _change_on(broker, valid, target, batch, failures)
+    failures.report()
+    controller.send(batch)
+
+
+async def _valid(
+    broker: int, partitions: list[Partition], target: ReplicaState, failures: Failures
+) -> list[Partition]:
+    valid = []
+    allowed = PREVIOUS_REPLICA_STATES[target]
+    for place, partition in enumerate(partitions):
+        state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
+        # A replica that was removed meanwhile must not get a state again.
+        if state in allowed or broker in partition.replicas:
+            partition.replica_states[broker] = state
+        if state in allowed:
+            valid.append(partition)
+        else:
+            failures.add(
+                partition, f"its replica on {broker}: {state.name} may not become {target.name}"
+            )
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)
+    return valid
+
+
+async def _change_on(
+    broker: int,
+    partitions: list[Partition],
+    target: ReplicaState,
+    batch: RequestBatch,
+    failures: Failures,
+) -> None:
+    """The transitions that do not use ZooKeeper."""
+    for place, partition in enumerate(partitions):
+        if target is ReplicaState.NEW:
+            _make_new(broker, partition, batch, failures)
+        elif target is ReplicaState.NON_EXISTENT:
+            _forget(broker, partition)
+        else:
+            partition.replica_states[broker] = target
+            if target is ReplicaState.DELETION_STARTED:
+                batch.add_stop_replica((broker,), partition, delete=True)
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)
+
+
+async def _bring_online(broker: int, partitions: list[Partition], batch: RequestBatch) -> None:
+    for start in range(0, len(partitions), SLICE_SIZE):
+        informed = []
+        for partition in partitions[start : start + SLICE_SIZE]:
+            if partition.replica_states[broker] is ReplicaState.NEW:
+                _assign(broker, partition)
+            elif partition.leadership is not None:
+                informed.append(partition)
+            partition.replica_states[broker] = ReplicaState.ONLINE
+        batch.add_leader_and_isr_to(broker, informed, is_new=False)
+        await suspend(SLICE)
+
+
+def _assign(broker: int, partition: Partition) -> None:
+    assignment = partition.assignment
+    if broker not in assignment.replicas:
+        partition.assignment = Assignment(
+            (*assignment.replicas, broker), assignment.adding, assignment.removing
+        )
+
+
+def _make_new(broker: int, partition: Partition, batch: RequestBatch, failures: Failures) -> None:
+    leadership = partition.leadership
+    if leadership is not None:
+        if leadership.leader == broker:
+            failures.add(partition, f"its replica on {broker} leads and cannot be new")
+            return
+        batch.add_leader_and_isr((broker,), partition, is_new=True)
+    partition.replica_states[broker] = ReplicaState.NEW
+
+
+def _forget(broker: int, partition: Partition) -> None:
+    def without(replicas: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(one for one in replicas if one != broker)
+
+    assignment = partition.assignment
+    partition.assignment = Assignment(
+        without(assignment.replicas), without(assignment.adding), without(assignment.removing)
+    )
+    del partition.replica_states[broker]
+
+
+async def _take_offline(
+    controller: Controller,
+    broker: int,
+    partitions: list[Partition],
+    batch: RequestBatch,
+    rule: str,
+    *,
+    notifies_unchanged: bool,
+) -> None:
+    """Stop the replicas, remove them from the ISR, notify the others (KB 5.1, 5.2)."""
+    context = controller.context
+    led = []
+    for partition in partitions:
+        # Its leader epoch is the one before the ISR shrinks (KB 5.2.6).
+        batch.add_stop_replica((broker,), partition, delete=False)
+        if partition.leadership is not None:
+            led.append(partition)
+        else:
+            batch.add_update_metadata(context.brokers, (partition,))
+            partition.replica_states[broker] = ReplicaState.OFFLINE
+    before = {one: one.leadership for one in led}
+    for place, partition in enumerate(await _remove_from_isr(controller, broker, led, rule)):
+        is_told = notifies_unchanged or partition.leadership != before[partition]
+        if is_told and not context.is_queued(partition):
+            batch.add_leader_and_isr(_remaining(partition, broker), partition, is_new=False)
+        partition.replica_states[broker] = ReplicaState.OFFLINE
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)
+
+
+def _remaining(partition: Partition, broker: int) -> list[int]:
+    return [one for one in partition.assignment.replicas if one != broker]
+
+
+async def _remove_from_isr(
+    controller: Controller, broker: int, partitions: list[Partition], rule: str
+) -> list[Partition]:
+    """Remove a broker from the ISR of partitions (removeReplicasFromIsr, KB 5.2).
+
+    Returns those whose state is now correct in ZooKeeper and in the context. To delete a topic, no
+    state is needed (DELETION_NEEDS_NO_STATE).
+    """
+    context = controller.context
+    done: list[Partition] = []
+    failures = Failures(controller, "isr_not_shrunk")
+    remaining = partitions
+    while remaining:
+        stateless: list[Partition] = []
+        states = await read_states(controller, remaining, rule, failures, stateless)
+        if DELETION_NEEDS_NO_STATE.applies(controller.configuration):
+            done += [one for one in stateless if context.is_queued(one)]
+        remaining = []
+        shrunk: list[tuple[Partition, LeaderAndIsr]] = []
+        choices = []
+        for partition, state in states:
+            if broker not in state.isr:
+                partition.leadership = _with_epoch(state, context.epoch)
+                done.append(partition)
+                continue
+            new = _without(state, broker, context.epoch)
+            shrunk.append((partition, new))
+            choices.append(Choice(partition.topic.name, partition.number, new.leader, "isr shrunk"))
+        for partition, written, error in await write_states(
+            controller, shrunk, Reason(f"remove {broker} from ISR", tuple(choices))
+        ):
+            if error == OK:
+                partition.leadership = written
+                done.append(partition)
+            elif error == BAD_VERSION:
+                remaining.append(partition)
+            else:
+                failures.add(partition, f"its state cannot be written (ZooKeeper code {error})")
+    failures.report()
+    return done
+
+
+def _with_epoch(state: LeaderAndIsr, epoch: int) -> LeaderAndIsr:
+    """The state that was read, with this controller's epoch (KB 5.2.2)."""
+    return LeaderAndIsr(
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.partition_epoch,
+        epoch,
+        state.recovery_state,
+    )
+
+
+def _without(state: LeaderAndIsr, broker: int, epoch: int) -> LeaderAndIsr:
+    """The state without the broker; the last member of an ISR stays in it (KB 5.2.3)."""
+    return LeaderAndIsr(
+        NO_LEADER if state.leader == broker else state.leader,
+        state.leader_epoch + 1,
+        state.isr if len(state.isr) == 1 else tuple(one for one in state.isr if one != broker),
+        state.partition_epoch,
+        epoch,
+        state.recovery_state,
+    )
+
+
+async def start_replica_states(controller: Controller) -> None:
+    """Set the states at failover, and send brokers their requests (ReplicaStateMachine.startup, KB
+    5.3)."""
+    context = controller.context
+    online: Replicas = defaultdict(list)
+    offline: Replicas = defaultdict(list)
+    for place, partition in enumerate(context.partitions()):
+        is_online = online_test(context, partition)
+        for broker in partition.assignment.replicas:
+            if is_online(broker):
+                partition.replica_states[broker] = ReplicaState.ONLINE
+                online[broker].append(partition)
+            else:
+                partition.replica_states[broker] = ReplicaState.DELETION_INELIGIBLE
+                offline[broker].append(partition)
+        if place % SLICE_SIZE == SLICE_SIZE - 1:
+            await suspend(SLICE)
+    await change_replicas(controller, online, ReplicaState.ONLINE, "failover: replicas online")
+    await change_replicas(controller, offline, ReplicaState.OFFLINE, "failover: replicas offline")

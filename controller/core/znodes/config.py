@@ -1,0 +1,51 @@
+"""/config/topics/$topic, /config/brokers/$id, /config/users/$user: dynamic configurations."""
+
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from controller.core.znodes.schema import decoded
+
+TOPIC_CONFIGS: Final = "/config/topics"
+BROKER_CONFIGS: Final = "/config/brokers"
+USER_CONFIGS: Final = "/config/users"
+
+
+def topic_config_path(topic: str) -> str:
+    """Where the configuration overrides of a topic are stored."""
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: int | None) -> str:
+    """Where the dynamic configuration of a broker is stored; None: of all brokers."""
+    return f"{BROKER_CONFIGS}/{'<default>' if broker is None else broker}"
+
+
+def user_entity(user: str) -> str:
+    """The user as notifications name them: "users/" and the name as Kafka spells it in paths
+    (Sanitizer.sanitize)."""
+    return f"users/{quote(user, safe='').replace('~', '%7E')}"
+
+
+def user_config_path(user: str) -> str:
+    """Where the configuration of a user is stored."""
+    return f"/config/{user_entity(user)}"
+
+
+class _ConfigZnode(Struct, frozen=True):
+    config: dict[str, str] = {}
+
+
+_config_decoder = msgspec.json.Decoder(_ConfigZnode)
+
+
+def read_config(path: str, data: bytes | None) -> dict[str, str]:
+    """The configuration overrides; none where there is no data. Raises ZnodeError."""
+    return decoded(_config_decoder, path, "a configuration", data).config if data else {}
+
+
+def write_config(overrides: dict[str, str]) -> bytes:
+    """The content of a configuration's znode (ConfigEntityZNode.encode)."""
+    return msgspec.json.encode({"version": 1, "config": overrides})

@@ -1,0 +1,112 @@
+"""What requests that no log has asked for, by the writes that they led to."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.events import ProposedState, ReassignmentTarget
+from replay.stock_clusters.agreement.logs.index import Index
+from replay.stock_clusters.imported_log.events import (
+    RequestInferred,
+)
+from replay.stock_clusters.zookeeper_log.transactions import (
+    SetData,
+)
+from tests.replay.stock_clusters.agreement.sample_log import Log
+from tests.replay.stock_clusters.agreement.view import (
+    STATE,
+    TOPIC,
+)
+
+
+def proposed(number: int) -> ProposedState:
+    return ProposedState("t", number, 0, (1,), 0, 0)
+
+
+def test_writes_of_one_alter_partition_are_joined_by_their_cxids() -> None:
+    log = Log()
+    states = [proposed(0), proposed(1), proposed(2), proposed(3)]
+    first, second, gap, other = (
+        log.infer(SetData(STATE, b"{}", 1), cxid=cxid, session=session, alter_partition=[state])
+        for state, cxid, session in zip(states, (5, 6, 8, 9), (7, 7, 7, 8), strict=True)
+    )
+    index = log.index()
+    assert index.inferred.whole_request(first).alter_partition == states[:2]
+    assert index.inferred.whole_request(second).alter_partition == []
+    assert index.inferred.whole_request(gap).alter_partition == [states[2]]
+    assert index.inferred.whole_request(other).alter_partition == [states[3]]
+
+
+def test_a_reassignment_between_ends_what_was_asked_at_once() -> None:
+    log = Log()
+    one = log.infer(SetData(STATE, b"{}", 1), cxid=5, alter_partition=[proposed(0)])
+    target = ReassignmentTarget("t", 0, (2,))
+    moved = log.infer(SetData(TOPIC, b"{}", 1), cxid=6, reassignments=[target])
+    last = log.infer(SetData(STATE, b"{}", 1), cxid=7, alter_partition=[proposed(1)])
+    index = log.index()
+    assert index.inferred.whole_request(one) == one
+    assert index.inferred.whole_request(moved) == moved
+    assert index.inferred.whole_request(last) == last
+
+
+def moved(log: Log, number: int) -> RequestInferred:
+    """What begins the reassignment of a partition, and raises its leader epoch."""
+    target = ReassignmentTarget("t", number, (2,))
+    found = log.infer(SetData(TOPIC, b"{}", 1), cxid=6, reassignments=[target])
+    log.decide(SetData(znodes.state_path("t", number), b"{}", 2))
+    return found
+
+
+def asked_of(index: Index, *found: RequestInferred) -> list[list[int]]:
+    """For each first write what its request asked for."""
+    return [
+        [each.partition for each in index.inferred.whole_request(one).reassignments]
+        for one in found
+    ]
+
+
+def test_reassignments_in_the_order_of_kafkas_map_are_one_request() -> None:
+    log = Log()
+    found = [moved(log, number) for number in (2, 1, 0)]
+    assert asked_of(log.index(), *found) == [[2, 1, 0], [], []]
+
+
+def test_reassignments_in_another_order_are_several_requests() -> None:
+    log = Log()
+    found = [moved(log, number) for number in (0, 2, 1)]
+    assert asked_of(log.index(), *found) == [[0], [2, 1], []]
+
+
+def test_reassignments_with_something_else_between_are_several_requests() -> None:
+    log = Log()
+    one = moved(log, 2)
+    log.decide(SetData(znodes.state_path("t", 7), b"{}", 2))
+    other = moved(log, 1)
+    assert asked_of(log.index(), one, other) == [[2], [1]]
+
+
+@pytest.mark.parametrize(("is_done", "asked"), [(True, [[2, 1], []]), (False, [[2], [1]])])
+def test_a_reassignment_that_is_done_is_taken_out_of_the_znode(
+    is_done: bool, asked: list[list[int]]
+) -> None:
+    """Else the znode is written for a request that begins."""
+    log = Log()
+    one = moved(log, 2)
+    if is_done:
+        log.decide(SetData(TOPIC, b"{}", 3))
+    log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 1))
+    other = moved(log, 1)
+    assert asked_of(log.index(), one, other) == asked
+
+
+def test_what_a_request_takes_out_of_the_znode_it_writes_just_before() -> None:
+    """What is written of that before was another request's."""
+    log = Log()
+    first = log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 1))
+    second = log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 2))
+    target = ReassignmentTarget("t", 0, (1, 2))
+    log.infer(SetData(TOPIC, b"{}", 1), cxid=6, reassignments=[target])
+    index = log.index()
+    assert index.inferred.take_next_reassignment(7, first) is None
+    found = index.inferred.take_next_reassignment(7, second)
+    assert found is not None
+    assert found.reassignments == [target]

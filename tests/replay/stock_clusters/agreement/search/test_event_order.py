@@ -1,0 +1,352 @@
+"""What waited at the same time, or was read: where another order leads to what Kafka did, that
+explains the divergence; nothing else does."""
+
+import json
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec import structs
+
+from controller.core import znodes
+from controller.core.configuration import Configuration
+from eventstore.records import EventRecord
+from replay.stock_clusters.agreement.conformance import ConformanceChecker
+from replay.stock_clusters.agreement.logs.index import Index
+from replay.stock_clusters.agreement.results import AgreementResult, Divergence, result_of
+from replay.stock_clusters.agreement.search.assumptions import (
+    Choices,
+    OpenChoice,
+    Step,
+)
+from replay.stock_clusters.agreement.search.event_order import RUNS_MAX, EventOrder
+from replay.stock_clusters.agreement.search.search import search
+from replay.stock_clusters.agreement.trace.znode_view import ZnodeView
+from replay.stock_clusters.imported_log.events import ControllerLogged, Observed, WorldEvent
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import (
+    OPEN_ACL,
+    Check,
+    CloseSession,
+    Create,
+    Delete,
+    Error,
+    Operation,
+    SetData,
+)
+from tests.replay.stock_clusters.agreement.view import (
+    STATE,
+    TOPIC,
+    Written,
+    create,
+    state_json,
+    transaction,
+)
+
+GUARD = Check(znodes.CONTROLLER_EPOCH, 1)
+CONTROLLER, LEAVING, STAYING = 1, 2, 3
+"""Brokers; their sessions have the same numbers."""
+AUTOMATIC = "AutoPreferredReplicaLeaderElection"
+
+
+class Incident:
+    """t-0 on brokers 2 and 3, led by 3, in sync; broker 1 is elected. No broker has a log."""
+
+    def __init__(self) -> None:
+        self._records: list[tuple[EventRecord, WorldEvent]] = []
+        self._zxid = 0
+        self._time_ms = 1_000_000
+        for path in ("/admin", "/brokers", znodes.BROKER_IDS, znodes.TOPICS):
+            self.write(create(path))
+        self.write(create(znodes.FEATURE, b'{"version":1,"status":0,"features":{}}'))
+        for broker in (CONTROLLER, LEAVING, STAYING):
+            content = {"version": 4, "host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"]}
+            path = f"{znodes.BROKER_IDS}/{broker}"
+            content["listener_security_protocol_map"] = {"PLAINTEXT": "PLAINTEXT"}
+            data = json.dumps(content).encode()
+            self.write(
+                Create(path, data, OPEN_ACL, True, 1), SetData(path, data, 1), session=broker
+            )
+        self.write(create(TOPIC, b'{"version":1,"partitions":{"0":[2,3]}}'))
+        for path in (f"{TOPIC}/partitions", f"{TOPIC}/partitions/0"):
+            self.write(create(path))
+        self.write(create(STATE, state_json(STAYING, 0, STAYING, LEAVING)))
+        self.write(create(znodes.CONTROLLER_EPOCH, b"0"))
+        content = b'{"version":1,"brokerid":1,"timestamp":"1"}'
+        elected = Create(znodes.CONTROLLER, content, OPEN_ACL, True, 1)
+        self.write(elected, SetData(znodes.CONTROLLER_EPOCH, b"1", 1), session=CONTROLLER)
+        self._add(Observed(self._zxid, "election", CONTROLLER, 1, 0, False))
+        self._end_failover()
+
+    def _end_failover(self) -> None:
+        """Its last write is refused: there is no request for an election."""
+        self.wait(100)
+        self.write(GUARD, Error(-101), session=CONTROLLER)
+        self._add(Observed(self._zxid, "refused", CONTROLLER, 1, -101, False))
+        self.wait(1000)
+        self.write(create("/config"))
+
+    def wait(self, milliseconds: int) -> None:
+        self._time_ms += milliseconds
+
+    def ask_for_election(self) -> None:
+        content = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
+        self.write(create(znodes.PREFERRED_ELECTION, content))
+
+    def log(self, text: str, event: str = "") -> None:
+        """A line of broker 1's controller.log."""
+        self._add(ControllerLogged(CONTROLLER, event, f"[Controller id=1] {text}"))
+
+    def lose_broker(self) -> None:
+        self.write(CloseSession((f"{znodes.BROKER_IDS}/{LEAVING}",)), session=LEAVING)
+
+    def decide(self, written: Operation, what: str) -> None:
+        self.wait(5)
+        self.write(GUARD, written, session=CONTROLLER)
+        self._add(Observed(self._zxid, what, CONTROLLER, 1, 0, False))
+
+    def write(self, *written: Written, session: int = 9) -> None:
+        self._zxid += 1
+        self._add(transaction(self._zxid, *written, session=session, time_ms=self._time_ms))
+
+    def _add(self, event: WorldEvent) -> None:
+        seq, wall_ns = len(self._records) + 1, self._time_ms * 1_000_000
+        record = EventRecord(seq, wall_ns, wall_ns, 1, "", 1, "", "exogenous", None, b"")
+        self._records.append((record, event))
+
+    def compared(self) -> AgreementResult:
+        return search(self.compare, (EventOrder(),), len(self._records)).result
+
+    def compare(self, choices: Choices) -> AgreementResult:
+        world: Any = SimpleNamespace(state=State(), begun=SimpleNamespace(chroot=""))
+        index = Index(iter(self._records), "", ZnodeView(State().tree, ""))
+        configuration = Configuration(broker_id=1, rules="kafka")
+        agreeing = ConformanceChecker(cast(Any, world), configuration, index, {}, choices=choices)
+        return result_of(agreeing.run(iter(self._records)), "")
+
+
+def diverging(result: AgreementResult) -> list[tuple[str, str]]:
+    """What is about the partition's state: verdicts, and the rules that explain them."""
+    found = [one for one in result.divergences if STATE in one.paths]
+    return [(one.verdict, one.explained) for one in found]
+
+
+def both_at_once() -> Incident:
+    """By the order of zxids the election comes first: broker 2 is made leader, and leaves."""
+    incident = Incident()
+    incident.ask_for_election()
+    incident.lose_broker()
+    return incident
+
+
+def kafka_took_the_other_first(incident: Incident, leader_epoch: int = 1) -> None:
+    """Broker 2 is gone, and not elected."""
+    state = SetData(STATE, state_json(STAYING, leader_epoch, STAYING), 1)
+    incident.decide(state, "partition_state")
+    incident.decide(Delete(znodes.PREFERRED_ELECTION), "preferred_election")
+
+
+def test_watches_are_told_in_one_order_only() -> None:
+    """The election's came first."""
+    incident = both_at_once()
+    incident.wait(10)
+    incident.write(create("/config/topics"))
+    kafka_took_the_other_first(incident)
+    result = incident.compared()
+    [found] = result.divergences
+    assert any("leader 2, Kafka 3" in one for one in found.differences)
+    assert diverging(result) == [("differs", "")]
+    assert not result.agrees
+
+
+def test_it_does_not_where_the_other_event_comes_later() -> None:
+    incident = Incident()
+    incident.ask_for_election()
+    kafka_took_the_other_first(incident)
+    incident.wait(1000)
+    incident.lose_broker()
+    incident.wait(1000)
+    incident.write(create("/admin/done"))
+    assert ("differs", "") in diverging(incident.compared())
+
+
+def test_nothing_is_to_be_explained_where_the_chosen_order_fits() -> None:
+    incident = both_at_once()
+    incident.decide(SetData(STATE, state_json(LEAVING, 1, STAYING, LEAVING), 1), "partition_state")
+    incident.decide(Delete(znodes.PREFERRED_ELECTION), "preferred_election")
+    incident.decide(SetData(STATE, state_json(STAYING, 2, STAYING), 2), "partition_state")
+    result = incident.compared()
+    assert (result.divergences, result.explained) == ([], [])
+
+
+TAKEN, READ = Step(9, "BrokerChange", 5), Step(9, "BrokerChange", 5, 1)
+READ_NEXT = READ._replace(read=2)
+"""A controller event that came with record 5, and what is read for it."""
+IDS = (znodes.BROKER_IDS,)
+
+
+def divergence(seq: int, broker: int = 2, subject: str = "request") -> Divergence:
+    kind = "UpdateMetadata" if subject == "request" else "partition_state"
+    return Divergence(
+        subject, "missing", kind, seq, 6, seq, broker, 1, IDS, (), "BrokerChange", "", CONTROLLER
+    )
+
+
+def searched(
+    left: Callable[[Mapping[Step, int]], list[Divergence]],
+    records: int = 100,
+    *,
+    is_failover: bool = False,
+    is_logged: bool = False,
+    orders: int = RUNS_MAX,
+    then_read: str = "",
+    read: int = 7,
+    changed: int = 8,
+) -> tuple[AgreementResult, list[Mapping[Step, int]]]:
+    """A comparison that comes to what is `left` in an order; the orders that were tried. The ids
+    of brokers were `read`, and `then_read`; by record `changed` they are others."""
+    tried: list[Mapping[Step, int]] = []
+
+    def compare(choices: Choices) -> AgreementResult:
+        moments = choices.assumptions.moments
+        tried.append(moments)
+        choices.record(OpenChoice(TAKEN, CONTROLLER, 5, 6))
+        read_at = moments.get(READ, read)
+        choices.record(OpenChoice(READ, CONTROLLER, 6, read_at, IDS, is_failover, is_logged))
+        if then_read:
+            choices.record(
+                OpenChoice(READ_NEXT, CONTROLLER, 6, read, (then_read,), is_failover, is_logged)
+            )
+        choices.record_changes(changed, [(znodes.BROKER_IDS, "children")])
+        result = AgreementResult()
+        result.requests.count("UpdateMetadata", "", "agreed", 10)
+        result.divergences = left(moments)
+        for one in result.divergences:
+            result.requests.diverge(one.kind, one.cause, one.verdict)
+        return result
+
+    return search(compare, (EventOrder(orders),), records).result, tried
+
+
+def test_other_moment_of_a_read_explains_what_kafka_did() -> None:
+    """All that it said at that time; what comes later agrees in that order."""
+    said = [divergence(9, 2), divergence(10, 3)]
+    later = structs.replace(divergence(20), since=15)
+    result, _ = searched(lambda order: [] if order.get(READ) == 9 else [*said, later])
+    assert [(one.seq, one.explained) for one in result.divergences] == [
+        (9, "either-order"),
+        (10, "either-order"),
+    ]
+    requests = result.requests
+    assert (requests.decisions, requests.agreed, requests.missing) == (10, 8, 2)
+    assert [one.kafka_method for one in requests.explained] == ["ControllerEventManager.put"]
+    assert result.agrees
+
+
+def test_so_it_does_where_lines_tell_which_event_was_taken() -> None:
+    """They do not tell when it read: before the leader of t-0 wrote broker 2 into the ISR."""
+    incident = Incident()
+    incident.log("1 successfully elected as the controller. Epoch incremented to 1 and", "Elected")
+    incident.log("Register BrokerModifications handler for Set(1, 2, 3)")
+    incident.write(SetData(STATE, state_json(STAYING, 0, STAYING), 1), session=STAYING)
+    incident.log("Shutting down broker 2", "ControlledShutdown")
+    incident.wait(5)
+    incident.write(SetData(STATE, state_json(STAYING, 0, STAYING, LEAVING), 2), session=STAYING)
+    incident.wait(5)
+    incident.log("Processing automatic preferred replica leader election", AUTOMATIC)
+    incident.write(create("/config/topics"))
+    assert diverging(incident.compare(Choices())) == [("extra", "")]
+    assert diverging(incident.compared()) == [("extra", "either-order")]
+
+
+def test_session_that_no_line_tells_of_is_as_without_a_log() -> None:
+    """Its controller.log begins behind its election: lines tell of a later session only."""
+    incident = Incident()
+    incident.log("Register BrokerModifications handler for Set(1, 2, 3)")
+    incident.log("Processing automatic preferred replica leader election", AUTOMATIC)
+    incident.lose_broker()
+    incident.decide(SetData(STATE, state_json(STAYING, 1, STAYING), 1), "partition_state")
+    choices = Choices(is_recorded=True)
+    incident.compare(choices)
+    assert not any(one.is_logged for one in choices.made.values())
+
+
+def test_of_what_lines_tell_only_readings_of_what_diverges_are_tried() -> None:
+    other = structs.replace(divergence(9), paths=(STATE,))
+    _, tried = searched(lambda order: [other], is_logged=True)
+    assert not any(READ in one for one in tried)
+    _, tried = searched(lambda order: [divergence(9)], is_logged=True)
+    assert any(READ in one for one in tried)
+
+
+def test_failover_has_not_read_later() -> None:
+    """It has written on the strength of what it read."""
+    result, tried = searched(lambda order: [divergence(9)] * (READ not in order), is_failover=True)
+    assert [one.explained for one in result.divergences] == [""]
+    assert not any(READ in one for one in tried)
+
+
+def test_what_was_listed_earlier_was_read_at_once() -> None:
+    """By record 7 a broker had gone: a failover had listed it before, and read what it is."""
+    broker = f"{znodes.BROKER_IDS}/2"
+
+    def left(order: Mapping[Step, int]) -> list[Divergence]:
+        return [] if order.get(READ) == order.get(READ_NEXT) == 7 else [divergence(9)]
+
+    result, _ = searched(left, is_failover=True, then_read=broker, read=8, changed=7)
+    assert [one.explained for one in result.divergences] == ["either-order"]
+    _, tried = searched(left, is_failover=True, then_read=znodes.TOPICS, read=8, changed=7)
+    assert {READ: 7} in tried
+    assert {READ: 7, READ_NEXT: 7} not in tried
+
+
+def test_nothing_is_explained_where_no_order_leads_to_it() -> None:
+    result, tried = searched(lambda _: [divergence(9)])
+    assert [one.explained for one in result.divergences] == [""]
+    assert not result.agrees
+    assert {READ: 9} in tried
+
+
+def test_order_that_only_moves_a_divergence_explains_nothing() -> None:
+    result, _ = searched(lambda order: [divergence(12 if READ in order else 9)])
+    assert [(one.seq, one.explained) for one in result.divergences] == [(9, "")]
+
+
+def test_order_that_leads_to_something_else_does_not_explain_it() -> None:
+    later = structs.replace(divergence(20), since=15)
+    result, _ = searched(lambda order: [divergence(9), *([later] * (READ not in order))])
+    assert [(one.seq, one.explained) for one in result.divergences] == [
+        (9, ""),
+        (20, "either-order"),
+    ]
+
+
+def test_race_may_need_two_choices() -> None:
+    """The event was taken before another one, and had read before that."""
+
+    def left(order: Mapping[Step, int]) -> list[Divergence]:
+        if READ not in order:
+            return [divergence(9)]
+        return [] if TAKEN in order else [divergence(12), divergence(13)]
+
+    result, _ = searched(left)
+    assert [(one.seq, one.explained) for one in result.divergences] == [(9, "either-order")]
+
+
+def test_not_every_divergence_is_tried_where_order_is_not_the_reason() -> None:
+    many = [structs.replace(divergence(9 + one), since=6 + one) for one in range(50)]
+    _, tried = searched(lambda _: many)
+    assert len(tried) < 30
+
+
+@pytest.mark.parametrize("orders", [0, 1, 2])
+def test_orders_that_are_tried_can_be_limited(orders: int) -> None:
+    _, tried = searched(lambda _: [divergence(9)], orders=orders)
+    assert len(tried) == 1 + orders
+
+
+def test_large_log_is_compared_once() -> None:
+    result, tried = searched(lambda order: [] if READ in order else [divergence(9)], 1_000_000)
+    assert [one.explained for one in result.divergences] == [""]
+    assert len(tried) == 1

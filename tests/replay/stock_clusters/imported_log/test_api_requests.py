@@ -1,0 +1,238 @@
+"""What a controller was asked, from its broker's request log: each API and its versions."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.events import (
+    AllocateProducerIdsReceived,
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReceived,
+    ApiRequest,
+    ControlledShutdownReceived,
+    ElectLeadersReceived,
+    ProposedState,
+    ReassignmentTarget,
+)
+from controller.core.topic_requests import FeatureUpdate, UpdateFeaturesReceived
+from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of
+from replay.stock_clusters.imported_log.events import RequestServed
+
+T_ID, T_HEX = "7fRFnxkAQKqhjQCUoz-mcw", "edf4459f190040aaa18d0094a33fa673"
+APIS = (
+    "ALTER_PARTITION",
+    "ALTER_ISR",
+    "CONTROLLED_SHUTDOWN",
+    "ALLOCATE_PRODUCER_IDS",
+    "ALTER_PARTITION_REASSIGNMENTS",
+    "ELECT_LEADERS",
+    "UPDATE_FEATURES",
+)
+
+
+def asked(api: str, version: int, request: Any) -> ApiRequest | None:
+    body = json.dumps(request).encode()
+    return api_request_of(RequestServed(2, api, version, "3", 5, "", 100, body, b"{}"), 17)
+
+
+def alter_partition(**state: Any) -> dict[str, Any]:
+    partition = {"partitionIndex": 4, "leaderEpoch": 6} | state
+    return {"brokerId": 3, "brokerEpoch": 70, "topics": [{"partitions": [partition]}]}
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "topic", "state", "expected"),
+    [
+        # Version 3 tells the epochs of brokers, which decide nothing here.
+        (
+            "ALTER_PARTITION",
+            3,
+            {"topicId": T_ID},
+            {
+                "newIsrWithEpochs": [{"brokerId": 1, "brokerEpoch": 9}, {"brokerId": 3}],
+                "leaderRecoveryState": 1,
+                "partitionEpoch": 8,
+            },
+            ProposedState(T_HEX, 4, 6, (1, 3), 1, 8),
+        ),
+        (
+            "ALTER_PARTITION",
+            2,
+            {"topicId": T_ID},
+            {"newIsr": [3], "leaderRecoveryState": 0, "partitionEpoch": 8},
+            ProposedState(T_HEX, 4, 6, (3,), 0, 8),
+        ),
+        (
+            "ALTER_PARTITION",
+            1,
+            {"topicName": "t"},
+            {"newIsr": [3, 1], "partitionEpoch": 0},
+            ProposedState("t", 4, 6, (3, 1), 0, 0),
+        ),
+        (
+            "ALTER_ISR",
+            0,
+            {"name": "t"},
+            {"newIsr": [3], "currentIsrVersion": 8},
+            ProposedState("t", 4, 6, (3,), 0, 8),
+        ),
+    ],
+)
+def test_isr_is_asked_for(
+    api: str, version: int, topic: dict[str, str], state: dict[str, Any], expected: ProposedState
+) -> None:
+    request = alter_partition(**state)
+    request["topics"][0] |= topic
+    assert asked(api, version, request) == AlterPartitionReceived(17, version, 3, 70, [expected])
+
+
+def test_partitions_come_in_the_order_of_the_request() -> None:
+    states = [{"partitionIndex": number, "leaderEpoch": 0, "newIsr": [1]} for number in (5, 2)]
+    topics = [{"topicName": name, "partitions": states} for name in ("u", "t")]
+    found = asked("ALTER_PARTITION", 1, {"brokerId": 3, "brokerEpoch": 70, "topics": topics})
+    assert isinstance(found, AlterPartitionReceived)
+    assert [(one.topic, one.partition) for one in found.partitions] == [
+        ("u", 5),
+        ("u", 2),
+        ("t", 5),
+        ("t", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "request_", "expected"),
+    [
+        (
+            "CONTROLLED_SHUTDOWN",
+            3,
+            {"brokerId": 2, "brokerEpoch": 70},
+            ControlledShutdownReceived(17, 3, 2, 70),
+        ),
+        ("CONTROLLED_SHUTDOWN", 1, {"brokerId": 2}, ControlledShutdownReceived(17, 1, 2, -1)),
+        (
+            "ALLOCATE_PRODUCER_IDS",
+            0,
+            {"brokerId": 2, "brokerEpoch": 70},
+            AllocateProducerIdsReceived(17, 0, 2, 70),
+        ),
+        (
+            "ALTER_PARTITION_REASSIGNMENTS",
+            0,
+            {
+                "timeoutMs": 60000,
+                "topics": [
+                    {
+                        "name": "t",
+                        "partitions": [
+                            {"partitionIndex": 0, "replicas": [3, 1]},
+                            {"partitionIndex": 1, "replicas": None},
+                            {"partitionIndex": 2, "replicas": []},
+                        ],
+                    }
+                ],
+            },
+            AlterPartitionReassignmentsReceived(
+                17,
+                0,
+                [
+                    ReassignmentTarget("t", 0, (3, 1)),
+                    ReassignmentTarget("t", 1, None),
+                    ReassignmentTarget("t", 2, ()),
+                ],
+            ),
+        ),
+        (
+            "ELECT_LEADERS",
+            2,
+            {"electionType": 1, "topicPartitions": [{"topic": "t", "partitions": [2, 0]}]},
+            ElectLeadersReceived(17, 2, "unclean", [("t", 2), ("t", 0)]),
+        ),
+        (
+            "ELECT_LEADERS",
+            2,
+            {"electionType": 0, "topicPartitions": None},
+            ElectLeadersReceived(17, 2, "preferred", None),
+        ),
+        # Version 0 knows preferred elections only.
+        (
+            "ELECT_LEADERS",
+            0,
+            {"topicPartitions": [{"topic": "t", "partitions": [0]}]},
+            ElectLeadersReceived(17, 0, "preferred", [("t", 0)]),
+        ),
+        (
+            "UPDATE_FEATURES",
+            1,
+            {
+                "timeoutMs": 10,
+                "validateOnly": True,
+                "featureUpdates": [
+                    {"feature": "f", "maxVersionLevel": 1, "upgradeType": 3},
+                    {"feature": "g", "maxVersionLevel": 2, "upgradeType": 1},
+                ],
+            },
+            UpdateFeaturesReceived(
+                17, 1, 10, True, [FeatureUpdate("f", 1, 3), FeatureUpdate("g", 2, 1)]
+            ),
+        ),
+        (
+            "UPDATE_FEATURES",
+            0,
+            {
+                "timeoutMs": 10,
+                "featureUpdates": [
+                    {"feature": "f", "maxVersionLevel": 0, "allowDowngrade": True},
+                    {"feature": "g", "maxVersionLevel": 2, "allowDowngrade": False},
+                ],
+            },
+            UpdateFeaturesReceived(
+                17, 0, 10, False, [FeatureUpdate("f", 0, 2), FeatureUpdate("g", 2, 1)]
+            ),
+        ),
+    ],
+)
+def test_request_is_as_the_fold_takes_it(
+    api: str, version: int, request_: Any, expected: ApiRequest
+) -> None:
+    assert asked(api, version, request_) == expected
+
+
+@pytest.mark.parametrize("api", ["LEADER_AND_ISR", "CREATE_TOPICS", "ALTER_CONFIGS", "", "nothing"])
+def test_what_no_controller_event_handles_is_none(api: str) -> None:
+    assert asked(api, 0, {"brokerId": 1}) is None
+
+
+@pytest.mark.parametrize("api", [one for one in APIS if one != "ELECT_LEADERS"])
+@pytest.mark.parametrize("request_", [None, [], {"brokerId": "3"}, {"topics": 3}])
+def test_request_with_unknown_fields_is_refused_by_name(api: str, request_: Any) -> None:
+    with pytest.raises(UnreadableRequestError, match=f"{api} of broker 2: "):
+        asked(api, 0, request_)
+
+
+def test_topic_id_that_is_none_is_refused_by_name() -> None:
+    request = alter_partition(newIsr=[1])
+    request["topics"][0]["topicId"] = "a"
+    with pytest.raises(UnreadableRequestError, match="ALTER_PARTITION of broker 2: "):
+        asked("ALTER_PARTITION", 2, request)
+
+
+@given(st.sampled_from(APIS), st.integers(0, 5), st.binary(max_size=60))
+def test_no_bytes_are_a_traceback(api: str, version: int, body: bytes) -> None:
+    found = None
+    with suppress(UnreadableRequestError):
+        found = api_request_of(RequestServed(2, api, version, "3", 5, "", 100, body, b"{}"), 17)
+    assert found is None or found.request == 17
+
+
+@pytest.mark.parametrize(("error", "is_taken"), [(0, True), (77, True), (41, False)])
+def test_one_that_was_sent_to_another_broker_than_the_controller_is_none(
+    error: int, is_taken: bool
+) -> None:
+    request = b'{"brokerId":3,"brokerEpoch":6}'
+    response = b'{"errorCode":%d}' % error
+    served = RequestServed(2, "ALLOCATE_PRODUCER_IDS", 0, "3", 5, "", 100, request, response)
+    assert (api_request_of(served, 17) is not None) == is_taken
