@@ -87,6 +87,7 @@ NOT_YET: Final = (
     "tests/replay/diff/",
     "tests/replay/export/",
     "tests/replay/incidents/",
+    "tests/replay/inspect/",
     "tests/replay/kafka_text/",
     "tests/replay/older_logs/",
     "tests/replay/redaction/",

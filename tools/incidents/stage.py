@@ -18,7 +18,7 @@ from tools.recordings.setup import Setup
 OWN_ID = 1000
 BROKERS = 3
 UNREGISTERED = 9
-"""A broker that never registers: a reassignment to it stays under way."""
+"""A broker that never registers: a reassignment to it never completes."""
 _SECONDS_MAX = 90.0
 _TRIES = 5
 _SESSION_MS = "6000"
