@@ -11,7 +11,7 @@ OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
 
-.PHONY: setup check test random-draws lab-test ci-lab diff mutations ci-mutations agreement demo wheel lock clean prerequisites
+.PHONY: setup check test random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
@@ -77,12 +77,16 @@ diff: setup
 agreement: setup
 	$(BIN)/python -m tools.agreement --write
 
+# All mutants. `mutations-write` also writes the list of those that survive.
 mutations: setup
 	$(BIN)/python -m tools.mutations
 
-# Those that the change has touched, and a fourth of the others, another one after each commit.
+mutations-write: setup
+	$(BIN)/python -m tools.mutations --write
+
+# Mutants of the functions that a change touches, then others, from different ones on after each commit.
 ci-mutations: setup
-	$(BIN)/python -m tools.mutations --share 4 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
+	$(BIN)/python -m tools.mutations --minutes 7 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
 
 demo: setup
 	$(BIN)/python -m tools.demo

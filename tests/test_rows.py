@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutations.listing import read_mutations
+from tools.mutations.settings import read_settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs/rows/scenarios.md", ROOT / "docs/rows/units.md")
@@ -59,11 +59,6 @@ def rows_of(name: str) -> set[str]:
     """The rows whose ids a test carries."""
     carried = _CARRIED.findall(name.partition("::")[2])
     return {f"{table}-{number}" for table, number in carried} & ROWS
-
-
-def is_named(name: str, names: frozenset[str]) -> bool:
-    """Whether a test is among them, or a case of it where it is named without one."""
-    return name in names or any(one.startswith(f"{name}[") for one in names)
 
 
 @cache
@@ -123,17 +118,12 @@ def test_every_test_that_carries_a_row_is_named_there() -> None:
     assert sorted(unnamed) == []
 
 
-def test_every_test_of_a_row_notices_a_mutation() -> None:
-    """Where the page names a case, a mutation must name that case."""
-    mutated = frozenset(name for one in read_mutations(ROOT) for name in one.tests)
-    tests = [(row, name) for row, text in entries() for name in shown_by(row, text)]
-    assert [(row, name) for row, name in tests if not is_named(name, mutated)] == []
-
-
-def test_the_tests_that_mutations_name_exist() -> None:
-    named = {name for one in read_mutations(ROOT) for name in one.tests if name.startswith(FOLDERS)}
-    assert {name.partition("[")[0] for name in named} - functions() == set()
-    assert {name for name in named if rows_of(f"::{name.partition('[')[2]}")} - cases() == set()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tests_of_rows_are_held_by_mutation_testing(page: Path) -> None:
+    """`make mutations` requires of every test that the page names to notice a mutant."""
+    settings = read_settings(ROOT)
+    assert any(page.relative_to(ROOT).match(pattern) for pattern in settings.pages)
+    assert set(FOLDERS) <= set(settings.tests)
 
 
 def test_a_reason_is_words() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutations.listing import check_mutations, read_mutations
+from tools.mutations.checking import list_errors
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = ("controller", "eventstore", "replay")
@@ -17,7 +17,7 @@ IO_ROOMS = (
     "controller/zookeeper",
     "controller/brokers",
     "controller/api",
-    "controller/daemon.py",
+    "controller/daemon",
     "eventstore",
 )
 FUNCTION_LINES_MAX = 70
@@ -215,6 +215,6 @@ def test_files_name_no_machine_and_no_registry() -> None:
     assert not found
 
 
-def test_every_rule_that_is_taken_out_is_in_the_code() -> None:
-    """`make mutations` says the same, after minutes."""
-    check_mutations(ROOT, read_mutations(ROOT))
+def test_lists_of_mutation_testing_fit_the_code() -> None:
+    """`make mutations` reports the same before it runs anything."""
+    assert list_errors(ROOT) == []

@@ -1,4 +1,4 @@
-"""Whether the front still works, found out by asking it."""
+"""Detects a front process that hangs."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,7 +8,7 @@ import anyio
 _ASKED_EVERY_S: Final = 1.0
 _SILENT_S_MAX: Final = 10.0
 _START_S_MAX: Final = 30.0
-"""Until the first answer: a Python starts, perhaps on a busy machine."""
+"""Time until the first answer: Python has to start, perhaps on a busy machine."""
 
 
 class Liveness:

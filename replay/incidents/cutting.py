@@ -10,8 +10,8 @@ from controller.core.canonical import digest, encode_command
 from controller.core.commands import CommandId, Issued
 from controller.core.events import BrokerAnswered, Outcome, Recorded, SessionConnected
 from controller.core.fold import Fold
+from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
-from controller.log_records import command_record, event_record
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.writer import LogWriter

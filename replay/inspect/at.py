@@ -79,7 +79,7 @@ def _folder_of(path: Path) -> Path:
 
 def _keeps_snapshots(path: Path) -> bool:
     """A folder that a daemon writes, and the room on its disk, are the daemon's."""
-    return path.is_dir() and os.access(path, os.W_OK) and not folders.is_living(path)
+    return path.is_dir() and os.access(path, os.W_OK) and not folders.is_being_written(path)
 
 
 # The helper process -----------------------------------------------------------------------------

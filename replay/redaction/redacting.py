@@ -21,8 +21,8 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.events import ChildrenRead, Outcome, Recorded, ZnodesRead
 from controller.core.fold import Fold
+from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
-from controller.log_records import command_record, event_record
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.writer import LogWriter

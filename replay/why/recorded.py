@@ -113,7 +113,7 @@ class _Run:
         """Whether the log ends without the end of its daemon, and is asked about up to there."""
         reader = self._log.reader
         is_whole = self._last < reader.last_seq or reader.closing is not None
-        return not is_whole and not folders.is_living(reader.path)
+        return not is_whole and not folders.is_being_written(reader.path)
 
     def cluster(self) -> Cluster:
         """The cluster after the last event."""

@@ -25,7 +25,7 @@ from controller.core.commands import (
 )
 from controller.core.events import ZnodesRead
 from controller.core.fold import Fold
-from controller.log_records import command_record, event_record
+from controller.event_log.records import command_record, event_record
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord

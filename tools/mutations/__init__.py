@@ -1,4 +1,4 @@
-"""Takes rules out of the code, one at a time, and sees whether the tests that name them fail.
+"""Mutation testing: change the code in one place and see whether a test fails.
 
-`tests/tools/mutations/*.toml` list the mutations; `python -m tools.mutations` runs them.
+`python -m tools.mutations` runs it; docs/mutation-testing.md describes it.
 """

@@ -1,99 +1,96 @@
-"""`python -m tools.mutations`: exit 0 when every rule is held by the tests that name it.
+"""`python -m tools.mutations`: exit 0 when every survivor is in the reviewed list.
 
-1: a test still passes without the rule. 2: the list, or a test without any mutation, is wrong.
+1: a mutant that is not in the list survived, a rule can be broken without a test that notices, or
+a test that a page names as evidence notices no mutant. 2: the run cannot begin.
 """
 
-import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import track
-from rich.table import Table
+from rich.progress import Progress
 
-from tools.mutations.choosing import chosen
-from tools.mutations.listing import ListingError, Mutation, check_mutations, read_mutations
-from tools.mutations.tree import copy_tree
-from tools.mutations.trials import Verdict, check_unchanged, try_mutations
+from tools.mutations.checking import list_errors
+from tools.mutations.choosing import changed_functions, rotated
+from tools.mutations.errors import MutationError
+from tools.mutations.functions import Function
+from tools.mutations.operators import mutants_of
+from tools.mutations.report import report
+from tools.mutations.run import Chosen, Run
+from tools.mutations.settings import read_settings
+from tools.mutations.suite import run_in_suite
+from tools.mutations.survivors import (
+    by_short_name,
+    read_survivors,
+    with_verdicts,
+    without_missing,
+    write_survivors,
+)
 
-ROOT = Path(__file__).parents[2]
 _UNUSABLE = 2
-
 _errors = Console(stderr=True)
 
 
 def main(
     only: Annotated[
-        list[int] | None, typer.Option(help="The number of a mutation, as the table has it.")
+        list[str] | None,
+        typer.Option(help="A function, class, module or package; no rules.", metavar="NAME"),
     ] = None,
-    share: Annotated[
-        int, typer.Option(min=1, help="Try one in N, others after each commit.", metavar="N")
-    ] = 1,
     base: Annotated[
-        str, typer.Option(help="With --share: and all that changed since this commit.")
+        str, typer.Option(help="First what changed since this commit.", metavar="COMMIT")
     ] = "",
-    jobs: Annotated[int, typer.Option(min=1, help="Mutations tried at a time.")] = 2,
-    as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON.")] = False,
-    root: Annotated[Path, typer.Option(help="The source tree.")] = ROOT,
+    minutes: Annotated[
+        float, typer.Option(min=0, help="Begin no mutant after this time; 0: all.")
+    ] = 0,
+    write: Annotated[bool, typer.Option("--write", help="Write the list of survivors.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Mutants at a time.")] = 2,
 ) -> None:
-    """Take each rule out of a copy of the code and run the tests that name it."""
+    """Change the code of the current folder, one place at a time, and run the tests."""
+    root = Path.cwd()
+    deadline = time.monotonic() + minutes * 60 if minutes else float("inf")
     try:
-        mutations = list(enumerate(read_mutations(root), 1))
-        if only:
-            _check_numbers(only, len(mutations))
-            mutations = [(number, one) for number, one in mutations if number in only]
-        check_mutations(root, [mutation for _, mutation in mutations])
-        if share > 1:
-            mutations = chosen(root, mutations, share, base)
-        verdicts = _try(root, mutations, jobs)
-    except ListingError as error:
-        typer.echo(str(error), err=True)
+        settings = read_settings(root)
+        with Progress(console=_errors, transient=True) as progress:
+            run = Run(root, settings, jobs, progress)
+            if not write and (errors := list_errors(root)):
+                raise MutationError("\n".join(errors))
+            listed, _ = by_short_name(read_survivors(root), run.functions)
+            functions = _chosen(root, run.functions, only or [], base)
+            chosen = Chosen(functions, deadline, with_rules=not only)
+            with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+                output = Path(folder) / "pytest"
+                run_in_suite(settings.tests, output, lambda suite: run(suite, chosen))
+    except MutationError as error:
+        _errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(_UNUSABLE) from None
-    if as_json:
-        typer.echo(msgspec.json.encode(verdicts).decode())
-    else:
-        _show(verdicts)
-    raise typer.Exit(int(not all(one.is_noticed for one in verdicts)))
+    if write:
+        everything = [mutant for one in run.functions for mutant in mutants_of(one)]
+        listed = without_missing(listed, everything)
+        listed = with_verdicts(listed, run.result.survival(), everything)
+        write_survivors(root, listed)
+    is_good = report(run.result, listed, Console())
+    raise typer.Exit(int(not is_good))
 
 
-def _check_numbers(only: list[int], count: int) -> None:
-    unknown = [str(number) for number in only if not 1 <= number <= count]
-    if unknown:
-        raise ListingError(f"--only {', '.join(unknown)}: the mutations are 1 to {count}")
+def _chosen(root: Path, functions: list[Function], only: list[str], base: str) -> list[Function]:
+    """What to try, in this order. Raises MutationError for an unknown name, or if git fails."""
+    if only:
+        found = [one for one in functions if any(_is_in(one, name) for name in only)]
+        if not found:
+            raise MutationError(f"--only {', '.join(only)}: no function in scope is in it")
+        return found
+    if not base:
+        return functions
+    changed = changed_functions(root, functions, base)
+    names = {one.full_name for one in changed}
+    return [*changed, *(one for one in rotated(root, functions) if one.full_name not in names)]
 
 
-def _try(root: Path, mutations: list[tuple[int, Mutation]], jobs: int) -> list[Verdict]:
-    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
-        trees = [Path(folder) / str(number) for number in range(jobs)]
-        copy_tree(root, trees[0])
-        check_unchanged(trees[0], [mutation for _, mutation in mutations], jobs)
-        for tree in trees[1:]:
-            shutil.copytree(trees[0], tree)
-        verdicts = track(
-            try_mutations(trees, mutations),
-            "Mutations",
-            total=len(mutations),
-            console=_errors,
-            transient=True,
-        )
-        return sorted(verdicts, key=lambda one: one.number)
-
-
-def _show(verdicts: list[Verdict]) -> None:
-    table = Table("", "rule", "file", "tests that do not notice")
-    for one in verdicts:
-        if not one.is_noticed:
-            said = "\n".join(one.unmoved) or f"cannot be run: {one.broken}"
-            table.add_row(str(one.number), escape(one.rule), one.file, escape(said))
-    console = Console()
-    if table.row_count:
-        console.print(table)
-    noticed = sum(one.is_noticed for one in verdicts)
-    console.print(f"{noticed} of {len(verdicts)} mutations are noticed by every test named")
+def _is_in(function: Function, name: str) -> bool:
+    return f".{name}." in f".{function.full_name}."
 
 
 if __name__ == "__main__":

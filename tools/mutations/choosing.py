@@ -1,46 +1,40 @@
-"""Which mutations a run on a change tries: those that the change can have touched, and a share of
-the others, another one after each commit."""
+"""In which order a run with limited time tries the functions: changed ones first, then the others,
+beginning at another one after each commit."""
 
+import hashlib
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tools.mutations.listing import ListingError, Mutation, read_listing
+from tools.mutations.errors import MutationError
+from tools.mutations.functions import Function, functions_of
 
-_LISTS: Final = "tests/tools/mutations"
-
-Numbered = tuple[int, Mutation]
-
-
-def chosen(root: Path, mutations: Sequence[Numbered], share: int, base: str) -> list[Numbered]:
-    """One in `share` of the mutations, and those that are new since the commit `base`, or whose
-    files or tests changed since, as far as git tells. Raises ListingError if it does not."""
-    turn = int(_git(root, "rev-list", "--count", "HEAD")) % share
-    changed = set(_git(root, "diff", "--name-only", base, "--").splitlines()) if base else set()
-    before = _mutations_at(root, base) if any(one.startswith(_LISTS) for one in changed) else None
-    return [
-        (number, one)
-        for number, one in mutations
-        if number % share == turn
-        or (before is not None and one not in before)
-        or not changed.isdisjoint(_files(one))
-    ]
+_STRIDE: Final = 61
+"""Functions from the beginning of one commit's share to that of the next."""
 
 
-def _files(mutation: Mutation) -> set[str]:
-    """Those that it changes, and those of its tests."""
-    edited = {edit.file for edit in (mutation, *mutation.also)}
-    return edited | {name.partition("::")[0] for name in mutation.tests}
+def changed_functions(root: Path, functions: Sequence[Function], base: str) -> list[Function]:
+    """Those whose code the commit `base` does not have, in any file; a function that was only
+    moved is not changed. Raises MutationError if git fails."""
+    names = _git(root, "diff", "--name-only", "--no-renames", base, "--", "*.py").splitlines()
+    changed = {root / name for name in names}
+    before = set(_git(root, "ls-tree", "-r", "--name-only", base).splitlines())
+    digests = {
+        function.digest()
+        for name in names
+        if name in before
+        for function in functions_of(Path(name), "", _git(root, "show", f"{base}:{name}"))
+    }
+    return [one for one in functions if one.path in changed and one.digest() not in digests]
 
 
-def _mutations_at(root: Path, commit: str) -> list[Mutation]:
-    names = _git(root, "ls-tree", "--name-only", commit, f"{_LISTS}/").splitlines()
-    found: list[Mutation] = []
-    for name in names:
-        if name.endswith(".toml"):
-            found += read_listing(_git(root, "show", f"{commit}:{name}"), name)
-    return found
+def rotated(root: Path, functions: Sequence[Function]) -> list[Function]:
+    """All functions in an order that neighbours in the code do not share, from another one on
+    after each commit. Raises MutationError if git fails."""
+    mixed = sorted(functions, key=lambda one: hashlib.sha256(one.short_name.encode()).digest())
+    start = int(_git(root, "rev-list", "--count", "HEAD")) * _STRIDE % max(len(mixed), 1)
+    return mixed[start:] + mixed[:start]
 
 
 def _git(root: Path, *arguments: str) -> str:
@@ -48,5 +42,5 @@ def _git(root: Path, *arguments: str) -> str:
         ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise ListingError(f"git {arguments[0]}: {done.stderr.strip()}")
+        raise MutationError(f"git {arguments[0]}: {done.stderr.strip()}")
     return done.stdout.strip()

@@ -1,128 +1,145 @@
-"""All mutations, a few at a time, each in a tree that is its own while it runs."""
+"""Trials of changed code, a few at a time, each in a fork of the process that has the suite."""
 
 import multiprocessing
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from importlib import import_module
-from itertools import groupby
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from tools.mutations.listing import ListingError, Mutation
-from tools.mutations.tree import applied
-from tools.mutations.trial import Trial, run_trial
+from tools.mutations.coverage_map import CoverageMap, Measured
+from tools.mutations.errors import MutationError
+from tools.mutations.suite import Outcome, Suite, measure, try_change
+
+TIME_OUT: Final = "time-out"
+_TRIAL_SECONDS_MAX: Final = 120
+_KEPT_TESTS_MAX: Final = 5
 
 _fork = multiprocessing.get_context("fork")
 
-_PASSED, _FAILED = 0, 1
+
+class Trial(Struct):
+    """A change to try. `tests` run in this order, those first that lately noticed a change of
+    the same `group`."""
+
+    group: str
+    change: Callable[[], None]
+    tests: Sequence[str]
 
 
-class Verdict(Struct, frozen=True):
-    """What the named tests said of a mutation: those that still passed, none if all is well."""
+class Verdict(Struct):
+    """`noticed_by`: the test that failed, or `TIME_OUT`, or empty. `error`: it cannot be tried."""
 
-    number: int
-    rule: str
-    file: str
-    unmoved: tuple[str, ...]
-    broken: str | None = None
-    """Pytest's words where the tests could not be run."""
-
-    @property
-    def is_noticed(self) -> bool:
-        """Whether every named test failed."""
-        return not self.unmoved and self.broken is None
+    noticed_by: str
+    error: str = ""
 
 
-class _Running:
-    """One fork at work in a tree."""
+class _Fork:
+    """A process at work, with a folder for what its tests write."""
 
-    def __init__(self, tree: Path, names: Sequence[str], first: int = 0) -> None:
-        self.tree = tree
-        self.output = tree / f"pytest-{first}.out"
-        self._result, sender = _fork.Pipe(duplex=False)
-        self.process: BaseProcess = _fork.Process(
-            target=run_trial,
-            args=(tree, names, self.output, sender),
-            kwargs={"is_first": first > 0},
-        )
-        self.process.start()
+    def __init__(self, work: Callable[[Connection], None]) -> None:
+        self.result, sender = _fork.Pipe(duplex=False)
+        self._folder = tempfile.mkdtemp(prefix="mutation-")
+        self._process = _fork.Process(target=self._run, args=(work, sender))
+        self.started = time.monotonic()
+        self._process.start()
         sender.close()
 
-    @property
-    def result(self) -> Connection:
-        """Ready when the fork has ended, one way or another."""
-        return self._result
+    def _run(self, work: Callable[[Connection], None], sender: Connection) -> None:
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = self._folder
+        work(sender)
 
-    def end(self) -> Trial | None:
-        """Its result; None if it died without one."""
-        try:
-            trial = msgspec.msgpack.decode(self._result.recv_bytes(), type=Trial)
-        except EOFError:
-            trial = None
-        self.process.join()
-        self._result.close()
-        return trial
+    def end(self) -> bytes | None:
+        """What it sent, None if it sent nothing; the process and its children are gone then."""
+        data = None
+        if self.result.poll():
+            with suppress(EOFError):
+                data = self.result.recv_bytes()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid or 0, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.join()
+        self.result.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return data
 
-    def words(self) -> str:
-        """What pytest said."""
-        return self.output.read_text(encoding="utf-8", errors="replace")[-2000:]
+
+def measured(suite: Suite, paths: Sequence[Path], jobs: int) -> CoverageMap:
+    """Run every test once, unchanged. Raises MutationError, which names the tests that fail."""
+    files = [str(path) for path in paths]
+    tests = suite.tests
+    size = -(-len(tests) // jobs)
+    forks = [
+        _Fork(lambda result, part=tests[at : at + size]: measure(suite, part, files, result))  # type: ignore[misc]
+        for at in range(0, len(tests), size)
+    ]
+    parts = []
+    for fork in forks:
+        wait([fork.result])
+        data = fork.end()
+        if data is None:
+            raise MutationError("the process that runs the unchanged tests ended without a result")
+        parts.append(msgspec.msgpack.decode(data, type=Measured))
+    failed = {test: words for part in parts for test, words in part.failed.items()}
+    if failed:
+        said = "\n".join(f"{test}:\n{words}" for test, words in failed.items())
+        raise MutationError(f"these tests fail without any change:\n{said}")
+    return CoverageMap(parts)
 
 
-def check_unchanged(tree: Path, mutations: Sequence[Mutation], jobs: int) -> None:
-    """Run every named test without a mutation. Raises ListingError where one fails.
+def run_trials(
+    suite: Suite, coverage_map: CoverageMap, trials: Iterable[Trial], jobs: int
+) -> Iterator[tuple[Trial, Verdict]]:
+    """Run trials, in their order as far as `jobs` at a time allow; gives each when it ends.
 
-    What the tests import of packages, forks that follow find imported.
+    `trials` is read only as fast as they run.
     """
-    parts = _parts({name for one in mutations for name in one.tests}, jobs)
-    running = [_Running(tree, names, first) for first, names in enumerate(parts, 1)]
-    for one in running:
-        trial = one.end()
-        if trial is None or trial.status != _PASSED:
-            raise ListingError(f"the tests fail without any mutation:\n{one.words()}")
-        for name in trial.packages:
-            with suppress(ImportError):
-                import_module(name)
+    lately: dict[str, list[str]] = {}
+    waiting = iter(trials)
+    at_work: dict[Connection, tuple[_Fork, Trial]] = {}
+    following = next(waiting, None)
+    while at_work or following is not None:
+        while following is not None and len(at_work) < jobs:
+            fork = _begin(suite, coverage_map, following, lately.get(following.group, []))
+            at_work[fork.result] = (fork, following)
+            following = next(waiting, None)
+        for result in _ready(at_work):
+            fork, trial = at_work.pop(result)
+            verdict = _verdict(fork.end())
+            if verdict.noticed_by not in ("", TIME_OUT):
+                tests = lately.setdefault(trial.group, [])
+                with suppress(ValueError):
+                    tests.remove(verdict.noticed_by)
+                tests.insert(0, verdict.noticed_by)
+                del tests[_KEPT_TESTS_MAX:]
+            yield trial, verdict
 
 
-def _parts(names: Iterable[str], count: int) -> list[list[str]]:
-    """Names of tests, those of a file together, in parts of about the same size."""
-    parts: list[list[str]] = [[] for _ in range(count)]
-    by_file = groupby(sorted(names), key=lambda name: name.partition("::")[0])
-    for one in sorted((list(each) for _, each in by_file), key=len, reverse=True):
-        min(parts, key=len).extend(one)
-    return [one for one in parts if one]
+def _begin(suite: Suite, coverage_map: CoverageMap, trial: Trial, lately: list[str]) -> _Fork:
+    first = [test for test in lately if test in trial.tests]
+    tests = [*first, *(test for test in trial.tests if test not in first)]
+    seconds = sum(coverage_map.seconds.get(test, 0.0) for test in tests)
+    return _Fork(lambda result: try_change(suite, trial.change, tests, seconds, result))
 
 
-def try_mutations(
-    trees: Sequence[Path], mutations: Sequence[tuple[int, Mutation]]
-) -> Iterator[Verdict]:
-    """Try each, as many at a time as there are trees. Raises ListingError."""
-    waiting = list(reversed(mutations))
-    free = list(trees)
-    at_work: dict[Connection, tuple[int, Mutation, _Running, ExitStack]] = {}
-    while waiting or at_work:
-        while waiting and free:
-            number, mutation = waiting.pop()
-            tree, change = free.pop(), ExitStack()
-            change.enter_context(applied(tree, mutation))
-            running = _Running(tree, mutation.tests)
-            at_work[running.result] = (number, mutation, running, change)
-        for ready in wait(list(at_work)):
-            assert isinstance(ready, Connection)
-            number, mutation, running, change = at_work.pop(ready)
-            verdict = _verdict(number, mutation, running)
-            change.close()
-            free.append(running.tree)
-            yield verdict
+def _ready(at_work: dict[Connection, tuple[_Fork, Trial]]) -> list[Connection]:
+    """The forks that have ended, or have had their time."""
+    ready = [one for one in wait(list(at_work), timeout=5) if isinstance(one, Connection)]
+    late = time.monotonic() - _TRIAL_SECONDS_MAX
+    return ready or [one for one, (fork, _) in at_work.items() if fork.started < late]
 
 
-def _verdict(number: int, mutation: Mutation, running: _Running) -> Verdict:
-    trial = running.end()
-    if trial is None or trial.status not in (_PASSED, _FAILED):
-        return Verdict(number, mutation.rule, mutation.file, (), running.words())
-    unmoved = tuple(name for name in mutation.tests if name not in trial.failed)
-    return Verdict(number, mutation.rule, mutation.file, unmoved)
+def _verdict(data: bytes | None) -> Verdict:
+    if data is None:
+        return Verdict(TIME_OUT)
+    outcome = msgspec.msgpack.decode(data, type=Outcome)
+    return Verdict(outcome.failed, outcome.error)

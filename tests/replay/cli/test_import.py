@@ -73,7 +73,7 @@ def test_what_cannot_be_used_is_told_and_leaves_no_log(
 def test_log_that_is_there_is_not_written_over(imported: Path) -> None:
     done = refold("import", CRASH, "--out", imported)
     assert done.returncode == 2
-    assert "holds a log already" in done.stderr
+    assert "already contains a log" in done.stderr
 
 
 def test_progress_is_shown_to_a_terminal_only(tmp_path: Path) -> None:

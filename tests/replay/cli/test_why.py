@@ -144,7 +144,7 @@ def test_folder_without_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "controller.log").write_text("")
     result = refold("why", tmp_path)
     assert result.exit_code == 2
-    assert "holds no segment" in result.stderr
+    assert "contains no segment" in result.stderr
 
 
 def test_kind_that_there_is_not(log: Path) -> None:

@@ -14,7 +14,7 @@ from tests.replay.diff import versions
 from tests.replay.diff.versions import INCIDENTS, RECORDED, ROOT, Edit, changed
 
 RECORDINGS = ROOT / "tests" / "recordings"
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def diff(tmp_path: Path, edits: tuple[Edit, ...], *logs: Path) -> Comparison:

@@ -24,7 +24,7 @@ from replay.stock_clusters.imported_log.events import Observed
 from tests.replay.diff import versions
 from tests.replay.diff.test_comparing import INCIDENTS, RECORDINGS, diff
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 End = dict[tuple[str, int], tuple[int, list[int]]]
 """By partition, its leader and its ISR."""

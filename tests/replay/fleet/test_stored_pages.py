@@ -100,7 +100,7 @@ def test_changed_value_is_reported_as_damage(
     connection.execute(f"update events set {change} where seq = 222")
     connection.commit()
     connection.close()
-    with pytest.raises(LogCorrupt, match=r"event 222: .* put a sound copy"):
+    with pytest.raises(LogCorrupt, match=r"event 222: .* replace the file with an intact copy"):
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
@@ -110,7 +110,7 @@ def test_additional_column_is_reported_as_damage(short_history: History, tmp_pat
     connection.execute("alter table events add column extra text")
     connection.commit()
     connection.close()
-    with pytest.raises(LogCorrupt, match=r"event 1: .* put a sound copy"):
+    with pytest.raises(LogCorrupt, match=r"event 1: .* replace the file with an intact copy"):
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
@@ -120,7 +120,7 @@ def test_damaged_page_of_the_file_is_reported(short_history: History, tmp_path: 
     middle = len(content) // 2 // 4096 * 4096
     content[middle : middle + 4096] = bytes(4096)
     path.write_bytes(content)
-    with pytest.raises(LogCorrupt, match="put a sound copy"):
+    with pytest.raises(LogCorrupt, match="replace the file with an intact copy"):
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from controller.core.events import TimerFired
 from controller.core.snapshot import take_snapshot
+from controller.event_log.records import command_record, event_record
 from controller.fingerprint import core_fingerprint
-from controller.log_records import command_record, event_record
 from eventstore import folders, snapshots
 from eventstore.writer import LogWriter
 from replay.inspect import at as opening

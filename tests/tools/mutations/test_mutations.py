@@ -1,181 +1,279 @@
-"""The tool that takes rules out, on a tree of one rule."""
+"""Mutation testing of a source tree with two functions, a table and three tests."""
 
-import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from typer import Typer
-from typer.testing import CliRunner
 
-from tools.mutations.__main__ import main
+ROOT = Path(__file__).parents[3]
+LISTS = "tests/tools/mutations"
+PROJECT = """
+[tool.pytest.ini_options]
+pythonpath = ["."]
+addopts = ["--import-mode=importlib"]
+timeout = 60
+markers = ["lab: servers", "slow: takes seconds"]
+asyncio_default_fixture_loop_scope = "function"
 
-RULE = "def larger(a: int, b: int) -> int:\n    return a if a > b else b\n"
+[tool.mutations]
+modules = ["product"]
+tests = ["tests"]
+pages = ["page.md"]
+"""
+RULE = """
+SIZES = {"none": 0, "small": 1}
+
+
+def larger(a: int, b: int) -> int:
+    if a > b:
+        return a
+    return b
+
+
+def count(size: str) -> int:
+    total = 0
+    while total < SIZES[size]:
+        total += 1
+    return total
+"""
 TESTS = """
-from controller.rule import larger
+from product.rule import count, larger
 
-def test_first():
+
+def test_first_is_larger():
     assert larger(2, 1) == 2
 
-def test_second():
-    assert larger(1, 2) == 2
-"""
-ENTRY = """
-[[mutation]]
-rule = "the larger one"
-file = "controller/rule.py"
-old = "a if a > b else b"
-new = "{new}"
-tests = ["tests/test_rule.py::test_first", "tests/test_rule.py::test_second"]
-"""
-SECOND = """
-[[mutation]]
-rule = "the larger one"
-file = "controller/rule.py"
-old = "a if a > b else b"
-new = "a"
-tests = ["tests/test_rule.py::test_second"]
-"""
 
-app = Typer()
-app.command()(main)
+def test_second_is_larger():
+    assert larger(1, 2) == 2
+
+
+def test_small_counts():
+    assert (count("none"), count("small")) == (0, 1)
+"""
+REVIEWED = """
+["rule.larger"]
+"compare: a > b -> a >= b" = "equivalent: equal numbers are the same either way"
+"""
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A source tree with one rule and two tests of it."""
-    files = {
-        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
-        "controller/__init__.py": "",
-        "controller/rule.py": RULE,
-        "tests/test_rule.py": TESTS,
-    }
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    (tmp_path / "tests" / "mutations").mkdir()
+    """The source tree, with one mutant that survives and is reviewed."""
+    write(tmp_path, "pyproject.toml", PROJECT)
+    write(tmp_path, "product/__init__.py", "")
+    write(tmp_path, "product/rule.py", RULE)
+    write(tmp_path, "tests/test_rule.py", TESTS)
+    write(tmp_path, f"{LISTS}/survivors.toml", REVIEWED)
     return tmp_path
 
 
-def run(tree: Path, entries: str) -> tuple[int, str]:
-    """Exit status and what is printed."""
-    (tree / "tests" / "mutations" / "list.toml").write_text(entries, encoding="utf-8")
-    result = CliRunner().invoke(app, ["--root", str(tree), "--json", "--jobs", "1"])
-    return result.exit_code, result.output
+def write(tree: Path, name: str, text: str) -> None:
+    (tree / name).parent.mkdir(exist_ok=True, parents=True)
+    (tree / name).write_text(text, encoding="utf-8")
 
 
-def test_a_number_that_no_mutation_has_is_refused_at_once(tree: Path) -> None:
-    (tree / "tests" / "mutations" / "list.toml").write_text(ENTRY.format(new="0"))
-    result = CliRunner().invoke(app, ["--root", str(tree), "--only", "1", "--only", "99999"])
-    assert result.exit_code == 2
-    assert result.output == "--only 99999: the mutations are 1 to 1\n"
+def replace(tree: Path, name: str, old: str, new: str) -> None:
+    text = (tree / name).read_text(encoding="utf-8")
+    assert old in text
+    write(tree, name, text.replace(old, new))
 
 
-def test_rule_that_every_test_holds(tree: Path) -> None:
-    status, output = run(tree, ENTRY.format(new="0"))
-    assert status == 0
-    (verdict,) = json.loads(output.splitlines()[-1])
-    assert verdict["unmoved"] == []
-    assert (tree / "controller" / "rule.py").read_text(encoding="utf-8") == RULE
-
-
-def test_rule_that_is_kept_in_two_places(tree: Path) -> None:
-    guarded = RULE.replace("    return", "    if a < b:\n        return b\n    return")
-    rule = tree / "controller" / "rule.py"
-    rule.write_text(guarded, encoding="utf-8")
-    one = ENTRY.format(new="a").replace('"tests/test_rule.py::test_first", ', "")
-    status, output = run(tree, one)
-    assert status == 1
-    assert json.loads(output.splitlines()[-1])[0]["unmoved"] == ["tests/test_rule.py::test_second"]
-    also = """
-[[mutation.also]]
-file = "controller/rule.py"
-old = "return b\\n"
-new = "return a\\n"
-"""
-    status, output = run(tree, one + also)
-    assert status == 0
-    assert rule.read_text(encoding="utf-8") == guarded
-    assert run(tree, one + also.replace("return b", "return c"))[0] == 2
-
-
-def test_test_that_passes_without_the_rule_is_named(tree: Path) -> None:
-    status, output = run(tree, ENTRY.format(new="a"))
-    assert status == 1
-    (verdict,) = json.loads(output.splitlines()[-1])
-    assert verdict["unmoved"] == ["tests/test_rule.py::test_first"]
-
-
-def test_mutation_that_cannot_be_run_is_not_taken_for_noticed(tree: Path) -> None:
-    status, output = run(tree, ENTRY.format(new="("))
-    assert status == 1
-    assert "SyntaxError" in output
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "named"),
-    [
-        ("a if a > b", "a if a >= b", "the larger one"),
-        ("rule.py", "other.py", "controller/other.py"),
-        ("rule =", "role =", "list.toml"),
-        ("test_first", "test_missing", "no test tests/test_rule.py::test_missing"),
-    ],
-)
-def test_entry_that_does_not_fit_the_tree(tree: Path, before: str, after: str, named: str) -> None:
-    status, output = run(tree, ENTRY.format(new="0").replace(before, after))
-    assert status == 2
-    assert named in output
-
-
-def test_test_that_fails_anyway(tree: Path) -> None:
-    (tree / "tests/test_rule.py").write_text(TESTS.replace("== 2", "== 3"), encoding="utf-8")
-    status, output = run(tree, ENTRY.format(new="0"))
-    assert status == 2
-    assert "without any mutation" in output
-
-
-def commit(tree: Path, files: dict[str, str]) -> None:
-    """Write files, and commit all there is."""
-    for name, text in files.items():
-        (tree / name).write_text(text, encoding="utf-8")
+def commit(tree: Path) -> None:
     git = ["git", "-C", str(tree), "-c", "user.name=n", "-c", "user.email=e"]
+    write(tree, ".gitignore", "build/\n__pycache__/\n")
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "."]):
         subprocess.run([*git, *arguments], check=True)
 
 
-def tried(tree: Path, *options: str) -> list[int]:
-    """The numbers of the mutations that a run tries."""
-    result = CliRunner().invoke(app, ["--root", str(tree), "--json", "--jobs", "1", *options])
-    assert result.exit_code == 0, result.output
-    return [one["number"] for one in json.loads(result.stdout)]
+def mutations(tree: Path, *options: str) -> tuple[int, str]:
+    """Exit status and what is printed."""
+    command = [sys.executable, "-m", "tools.mutations", *options]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
 
 
-def test_a_share_is_another_one_after_each_commit(tree: Path) -> None:
-    commit(tree, {"tests/mutations/list.toml": SECOND * 4})
-    first = tried(tree, "--share", "2")
-    commit(tree, {"note": "more"})
-    assert sorted(first + tried(tree, "--share", "2")) == [1, 2, 3, 4]
-    assert len(first) == 2
+def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
+    status, output = mutations(tree)
+    assert status == 0, output
+    assert "score 87.5 %: 7 of 8 mutants are noticed (1 by a time-out)" in output
+    assert "survivors: 0 new, 1 justified, 0 without a test" in output
+    assert (tree / "product/rule.py").read_text(encoding="utf-8") == RULE
 
 
-@pytest.mark.parametrize("name", ["controller/rule.py", "tests/test_rule.py"])
-def test_what_a_change_touches_is_tried_in_any_case(tree: Path, name: str) -> None:
-    commit(tree, {"tests/mutations/list.toml": SECOND * 2})
-    commit(tree, {name: (tree / name).read_text(encoding="utf-8") + "\n"})
-    assert tried(tree, "--share", "50", "--base", "HEAD^") == [1, 2]
-    commit(tree, {"note": "more"})
-    assert tried(tree, "--share", "50", "--base", "HEAD^") == []
+def test_survivor_that_is_not_in_the_list_fails_the_run(tree: Path) -> None:
+    replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
+    status, output = mutations(tree, "--only", "rule.larger")
+    assert status == 1
+    assert "new survivor: rule.larger: always: if a > b" in output
 
 
-def test_so_is_a_mutation_that_is_new(tree: Path) -> None:
-    commit(tree, {"tests/mutations/list.toml": SECOND})
-    commit(tree, {"tests/mutations/more.toml": SECOND.replace("larger one", "smaller one")})
-    assert tried(tree, "--share", "50", "--base", "HEAD^") == [2]
+def test_code_that_no_test_runs_survives(tree: Path) -> None:
+    replace(tree, "tests/test_rule.py", 'assert (count("none"), count("small")) == (0, 1)', "pass")
+    status, output = mutations(tree, "--only", "count")
+    assert status == 1
+    assert "new survivor: rule.count: remove: total += 1" in output
+    assert "no test runs 5" in output
 
 
-def test_a_tree_without_git_has_no_share(tree: Path) -> None:
-    (tree / "tests" / "mutations" / "list.toml").write_text(SECOND, encoding="utf-8")
-    result = CliRunner().invoke(app, ["--root", str(tree), "--share", "2"])
-    assert result.exit_code == 2
-    assert "git rev-list: " in result.output
+def test_written_list_keeps_reasons_and_marks_what_is_new(tree: Path) -> None:
+    replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
+    replace(tree, f"{LISTS}/survivors.toml", '["rule.larger"]', '["rule.larger"]\n"gone" = "x"')
+    assert mutations(tree, "--write")[0] == 0
+    listed = (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
+    assert '"always: if a > b" = "unreviewed"' in listed
+    assert "equal numbers are the same" in listed
+    assert "gone" not in listed
+    status, output = mutations(tree)
+    assert status == 0
+    assert "1 justified, 0 without a test that is wanted, 1 unreviewed" in output
+
+
+def test_module_that_was_never_tried_as_a_whole_fails_no_run(tree: Path) -> None:
+    replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
+    write(tree, f"{LISTS}/survivors.toml", REVIEWED + '\n["product.rule"]\n"*" = "unreviewed"\n')
+    status, output = mutations(tree)
+    assert status == 0
+    assert "1 justified, 0 without a test that is wanted, 1 unreviewed" in output
+    assert mutations(tree, "--write")[0] == 0
+    assert '"*"' not in (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", ["numbers.rule", "order"])
+def test_function_that_moves_keeps_its_survivors(tree: Path, module: str) -> None:
+    write(tree, f"product/{module.replace('.', '/')}.py", RULE)
+    (tree / "product/rule.py").unlink()
+    replace(tree, "tests/test_rule.py", "product.rule", f"product.{module}")
+    assert mutations(tree)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        (f"{LISTS}/survivors.toml", "rule.larger", "rule.biggest", "no function rule.biggest"),
+        (f"{LISTS}/survivors.toml", "a > b -> a >= b", "a < b", "[rule.larger] has no mutant"),
+        ("pyproject.toml", '["product"]', '["products"]', "modules: there is no products"),
+        ("pyproject.toml", '["tests"]', '["testing"]', "tests: there is no testing"),
+        ("tests/test_rule.py", "(2, 1) == 2", "(2, 1) == 3", "fail without any change"),
+        ("tests/test_rule.py", "import count", "import missing, count", "cannot collect"),
+    ],
+)
+def test_rule_that_does_not_fit_the_code_is_named_in_the_error(
+    tree: Path, name: str, old: str, new: str, said: str
+) -> None:
+    replace(tree, name, old, new)
+    status, output = mutations(tree)
+    assert status == 2
+    assert said in output
+    assert "Traceback (most recent call last)" not in output.partition("pytest cannot")[0]
+
+
+# Rules by hand ------------------------------------------------------------------------------------
+
+RESULT = """
+[[rule]]
+rule = "the larger number is the result"
+function = "rule.larger"
+result = "min(a, b, result)"
+"""
+BODY = """
+[[rule]]
+rule = "the larger number is the result"
+function = "rule.larger"
+body = "return min(a, b)"
+"""
+VALUE = """
+[[rule]]
+rule = "a small size counts once"
+value = "rule.SIZES"
+becomes = "old | {'small': 3}"
+"""
+
+
+@pytest.mark.parametrize("rule", [RESULT, BODY, VALUE])
+def test_rule_that_its_tests_notice_is_counted(tree: Path, rule: str) -> None:
+    write(tree, f"{LISTS}/rules.toml", rule)
+    status, output = mutations(tree)
+    assert status == 0
+    assert "rules by hand: 1, 0 of them not noticed" in output
+
+
+def test_rule_that_no_test_notices_fails_the_run(tree: Path) -> None:
+    write(tree, f"{LISTS}/rules.toml", RESULT.replace("min(a, b, result)", "max(a, b)"))
+    status, output = mutations(tree)
+    assert status == 1
+    assert "rule: the larger number is the result: no test notices" in output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("rule.larger", "rule.largest", "there is no function rule.largest"),
+        ("result =", "value =", "needs function with body or result, or value with becomes"),
+        ("rule =", "rules =", "rules.toml"),
+    ],
+)
+def test_rule_that_does_not_fit_the_code_is_named(
+    tree: Path, old: str, new: str, said: str
+) -> None:
+    write(tree, f"{LISTS}/rules.toml", RESULT.replace(old, new))
+    status, output = mutations(tree)
+    assert status == 2
+    assert said in output
+    assert ("the larger number is the result" in output) != (old == "rule =")
+
+
+# Tests that pages name ----------------------------------------------------------------------------
+
+
+def test_page_names_a_test_that_notices_nothing(tree: Path) -> None:
+    replace(
+        tree,
+        "tests/test_rule.py",
+        "def test_small",
+        "def test_idle():\n    larger(1, 1)\n\n\ndef test_small",
+    )
+    write(
+        tree, "page.md", "`tests/test_rule.py::test_idle`, `tests/test_rule.py::test_small_counts`"
+    )
+    status, output = mutations(tree)
+    assert status == 1
+    assert "notices no mutant: tests/test_rule.py::test_idle" in output
+    assert "tests that pages name: 2, 1 notice no mutant" in output
+
+
+# Limited time -------------------------------------------------------------------------------------
+
+
+def test_functions_that_a_change_touches_are_tried_first(tree: Path) -> None:
+    commit(tree)
+    replace(tree, "product/rule.py", "total = 0", "total = int()")
+    replace(tree, "tests/test_rule.py", '(count("none"), count("small")) == (0, 1)', "count")
+    status, output = mutations(tree, "--base", "HEAD", "--minutes", "0.0001")
+    assert status == 0
+    assert "no time for 7 mutants" in output
+    status, output = mutations(tree, "--base", "HEAD")
+    assert status == 1
+    assert output.index("rule.count") < output.index("score")
+
+
+def test_map_of_an_equal_tree_is_used_again(tree: Path) -> None:
+    commit(tree)
+    first, second = mutations(tree, "--only", "larger"), mutations(tree, "--only", "larger")
+    assert first[0] == second[0] == 0
+    (kept,) = (tree / "build/mutations").iterdir()
+    replace(tree, "product/rule.py", "total = 0", "total = int()")
+    assert mutations(tree, "--only", "larger")[0] == 0
+    assert kept not in (tree / "build/mutations").iterdir()
+
+
+def test_base_that_git_does_not_know_is_an_error(tree: Path) -> None:
+    commit(tree)
+    status, output = mutations(tree, "--base", "nowhere")
+    assert status == 2
+    assert "git diff: " in output

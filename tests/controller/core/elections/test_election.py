@@ -46,6 +46,24 @@ def test_replicas_that_were_passed_over_have_a_reason() -> None:
     assert elected.passed_over == ((1, "not online"), (2, "not in sync"))
 
 
+def test_reassignment_gives_a_reason_for_each_replica_that_was_passed_over() -> None:
+    elected = reassignment_leader((1, 2, 3), (1, 3), {2, 3}.__contains__)
+    assert elected.leader == 3
+    assert elected.passed_over == ((1, "not online"), (2, "not in sync"))
+
+
+def test_controlled_shutdown_gives_a_reason_for_each_replica_that_was_passed_over() -> None:
+    elected = controlled_shutdown_leader(
+        (1, 2, 3, 4), (1, 3, 4), {2, 3, 4}.__contains__, {3}.__contains__
+    )
+    assert (elected.leader, elected.isr) == (4, (1, 4))
+    assert elected.passed_over == (
+        (1, "not online"),
+        (2, "not in sync"),
+        (3, "shutting down"),
+    )
+
+
 @pytest.mark.parametrize(
     ("target", "isr", "live", "leader"),
     [

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -204,12 +205,14 @@ def assert_folds_again(cluster: Cluster) -> None:
         assert [one for commands in again for one in commands] == issued, recorded
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(steps=steps)
 def test_what_is_moved_arrives_and_is_led_all_the_way(steps: list[Step]) -> None:
     play("3.9", steps)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(steps=steps)
 def test_the_same_where_leaders_write_their_isr_themselves(steps: list[Step]) -> None:

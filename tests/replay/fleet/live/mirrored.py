@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from eventstore.frames import encode
-from eventstore.mirror.outbox import waiting
+from eventstore.mirror.outbox import next_messages
 from replay.inspect.cluster import PartitionView
 from replay.inspect.folding import folding_of
 from replay.logs.open_log import open_log
@@ -17,7 +17,7 @@ State = tuple[str, int, str, int, tuple[int, ...]]
 def published(log: Path) -> list[bytes]:
     """The values of the messages, one per record."""
     found, at = [], None
-    while batch := waiting(log, at):
+    while batch := next_messages(log, at):
         found += [encode(one.frame) for one in batch]
         at = batch[-1].at
     return found

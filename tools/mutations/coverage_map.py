@@ -1,0 +1,141 @@
+"""Which tests run which lines, and how long each test takes: found by one run of the suite."""
+
+import hashlib
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from coverage import Coverage
+
+from tools.mutations.functions import Function
+from tools.mutations.operators import Mutant
+
+TESTS_MAX: Final = 200
+"""How many tests a mutant gets at most."""
+
+
+class Measured(msgspec.Struct):
+    """What a part of the suite did. `lines` has, by file and line, the places in `tests` of the
+    tests that run it; `failed` what pytest said of those that failed."""
+
+    tests: list[str]
+    seconds: list[float]
+    lines: dict[str, dict[int, list[int]]]
+    failed: dict[str, str] = {}
+
+
+class CoverageMap:
+    """The tests of every line. The parts are measured in separate processes."""
+
+    def __init__(self, parts: Sequence[Measured]) -> None:
+        self.parts = parts
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """By test: its seconds while it was measured, several times what it takes otherwise."""
+        return {
+            test: seconds
+            for part in self.parts
+            for test, seconds in zip(part.tests, part.seconds, strict=True)
+        }
+
+    @cached_property
+    def _lines_run(self) -> Counter[str]:
+        """By test: how many lines it runs."""
+        counts: Counter[str] = Counter()
+        for part in self.parts:
+            places = Counter(
+                place
+                for lines in part.lines.values()
+                for tests in lines.values()
+                for place in tests
+            )
+            counts.update({part.tests[place]: count for place, count in places.items()})
+        return counts
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """The tests that run the mutant's code, those first that run little else."""
+        path = str(mutant.function.path)
+        return self.smallest_first(
+            self._tests(path, mutant.lines) or self._tests(path, mutant.around)
+        )
+
+    def tests_of_function(self, function: Function) -> list[str]:
+        """The tests that run any line of a function, those first that run little else."""
+        last = function.node.end_lineno or function.first_line
+        lines = range(function.first_line, last + 1)
+        return self.smallest_first(self._tests(str(function.path), lines))
+
+    def smallest_first(self, tests: Iterable[str]) -> list[str]:
+        """In order of how many lines they run: the same in every run, other than their time."""
+        return sorted(tests, key=lambda test: (self._lines_run[test], test))
+
+    def _tests(self, path: str, lines: Iterable[int]) -> set[str]:
+        found: set[str] = set()
+        for part in self.parts:
+            of_file = part.lines.get(path, {})
+            places = {place for line in lines for place in of_file.get(line, ())}
+            found.update(part.tests[place] for place in places)
+        return found
+
+
+def sample(tests: Sequence[str]) -> Sequence[str]:
+    """At most TESTS_MAX tests: half of them the first ones, half from all over the rest; always
+    the same ones."""
+    if len(tests) <= TESTS_MAX:
+        return tests
+    half = TESTS_MAX // 2
+    first, rest = tests[:half], tests[half:]
+    return [*first, *(rest[place * len(rest) // half] for place in range(half))]
+
+
+def covered_lines(
+    coverage: Coverage, paths: Sequence[str], tests: Sequence[str]
+) -> dict[str, dict[int, list[int]]]:
+    """What a coverage run measured, whose contexts are the tests' node ids: `Measured.lines`."""
+    data = coverage.get_data()
+    places = {test: place for place, test in enumerate(tests)}
+    return {
+        path: {
+            line: sorted(places[test] for test in contexts if test in places)
+            for line, contexts in data.contexts_by_lineno(path).items()
+        }
+        for path in paths
+    }
+
+
+def tree_digest(root: Path) -> str:
+    """A digest of what the map depends on: the Python files and the settings; "" without git."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
+    listing = subprocess.run(
+        [*command, "--exclude-standard"], capture_output=True, text=True, check=False
+    )
+    digest = hashlib.sha256()
+    for name in sorted(set(listing.stdout.split("\0"))):
+        path = root / name
+        is_source = name.endswith(".py") and not name.startswith("tools/")
+        if (is_source or name == "pyproject.toml") and path.is_file():
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest() if listing.returncode == 0 else ""
+
+
+def read_map(folder: Path, digest: str) -> CoverageMap | None:
+    """The map of an equal tree, if there is one in the folder."""
+    path = folder / f"{digest}.msgpack"
+    if not digest or not path.is_file():
+        return None
+    return CoverageMap(msgspec.msgpack.decode(path.read_bytes(), type=list[Measured]))
+
+
+def write_map(folder: Path, digest: str, coverage_map: CoverageMap) -> None:
+    """Keep the map for the next run over an equal tree, in place of older ones."""
+    if not digest:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.msgpack"):
+        old.unlink()
+    (folder / f"{digest}.msgpack").write_bytes(msgspec.msgpack.encode(coverage_map.parts))

@@ -1,0 +1,153 @@
+"""Mutations written by hand, where no operator makes them: `tests/tools/mutations/rules.toml`.
+
+Each names a function or a value of a module, never its text, so that an entry survives moves and
+rewriting inside of the function.
+"""
+
+import ast
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from tools.mutations.errors import MutationError
+from tools.mutations.functions import Function, FunctionNode, function_named
+from tools.mutations.patching import ImportedFunctions, replace_value
+
+RULES: Final = "tests/tools/mutations/rules.toml"
+RULES_MAX: Final = 200
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the code has to do, and a change that breaks it, which a test must notice.
+
+    The change is one of three:
+
+    - `function` with `body`: statements that run in place of the function's, which they can call
+      as `unchanged`.
+    - `function` with `result`: an expression that is returned in place of `result`, what the
+      function returned.
+    - `value` with `becomes`: an expression for a name of a module, in which `old` is the value
+      before.
+
+    Names of functions and values are as long as it takes to be unambiguous.
+    """
+
+    rule: str
+    function: str = ""
+    body: str = ""
+    result: str = ""
+    value: str = ""
+    becomes: str = ""
+
+
+class _Listing(Struct, forbid_unknown_fields=True):
+    rule: list[Rule] = []
+
+
+def read_rules(root: Path) -> list[Rule]:
+    """The rules of a source tree. Raises MutationError for a bad or too long list."""
+    path = root / RULES
+    if not path.is_file():
+        return []
+    try:
+        rules = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Listing).rule
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise MutationError(f"{RULES}: {error}") from error
+    if len(rules) > RULES_MAX:
+        raise MutationError(f"{RULES}: {len(rules)} rules; at most {RULES_MAX} are kept by hand")
+    for rule in rules:
+        by_function = bool(rule.function) and bool(rule.body) != bool(rule.result)
+        by_value = bool(rule.value and rule.becomes) and not (rule.body or rule.result)
+        if by_function == by_value or bool(rule.function) == bool(rule.value):
+            raise MutationError(
+                f"{RULES}: {rule.rule!r} needs function with body or result, or value with becomes"
+            )
+    return rules
+
+
+class Value(Struct, frozen=True):
+    """A name that a module assigns."""
+
+    path: Path
+    module: str
+    name: str
+
+
+def target_of(
+    rule: Rule, functions: Sequence[Function], modules: Sequence[tuple[Path, str]]
+) -> Function | Value:
+    """What a rule names. Raises MutationError, which names the rule."""
+    try:
+        if rule.function:
+            return function_named(functions, rule.function)
+        return _value_named(rule.value, modules)
+    except MutationError as error:
+        raise MutationError(f"{RULES}: {rule.rule!r}: {error}") from None
+
+
+def _value_named(name: str, modules: Sequence[tuple[Path, str]]) -> Value:
+    module_name, _, value_name = name.rpartition(".")
+    fitting = [
+        Value(path, module, value_name)
+        for path, module in modules
+        if f".{module}".endswith(f".{module_name}")
+        and value_name in _assigned(path.read_text(encoding="utf-8"))
+    ]
+    if len(fitting) != 1:
+        places = ", ".join(one.module for one in fitting) or "no module in scope"
+        raise MutationError(f"{name} must be assigned in one module, and is in {places}")
+    return fitting[0]
+
+
+def _assigned(text: str) -> set[str]:
+    targets: list[ast.expr] = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign):
+            targets += node.targets
+        elif isinstance(node, ast.AnnAssign):
+            targets.append(node.target)
+    return {one.id for one in targets if isinstance(one, ast.Name)}
+
+
+def apply(rule: Rule, target: Function | Value, imported: ImportedFunctions) -> None:
+    """Make the change in this process. Raises MutationError, or SyntaxError for a bad text."""
+    if isinstance(target, Value):
+        replace_value(target.module, target.name, rule.becomes)
+        return
+    node = target.node
+    body = _parsed(rule.body) if rule.body else _with_result(node, rule.result)
+    node.body = [_unchanged(node), *body]
+    imported.recompile(target)
+
+
+def _parsed(text: str) -> list[ast.stmt]:
+    """Statements, `return`, `await` and all."""
+    lines = "\n".join(f"    {line}" for line in text.splitlines())
+    (function,) = ast.parse(f"async def changed():\n{lines}\n").body
+    assert isinstance(function, ast.AsyncFunctionDef)
+    return function.body
+
+
+def _unchanged(node: FunctionNode) -> FunctionNode:
+    """The function as it is, for use inside of the changed one."""
+    if isinstance(node, ast.AsyncFunctionDef):
+        return ast.AsyncFunctionDef("unchanged", node.args, node.body, [])
+    return ast.FunctionDef("unchanged", node.args, node.body, [])
+
+
+def _with_result(node: FunctionNode, expression: str) -> list[ast.stmt]:
+    arguments = node.args
+    by_place = [*arguments.posonlyargs, *arguments.args]
+    call: ast.expr = ast.Call(
+        ast.Name("unchanged", ast.Load()),
+        [ast.Name(one.arg, ast.Load()) for one in by_place],
+        [ast.keyword(one.arg, ast.Name(one.arg, ast.Load())) for one in arguments.kwonlyargs],
+    )
+    if isinstance(node, ast.AsyncFunctionDef):
+        call = ast.Await(call)
+    result = ast.Assign([ast.Name("result", ast.Store())], call)
+    return [result, ast.Return(ast.parse(expression, mode="eval").body)]

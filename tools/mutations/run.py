@@ -1,0 +1,154 @@
+"""One run: rules, the tests that pages name, and mutants."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+from rich.progress import Progress
+
+from tools.mutations.coverage_map import CoverageMap, read_map, sample, tree_digest, write_map
+from tools.mutations.functions import Function, module_paths, read_functions
+from tools.mutations.operators import Mutant, mutants_of
+from tools.mutations.page_tests import PageTests
+from tools.mutations.patching import ImportedFunctions
+from tools.mutations.rules import Value, apply, read_rules, target_of
+from tools.mutations.settings import Settings
+from tools.mutations.suite import Suite
+from tools.mutations.trials import Trial, Verdict, measured, run_trials
+
+_MAPS: Final = "build/mutations"
+
+
+class Result(Struct):
+    """What a run found. `mutants` are those that were tried or that no test runs."""
+
+    mutants: list[tuple[Mutant, Verdict]] = field(default_factory=list)
+    uncovered: int = 0
+    """Of the mutants: how many no test runs."""
+    left: int = 0
+    """Chosen mutants that there was no time for."""
+    rules: int = 0
+    broken_rules: list[str] = field(default_factory=list)
+    page_tests: int = 0
+    unnoticing: list[str] = field(default_factory=list)
+    map_seconds: float = 0.0
+    trial_seconds: float = 0.0
+
+    def survival(self) -> list[tuple[Mutant, bool]]:
+        """The mutants, and whether each survived; one that could not be made did not."""
+        return [(mutant, not (one.noticed_by or one.error)) for mutant, one in self.mutants]
+
+
+class Chosen(Struct):
+    """The functions whose mutants are tried, in this order, and when to stop."""
+
+    functions: Sequence[Function]
+    deadline: float
+    """By time.monotonic()."""
+    with_rules: bool = True
+
+
+class Run:
+    """A run in a process that has collected the suite."""
+
+    def __init__(self, root: Path, settings: Settings, jobs: int, progress: Progress) -> None:
+        self._root = root
+        self._settings = settings
+        self._jobs = jobs
+        self._progress = progress
+        self._modules = module_paths(root, settings)
+        self.functions = read_functions(root, settings)
+        self.result = Result()
+
+    def __call__(self, suite: Suite, chosen: Chosen) -> None:
+        """Try everything. Raises MutationError for what cannot be begun."""
+        started = time.monotonic()
+        coverage_map = self._map(suite)
+        imported = ImportedFunctions([module for _, module in self._modules])
+        self.result.map_seconds = time.monotonic() - started
+        started = time.monotonic()
+        page_tests = PageTests(self._root, self._settings.pages, suite.tests)
+        if chosen.with_rules:
+            rules = self._rule_trials(suite, coverage_map, imported)
+            self._try_rules(suite, coverage_map, rules)
+            mutants = [mutant for one in self.functions for mutant in mutants_of(one)]
+            covering: list[tuple[Callable[[], None], Sequence[str]]] = [
+                *((one.change, one.tests) for one in rules),
+                *((partial(imported.mutate, one), coverage_map.tests_of(one)) for one in mutants),
+            ]
+            trials = page_tests.trials(covering)
+            for _, verdict in run_trials(suite, coverage_map, trials, self._jobs):
+                page_tests.noticed(verdict.noticed_by)
+        self._try_mutants(suite, coverage_map, imported, chosen, page_tests)
+        if chosen.with_rules:
+            self.result.page_tests = page_tests.count
+            self.result.unnoticing = page_tests.unnoticing
+        self.result.trial_seconds = time.monotonic() - started
+
+    def _map(self, suite: Suite) -> CoverageMap:
+        digest = tree_digest(self._root)
+        folder = self._root / _MAPS
+        found = read_map(folder, digest)
+        if found is None:
+            task = self._progress.add_task("Which tests run which lines", total=None)
+            found = measured(suite, [path for path, _ in self._modules], self._jobs)
+            write_map(folder, digest, found)
+            self._progress.remove_task(task)
+        return found
+
+    def _rule_trials(
+        self, suite: Suite, coverage_map: CoverageMap, imported: ImportedFunctions
+    ) -> list[Trial]:
+        trials = []
+        for rule in read_rules(self._root):
+            target = target_of(rule, self.functions, self._modules)
+            if isinstance(target, Value):
+                tests = coverage_map.smallest_first(suite.tests)
+            else:
+                tests = coverage_map.tests_of_function(target)
+            trials.append(Trial(rule.rule, partial(apply, rule, target, imported), tests))
+        return trials
+
+    def _try_rules(self, suite: Suite, coverage_map: CoverageMap, rules: list[Trial]) -> None:
+        self.result.rules = len(rules)
+        self.result.broken_rules = [
+            f"{trial.group}: {verdict.error or 'no test notices'}"
+            for trial, verdict in run_trials(suite, coverage_map, rules, self._jobs)
+            if not verdict.noticed_by
+        ]
+
+    def _try_mutants(
+        self,
+        suite: Suite,
+        coverage_map: CoverageMap,
+        imported: ImportedFunctions,
+        chosen: Chosen,
+        page_tests: PageTests,
+    ) -> None:
+        mutants = [mutant for function in chosen.functions for mutant in mutants_of(function)]
+        task = self._progress.add_task("Mutants", total=len(mutants))
+        by_trial: dict[int, Mutant] = {}
+
+        def trials() -> Iterator[Trial]:
+            for place, mutant in enumerate(mutants):
+                if time.monotonic() > chosen.deadline:
+                    self.result.left = len(mutants) - place
+                    return
+                tests = sample(coverage_map.tests_of(mutant))
+                if tests:
+                    change = partial(imported.mutate, mutant)
+                    trial = Trial(mutant.function.full_name, change, tests)
+                    by_trial[id(trial)] = mutant
+                    yield trial
+                else:
+                    self.result.uncovered += 1
+                    self.result.mutants.append((mutant, Verdict("")))
+                    self._progress.advance(task)
+
+        for trial, verdict in run_trials(suite, coverage_map, trials(), self._jobs):
+            self.result.mutants.append((by_trial[id(trial)], verdict))
+            page_tests.noticed(verdict.noticed_by)
+            self._progress.advance(task)

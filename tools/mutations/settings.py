@@ -1,0 +1,44 @@
+"""The table `[tool.mutations]` of pyproject.toml."""
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tools.mutations.errors import MutationError
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is mutated and which tests have to notice.
+
+    `modules` are modules and packages, by their dotted names; `without` are those of them that are
+    left alone. `tests` are paths for pytest. Each test that one of `pages` names must notice at
+    least one mutant; pages are patterns of paths.
+    """
+
+    modules: list[str]
+    tests: list[str]
+    without: list[str] = []
+    pages: list[str] = []
+
+
+class _Tools(Struct):
+    mutations: Settings
+
+
+class _Project(Struct):
+    tool: _Tools
+
+
+def read_settings(root: Path) -> Settings:
+    """The settings of a source tree. Raises MutationError for missing or bad ones."""
+    try:
+        content = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+        settings = msgspec.convert(content, _Project).tool.mutations
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise MutationError(f"pyproject.toml, [tool.mutations]: {error}") from error
+    for path in settings.tests:
+        if not (root / path).exists():
+            raise MutationError(f"pyproject.toml, [tool.mutations] tests: there is no {path}")
+    return settings

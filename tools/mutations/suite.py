@@ -1,0 +1,202 @@
+"""The test suite, collected once in this process; its tests run in forks of it.
+
+`run_in_suite` lets pytest import and collect everything, then calls a function instead of running
+the tests. Each fork runs the tests it is given, with the code changed or not.
+"""
+
+import contextlib
+import gc
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import coverage
+import hypothesis
+import msgspec
+import pytest
+from msgspec import Struct
+
+from tools.mutations.coverage_map import Measured, covered_lines
+from tools.mutations.errors import MutationError
+
+_MEMORY_BYTES_MAX = 4 << 30
+_FAILURE_CHARACTERS_MAX = 1500
+
+
+class Outcome(Struct):
+    """What a trial's tests did: the test that failed first, empty if all passed.
+
+    `error` says why the change could not be tried.
+    """
+
+    failed: str = ""
+    error: str = ""
+
+
+class Suite:
+    """The collected tests."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self._reports = _Reports()
+        session.config.pluginmanager.register(self._reports)
+        self._items = {item.nodeid: item for item in session.items}
+
+    @property
+    def tests(self) -> list[str]:
+        """The node ids, in pytest's order."""
+        return list(self._items)
+
+    def failures(self, tests: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+        """Run tests; for each its node id, what failed (empty: nothing) and its seconds."""
+        items = [self._items[one] for one in tests]
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            self._reports.failure, self._reports.seconds = "", 0.0
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            yield item.nodeid, self._reports.failure, self._reports.seconds
+
+
+class _Reports:
+    """What pytest reports of one test."""
+
+    def __init__(self) -> None:
+        self.failure = ""
+        self.seconds = 0.0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds += report.duration
+        if report.failed and not self.failure:
+            self.failure = report.longreprtext[-_FAILURE_CHARACTERS_MAX:] or "failed"
+
+
+def measure(suite: Suite, tests: Sequence[str], paths: Sequence[str], result: Connection) -> None:
+    """In a fork: run tests and send what they did, `Measured` in msgpack."""
+    _be_a_fork(tests_seconds=None)
+    measured = coverage.Coverage(data_file=None, config_file=False, include=list(paths))
+    found = Measured(list(tests), [], {})
+    measured.start()
+    measured.switch_context(tests[0] if tests else "")
+    following = iter([*tests[1:], ""])
+    for test, failure, seconds in suite.failures(tests):
+        measured.switch_context(next(following))
+        found.seconds.append(seconds)
+        if failure:
+            found.failed[test] = failure
+    measured.stop()
+    found.lines = covered_lines(measured, paths, tests)
+    result.send_bytes(msgspec.msgpack.encode(found))
+
+
+def try_change(
+    suite: Suite,
+    change: Callable[[], None],
+    tests: Sequence[str],
+    tests_seconds: float,
+    result: Connection,
+) -> None:
+    """In a fork: change the code, run tests until one fails, and send the `Outcome`.
+
+    `tests_seconds` is what the tests take without the change; the kernel ends a fork that takes
+    much more processor time.
+    """
+    _be_a_fork(tests_seconds)
+    outcome = Outcome()
+    try:
+        change()
+    except (MutationError, SyntaxError, NameError, TypeError, ValueError) as error:
+        outcome.error = f"{type(error).__name__}: {error}"
+    else:
+        for test, failure, _ in suite.failures(tests):
+            if failure:
+                outcome.failed = test
+                break
+    result.send_bytes(msgspec.msgpack.encode(outcome))
+    # Without what pytest and fixtures do at the end.
+    os._exit(0)
+
+
+def _be_a_fork(tests_seconds: float | None) -> None:
+    """A process group that is ended with its children; quiet, and limited."""
+    os.setpgrp()
+    os.dup2(1, 2)
+    # Collecting garbage would copy the memory that forks share, for a process that soon ends.
+    gc.freeze()
+    if tests_seconds is not None:
+        gc.disable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if tests_seconds is not None:
+        seconds = int(2 + 5 * tests_seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
+
+
+def run_in_suite(paths: Sequence[str], output: Path, work: Callable[[Suite], None]) -> None:
+    """Collect the tests of `paths` in the current folder and call `work` with the suite.
+
+    What tests print goes to `output`. Raises MutationError if collecting fails.
+    """
+    # The first failure is enough, the same one in every run; a smaller one is of no use here.
+    hypothesis.settings.register_profile(
+        "mutations",
+        max_examples=30,
+        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    options = ["-q", "-p", "no:cacheprovider", "--hypothesis-profile", "mutations"]
+    # Other styles take most of the time of a trial.
+    options += ["--tb", "native"]
+    # Forks have a limit of processor time; measuring on a busy machine may take long.
+    options += [
+        "--timeout",
+        "600",
+        "-m",
+        "not lab and not slow",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+    ]
+    plugin = _InsteadOfRunning(work)
+    with output.open("w", encoding="utf-8") as words, _output_to(words.fileno()):
+        status = pytest.main([*options, "--capture=no", *paths], plugins=[plugin])
+    if plugin.error is not None:
+        raise plugin.error
+    if not plugin.was_called:
+        said = output.read_text(encoding="utf-8", errors="replace")[-2000:]
+        raise MutationError(f"pytest cannot collect the tests (status {int(status)}):\n{said}")
+
+
+@contextlib.contextmanager
+def _output_to(descriptor: int) -> Iterator[None]:
+    """Standard output goes to a file; standard error, with progress and errors, does not."""
+    sys.stdout.flush()
+    before = os.dup(1)
+    os.dup2(descriptor, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(before, 1)
+        os.close(before)
+
+
+class _InsteadOfRunning:
+    """A pytest plugin: calls a function where pytest would run the tests."""
+
+    def __init__(self, work: Callable[[Suite], None]) -> None:
+        self.was_called = False
+        self.error: BaseException | None = None
+        self._work = work
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            return True
+        self.was_called = True
+        try:
+            self._work(Suite(session))
+        except Exception as error:
+            self.error = error
+        return True
