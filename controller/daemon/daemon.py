@@ -260,7 +260,7 @@ class Daemon:
         _tell_of_session(event.event)
 
     def carry_out(self, issued: Issued) -> None:
-        """Do what the controller has decided, or begin to."""
+        """Carry out a command of the fold, or start to."""
         match issued.command:
             case Notice() as notice:
                 self._tell(notice, issued)

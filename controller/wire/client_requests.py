@@ -73,7 +73,7 @@ def response_schema(head: RequestHead) -> Any:
 def decode_request(head: RequestHead, frame: bytes) -> Any:
     """Decode the body of a whole request to kio's entity; bytes after it are ignored, as in Kafka.
 
-    Its header is read by `read_header`: kio reads a length below -1 as no Kafka does. Raises
+    `read_header` reads the header, since kio does not treat a length below -1 as Kafka does. Raises
     `MalformedRequest`, `UnknownTaggedField`.
     """
     try:

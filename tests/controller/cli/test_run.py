@@ -55,7 +55,7 @@ async def test_bad_settings_are_told_in_one_line_each() -> None:
     assert [line.split(": ")[1].split("=")[0] for line in output.splitlines()] == [
         "zookeeper.connect",
         "broker.id",
-        "refold.log.dir is not given",
+        "refold.log.dir is not set",
         "inter.broker.protocol.version",
     ]
 
