@@ -1,11 +1,11 @@
-"""What a record's bytes say, as JSON for queries: with the names of fields.
+"""The content of records as JSON with field names, for queries.
 
-Not exact both ways, the stored bytes stand beside it. What a znode, a request or a response holds
-is text ({"base64": ...} where it is no UTF-8), so that it can be taken apart again; other bytes
-are base64. Kinds with such text in them, or with a union of structures, have a "tag".
+The JSON is not an exact copy; the stored bytes are in the table as well. The data of znodes,
+requests and responses is a string, so that queries can parse it, or {"base64": ...} if it is not
+UTF-8. Other bytes are base64. Kinds that contain such data, or a union of structures, have a "tag".
 
-Millions of values go through here: msgspec copies values of a kind, many at once, into those of
-its twin, a type with the same fields that is written as an object.
+Millions of values are converted here. msgspec copies many values of a kind at once into values of
+its twin: a type with the same fields that is encoded as an object.
 """
 
 import types
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 JSON_BYTES_MAX: Final = 64 << 10
-"""Of stored bytes above this size no JSON is made."""
+"""Stored bytes above this size are not converted to JSON."""
 
 _TEXTS: Final = frozenset(("data", "request", "response"))
 _encode: Final = msgspec.json.Encoder().encode
@@ -25,14 +25,14 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 def json_of_each(values: list[Any]) -> list[bytes]:
-    """Decoded events, commands or reasons, all of one kind, as JSON."""
+    """Decoded events, commands or reasons of one kind, each as JSON."""
     if not values:
         return []
     return _encode_lines(_convert(values, _twins(values[0].__class__))).split(b"\n")[:-1]
 
 
 def json_of_plain(value: Any) -> bytes:
-    """What was decoded without a type, as JSON."""
+    """A value that was decoded without a type, as JSON."""
     return _encode(_with_text_keys(value))
 
 
@@ -42,7 +42,7 @@ class _Anything(type):
 
 
 class _Written(metaclass=_Anything):
-    """In a twin: what is written as `_written` gives it."""
+    """The type of a twin's fields that `_written` converts."""
 
 
 def _convert(value: Any, into: Any) -> Any:
@@ -50,7 +50,8 @@ def _convert(value: Any, into: Any) -> Any:
 
 
 def _written(_: type, value: Any) -> Any:
-    """Text, or a member of a union of structures: msgspec does not tell those apart by tags."""
+    """Convert text, or a member of a union of structures, which msgspec does not distinguish by
+    tags."""
     if isinstance(value, Struct):
         return _convert(value, _twin(type(value), has_tags=True))
     return _texts(value)
@@ -64,7 +65,7 @@ def _twins(kind: Any) -> Any:
 
 @cache
 def _has_tags(kind: Any) -> bool:
-    """Whether a kind, or one in it, has text or a union of structures."""
+    """Whether a kind, or a kind in it, has text or a union of structures."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         hints = get_type_hints(kind)
         return any(_is_text(name, hint) or _has_tags(hint) for name, hint in hints.items())
@@ -118,7 +119,7 @@ def _arguments(hint: Any) -> tuple[Any, ...]:
 
 
 def _texts(value: Any) -> Any:
-    """Bytes, however deep in lists they are, as text."""
+    """Bytes in nested lists as text."""
     kind = type(value)
     if kind is bytes:
         try:
@@ -127,7 +128,7 @@ def _texts(value: Any) -> Any:
             return {"base64": b64encode(value).decode()}
     if kind is list or kind is tuple:
         try:
-            # Nearly always it is text, and a call for each would take twice as long.
+            # Nearly all values are text, and one call per value would take twice as long.
             return [one if one is None else one.decode() for one in value]
         except (UnicodeDecodeError, AttributeError):
             return [one if one is None else _texts(one) for one in value]

@@ -1,7 +1,8 @@
-"""What a record is about: the broker, the znode, the partitions, the error, in a query's terms.
+"""What a record is about: the broker, the znode, the partitions and the error, as columns.
 
-`EVENTS` and `COMMANDS` say for each kind which columns it has, and how each comes out of a decoded
-record. Paths are told apart by their ends: those of an imported cluster begin with its chroot.
+`EVENTS` and `COMMANDS` define for each kind which columns it fills, and how each is computed from a
+decoded record. Paths are recognized by their ends, because the paths of an imported cluster begin
+with its chroot.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,8 +28,11 @@ from replay.subjects import ZnodeSubject, subject_in_any_chroot
 
 
 class PartitionFact(Struct, frozen=True, gc=False):
-    """A partition that a record is about. Of `leader`, `leader_epoch` and `isr` what the record
-    says they shall be or are; `code` says why (a decision) or what went wrong (an answer)."""
+    """A partition that a record is about.
+
+    `leader`, `leader_epoch` and `isr` are the values in the record. `code` is the code of a
+    decision's choice, or the error of a response.
+    """
 
     topic: str
     partition: int | None = None
@@ -42,9 +46,9 @@ Partitions = tuple[PartitionFact, ...]
 
 
 class Facts(NamedTuple):
-    """How the columns of a kind come out of its records; None: it has nothing to say there.
-    `ordinal`: which of its cause's commands an event answers; `rule`: what an observed decision
-    is."""
+    """How the columns of a kind are computed from its records; None if the kind does not fill a
+    column. `ordinal` is the ordinal of the command that an event answers; `rule` is what an
+    observed decision is."""
 
     path: Callable[[Any], str | None] | None = None
     broker: Callable[[Any], int | None] | None = None
@@ -59,20 +63,20 @@ _TARGETS_REMEMBERED: Final = 1 << 12
 
 @lru_cache(_TARGETS_REMEMBERED)
 def path_of_target(target: str) -> str | None:
-    """The znode that a command is aimed at, if it is one."""
+    """The path, if a command's target is a znode."""
     return target if target.startswith("/") else None
 
 
 @lru_cache(_TARGETS_REMEMBERED)
 def broker_of_target(target: str) -> int | None:
-    """The broker that a command is aimed at, if it is one."""
+    """The broker id, if a command's target is a broker."""
     number = target.removeprefix("broker ")
     return int(number) if number != target and number.isdecimal() else None
 
 
 def with_choices(about: Partitions, choices: tuple[commands.Choice, ...]) -> Partitions:
-    """Partitions with why their leaders were chosen; where a command's body is not stored they are
-    those of its reason."""
+    """Add the codes of leader choices to the partitions. If a command's body is not stored, the
+    partitions come from the choices alone."""
     by_partition = {(one.topic, one.partition): one for one in about}
     for choice in choices:
         key = (choice.topic, choice.partition)
@@ -100,7 +104,7 @@ _Operations = Iterable[operations.WriteOperation | transactions.Content]
 
 
 def _only_path(parts: _Operations) -> str | None:
-    """The path of what is about one only."""
+    """The path of operations on exactly one znode."""
     paths = [one.path for one in parts if hasattr(one, "path")]
     return paths[0] if len(paths) == 1 else None
 
@@ -111,7 +115,7 @@ def _only_broker(parts: _Operations) -> int | None:
 
 
 def _written(parts: _Operations) -> Partitions:
-    """Partitions that writes are about, where they write their states, with what they shall be."""
+    """The partitions that writes are about, with the states that the writes store."""
     found: list[PartitionFact] = []
     for part in parts:
         path: str | None = getattr(part, "path", None)
@@ -291,4 +295,4 @@ COMMANDS: Final[dict[type, Facts]] = {
     ),
     commands.AnswerElectLeaders: Facts(partitions=_of_partition_answers, error=_error_of_answer),
 }
-"""A kind that is not there is about the znode that it is aimed at, if it is one."""
+"""A command of a kind without an entry has the path of its target, if the target is a znode."""

@@ -19,7 +19,7 @@ from replay.stock_clusters.zookeeper_log.source import open_source
 from tests.eventstore.samples import event, header
 from tests.replay.cli.test_log import refold
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
-from tools.zookeeper_log.corrupting import Corruption, corrupt
+from tools.zookeeper_log.corruption import Corruption, corrupt
 from tools.zookeeper_log.incidents import copy_all_but_logs, transactions_of, write_again
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")

@@ -41,7 +41,7 @@ from tests.replay.stock_clusters.zookeeper_log.samples import (
     log_file,
     tree_digest,
 )
-from tools.zookeeper_log.writing import write_snapshot
+from tools.zookeeper_log.file_format import write_snapshot
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
 SECOND_HALF_MS = 1_795_223_070_000
